@@ -20,8 +20,8 @@ type Catalog struct {
 	Listed bool // whether tools/list has them; if not, clients search for them. See Gateway.ListBudget
 }
 
-// The tools with which clients use tools that are not listed. Their names cannot collide with those of
-// servers, which have two underscores. Their definitions stay the same while servers change, so that models
+// The tools with which clients use tools that are not listed. A tool of a server without a prefix that has
+// one of these names is not registered if there is a ListBudget. Their definitions stay the same while servers change, so that models
 // can cache them.
 const (
 	searchTools  = "search_tools"
@@ -51,6 +51,9 @@ func (g *Gateway) discover() Catalog {
 	var unlisted []string
 	for _, name := range g.servers {
 		for _, t := range g.tools.byServer[name] {
+			if g.isDiscovery(t.want) { // it is not registered
+				continue
+			}
 			now.Tools++
 			now.Bytes += len(t.definition)
 			names[[2]string{name, t.entry.Definition.Name}] = t.want
@@ -75,6 +78,11 @@ func (g *Gateway) report(now Catalog) {
 		g.discovery.reported = &now
 		g.OnCatalog(now)
 	}
+}
+
+// isDiscovery reports whether a name belongs to a tool for discovery, which may be registered later.
+func (g *Gateway) isDiscovery(name string) bool {
+	return g.ListBudget != 0 && (name == searchTools || name == describeTool || name == callTool)
 }
 
 func (g *Gateway) removeDiscovery() {

@@ -129,6 +129,28 @@ func search(t *testing.T, c *client.Client, arguments string) (found discovered)
 	return found
 }
 
+// A tool of a server without a prefix does not replace a tool of the gateway, whichever comes first.
+func TestToolsForDiscoveryKeepTheirNames(t *testing.T) {
+	up := &server.Server{Name: "up"}
+	for _, name := range []string{"search_tools", "other"} {
+		server.AddTool(up, mcp.Tool{Name: name}, func(context.Context, none) (string, error) { return "of the server", nil })
+	}
+	config := inMemory(t, "up", up)
+	config.Prefix = new("")
+	s, _, changes := runDiscovery(t, -1, config)
+	awaitCatalog(t, changes, 1)
+	c := mcptest.Dial(t, s)
+	if got := namesListed(t, c); got != "call_tool describe_tool search_tools" {
+		t.Errorf("listed: %s", got)
+	}
+	if got := textOfCall(t, c, "search_tools", nil); !strings.Contains(got, `"servers"`) {
+		t.Errorf("search_tools returns %s", got)
+	}
+	if got := textOfCall(t, c, "other", nil); got != "of the server" {
+		t.Errorf("other returns %s", got)
+	}
+}
+
 func TestLargeCataloguesAreDiscovered(t *testing.T) {
 	ended := make(chan struct{}, 1)
 	mcptest.Everywhere(t, func() *server.Server {

@@ -32,6 +32,10 @@ type Gateway struct {
 	// OnCatalog, if set, is called by Run with the size of the catalogue when it has changed.
 	OnCatalog func(Catalog)
 
+	// Toolset, if set, selects what the gateway registers. Several gateways, each with a server
+	// of its own, can serve different toolsets of one host.
+	Toolset *Toolset
+
 	// Logger receives a warning for each tool, prompt, resource or template that the
 	// gateway cannot register, or registers under another name. Nil means
 	// slog.Default().
@@ -46,8 +50,8 @@ type Gateway struct {
 	discovery discovery
 
 	// Used by Run only.
-	servers      []string // in the order of the configuration
-	instructions map[string]string
+	servers      []string          // in the order of the configuration
+	instructions map[string]string // by server, with a heading
 	tools        registrations[host.MergedTool]
 	prompts      registrations[host.MergedPrompt]
 	resources    registrations[mcp.Resource]
@@ -95,8 +99,9 @@ func (g *Gateway) Run(ctx context.Context) {
 	g.options = []client.CallOption{client.WithTimeout(g.timeout()), client.WithUndecodedText()}
 	g.report(g.discover())
 	for status := range g.host.Watch(ctx) {
-		if status.State == host.Ready || status.State == host.Removed { // Removed has empty lists
-			g.update(g.present(), status)
+		// A server that is down keeps its lists, in which names may be withheld since.
+		if status.Revision != "" || status.State == host.Removed { // Removed has empty lists
+			g.update(g.present(), g.Toolset.filter(status))
 		}
 	}
 }
@@ -129,7 +134,7 @@ func (g *Gateway) update(servers []string, status host.ServerStatus) {
 	g.templates.apply(g.servers)
 	g.tools.apply(g.servers)
 	g.report(catalog)
-	g.updateInstructions(status.Name, status.Server.Instructions)
+	g.updateInstructions(status)
 }
 
 // forget deletes what remains of a server without registrations.
@@ -167,6 +172,10 @@ func (g *Gateway) registerTool(serverName, name string, t *host.MergedTool) stri
 	tool := t.Definition
 	if tool.Execution != nil && tool.Execution.TaskSupport == mcp.TaskRequired {
 		logger.Warn("tool not registered: it requires a task, which the gateway does not support")
+		return ""
+	}
+	if g.isDiscovery(name) {
+		logger.Warn("tool not registered: the gateway has a tool of this name; rename it, or give its server a prefix", "name", name)
 		return ""
 	}
 	tool.Name = name

@@ -1,8 +1,9 @@
 package gateway
 
 import (
-	"fmt"
 	"strings"
+
+	"github.com/parley-mcp/parley/host"
 )
 
 // maxInstructions is the maximum length of the instructions of all servers, in bytes.
@@ -10,11 +11,12 @@ const maxInstructions = 64 << 10
 
 // updateInstructions sets the instructions of the gateway's server: its own, followed by
 // those of the servers in their order.
-func (g *Gateway) updateInstructions(server, text string) {
-	if g.instructions[server] == text {
+func (g *Gateway) updateInstructions(of host.ServerStatus) {
+	text := instructionsOf(&of)
+	if g.instructions[of.Name] == text {
 		return
 	}
-	g.instructions[server] = text
+	g.instructions[of.Name] = text
 	all := []string{}
 	if own := g.server.Instructions; own != "" {
 		all = append(all, own)
@@ -30,7 +32,19 @@ func (g *Gateway) updateInstructions(server, text string) {
 			continue
 		}
 		size += len(text)
-		all = append(all, fmt.Sprintf("Instructions of the server %s, whose tools and prompts have names that begin with %[1]s__:\n\n%s", name, text))
+		all = append(all, text)
 	}
 	g.server.SetInstructions(strings.Join(all, "\n\n"))
+}
+
+// instructionsOf returns the instructions of a server with a heading, or "" if it has none.
+func instructionsOf(s *host.ServerStatus) string {
+	heading := "Instructions of the server " + s.Name
+	switch {
+	case s.Server.Instructions == "":
+		return ""
+	case s.Prefix != "":
+		heading += ", whose tools and prompts have names that begin with " + s.Prefix
+	}
+	return heading + ":\n\n" + s.Server.Instructions
 }

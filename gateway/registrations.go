@@ -15,6 +15,7 @@ type registrations[E any] struct {
 	register   func(server, name string, e *E) string // registers e and returns its name or URI; "" if it cannot
 	unregister func(name string)                      // the opposite of register
 	byServer   map[string][]*registration[E]          // in the order of the server's list
+	byName     map[string]*registration[E]            // by the name that it has, or that was tried for it
 }
 
 // registration is one tool, prompt, resource or template.
@@ -71,8 +72,13 @@ func (r *registrations[E]) set(logger *slog.Logger, server string, list []E) {
 	r.byServer[server] = now
 }
 
-// apply registers the entries of all servers under the names that they are to have.
+// apply registers the entries of all servers under the names that they are to have. An entry waits
+// while another one has its name: when a name moves to another server, the old list of the first
+// server may be seen with the new list of the second.
 func (r *registrations[E]) apply(servers []string) {
+	if r.byName == nil {
+		r.byName = make(map[string]*registration[E])
+	}
 	for _, server := range servers {
 		for _, e := range r.byServer[server] {
 			if e.tried != e.want {
@@ -82,7 +88,8 @@ func (r *registrations[E]) apply(servers []string) {
 	}
 	for _, server := range servers {
 		for _, e := range r.byServer[server] {
-			if e.tried == "" {
+			if e.tried == "" && r.byName[e.want] == nil {
+				r.byName[e.want] = e
 				e.tried, e.name = e.want, r.register(server, e.want, &e.entry)
 			}
 		}
@@ -95,6 +102,9 @@ func (r *registrations[E]) forget(server string) { delete(r.byServer, server) }
 func (r *registrations[E]) drop(e *registration[E]) {
 	if e.name != "" {
 		r.unregister(e.name)
+	}
+	if r.byName[e.tried] == e {
+		delete(r.byName, e.tried)
 	}
 	e.name, e.tried = "", ""
 }

@@ -67,6 +67,37 @@ func TestEntriesThatAreToHaveAnotherNameMove(t *testing.T) {
 	}
 }
 
+func TestEntryWaitsForTheNameOfAnotherEntry(t *testing.T) {
+	registered := make(map[string]string)
+	r := registrations[string]{
+		kind: "thing",
+		key:  func(e *string) string { return *e },
+		register: func(server, name string, _ *string) string {
+			registered[name] = server
+			return name
+		},
+		unregister: func(name string) { delete(registered, name) },
+	}
+	servers := []string{"x", "y"}
+	for _, step := range []struct{ server, entry, owner string }{
+		{"x", "a", "x"}, {"y", "b", "x"}, // b of y has the name of a of x
+		{"x", "", "y"},
+	} {
+		var list []string
+		if step.entry != "" {
+			list = []string{step.entry}
+		}
+		r.set(slog.New(slog.DiscardHandler), step.server, list)
+		for _, e := range r.byServer[step.server] {
+			e.want = "name"
+		}
+		r.apply(servers)
+		if registered["name"] != step.owner {
+			t.Errorf("after %+v: %v", step, registered)
+		}
+	}
+}
+
 func TestVariablesReturnsNamesOfTemplate(t *testing.T) {
 	for template, want := range map[string][]string{
 		"a:{b}/{+c}{?d,e*}{/f:3}": {"b", "c", "d", "e", "f"},

@@ -126,7 +126,7 @@ func TestInstructionsOfServersAreForwarded(t *testing.T) {
 	g.Logger = s.Logger
 	instructions := map[string]string{"a": "Text of a.", "b": strings.Repeat("x", maxInstructions), "c": "Text of c."}
 	for _, name := range []string{"c", "a"} {
-		g.update([]string{"a", "b", "c"}, host.ServerStatus{Name: name, State: host.Ready, Server: client.ServerDetails{Instructions: instructions[name]}})
+		g.update([]string{"a", "b", "c"}, host.ServerStatus{Name: name, State: host.Ready, Prefix: name + "__", Server: client.ServerDetails{Instructions: instructions[name]}})
 	}
 	const head = "Instructions of the server %s, whose tools and prompts have names that begin with %[1]s__:\n\n"
 	want := "Own.\n\n" + fmt.Sprintf(head, "a") + "Text of a.\n\n" + fmt.Sprintf(head, "c") + "Text of c."

@@ -1,0 +1,221 @@
+package gateway_test
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/gateway"
+	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/mcptest"
+	"github.com/parley-mcp/parley/server"
+)
+
+// upstreamOf returns the config of a server with tools and prompts of these names, a resource, a
+// template and instructions.
+func upstreamOf(t *testing.T, name string, names ...string) host.ServerConfig {
+	s := &server.Server{Name: name, Version: "1", Instructions: "Text of " + name + "."}
+	for _, n := range names {
+		server.AddTool(s, mcp.Tool{Name: n}, func(context.Context, none) (string, error) { return n + " of " + name, nil })
+		server.AddPrompt(s, mcp.Prompt{Name: n}, func(context.Context, none) (string, error) { return n, nil })
+	}
+	server.AddStatic(s, mcp.Resource{URI: name + "://one", Name: "one"}, name)
+	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: name + "://any/{x}", Name: "any"}, func(_ context.Context, in struct {
+		X string `json:"x"`
+	}) (string, error) {
+		return in.X, nil
+	})
+	return inMemory(t, name, s)
+}
+
+// namesOf returns the names of the tools and prompts and the URIs that a client sees.
+func namesOf(t *testing.T, c *client.Client) []string {
+	t.Helper()
+	all := make(map[string]bool)
+	add := func(name string, err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[name] = true
+	}
+	for e, err := range c.Tools(t.Context()) {
+		add("tool "+e.Name, err)
+	}
+	for e, err := range c.Prompts(t.Context()) {
+		add("prompt "+e.Name, err)
+	}
+	for e, err := range c.Resources(t.Context()) {
+		add("resource "+e.URI, err)
+	}
+	for e, err := range c.ResourceTemplates(t.Context()) {
+		add("template "+e.URITemplate, err)
+	}
+	return slices.Sorted(maps.Keys(all))
+}
+
+// present serves a toolset of a host that has been started, until the test ends. It returns when
+// the server has the given number of tools.
+func present(t *testing.T, h *host.Host, toolset *gateway.Toolset, tools int) *server.Server {
+	t.Helper()
+	s := &server.Server{Name: "toolset", Version: "1", Logger: quiet}
+	g := gateway.New(h, s)
+	g.Logger, g.Toolset = quiet, toolset
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		g.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	awaitList(t, mcptest.Dial(t, s), func(listed []*mcp.Tool) bool { return len(listed) == tools })
+	return s
+}
+
+// awaitList waits until the list of tools satisfies a condition.
+func awaitList(t *testing.T, c *client.Client, condition func([]*mcp.Tool) bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for _, err := range c.Watch(ctx, client.WatchFilter{Tools: true}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if condition(listed(t, c)) {
+			return
+		}
+	}
+	t.Fatal("the list of tools does not satisfy the condition")
+}
+
+func TestToolsetsOfOneHostAreServedSideBySide(t *testing.T) {
+	h := &host.Host{Logger: quiet, Servers: []host.ServerConfig{
+		upstreamOf(t, "a", "read", "write"), upstreamOf(t, "b", "read", "write"), upstreamOf(t, "c", "read"),
+	}}
+	if err := h.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.Close() })
+	if err := h.WaitReady(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		toolset      *gateway.Toolset
+		tools        int
+		want         []string
+		instructions string // of the servers
+	}{
+		"all": {nil, 5, []string{
+			"prompt a__read", "prompt a__write", "prompt b__read", "prompt b__write", "prompt c__read",
+			"resource a://one", "resource b://one", "resource c://one",
+			"template a://any/{x}", "template b://any/{x}", "template c://any/{x}",
+			"tool a__read", "tool a__write", "tool b__read", "tool b__write", "tool c__read",
+		}, "a b c"},
+		"a server": {&gateway.Toolset{Servers: []string{"a"}}, 2, []string{
+			"prompt a__read", "prompt a__write", "resource a://one", "template a://any/{x}", "tool a__read", "tool a__write",
+		}, "a"},
+		"patterns": {&gateway.Toolset{Tools: []string{"*__read"}, Prompts: []string{"b__*"}}, 3, []string{
+			"prompt b__read", "prompt b__write", "tool a__read", "tool b__read", "tool c__read",
+		}, "a b c"},
+		"a server and patterns without others": {&gateway.Toolset{Servers: []string{"a"}, Tools: []string{"b__*"}, Hide: []string{"*__write"}}, 2, []string{
+			"prompt a__read", "resource a://one", "template a://any/{x}", "tool a__read", "tool b__read",
+		}, "a b"},
+		"nothing": {&gateway.Toolset{}, 0, nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := present(t, h, c.toolset, c.tools)
+			d := mcptest.Dial(t, s)
+			if got := namesOf(t, d); !slices.Equal(got, c.want) {
+				t.Errorf("offered:\n%q\nwant:\n%q", got, c.want)
+			}
+			text := d.Server().Instructions
+			for _, server := range []string{"a", "b", "c"} {
+				if strings.Contains(text, "Text of "+server+".") != strings.Contains(c.instructions, server) {
+					t.Errorf("instructions %q", text)
+				}
+			}
+			for _, name := range []string{"a__write", "b__write"} {
+				result, err := d.CallTool(t.Context(), name, nil)
+				if slices.Contains(c.want, "tool "+name) != (err == nil) {
+					t.Errorf("CallTool(%s): %+v, %v", name, result, err)
+				}
+			}
+			for _, uri := range []string{"a://one", "b://any/2"} {
+				_, err := d.ReadResource(t.Context(), uri)
+				if (c.toolset == nil || uri == "a://one" && slices.Contains(c.want, "resource a://one")) != (err == nil) {
+					t.Errorf("ReadResource(%s): %v", uri, err)
+				}
+			}
+		})
+	}
+}
+
+func TestToolsThatAreNotSelectedCannotBeCalledThroughTheGateway(t *testing.T) {
+	config := upstreamOf(t, "a", "read", "write")
+	config.Tools = host.Selection{Hide: []string{"write"}, Rename: map[string]string{"read": "get"}}
+	config.Prompts = config.Tools
+	mcptest.Everywhere(t, func() *server.Server {
+		copied := upstreamOf(t, "a", "read", "write")
+		copied.Tools, copied.Prompts = config.Tools, config.Prompts
+		return gatewayTo(t, copied)
+	}, func(t *testing.T, c *client.Client) {
+		want := []string{"prompt a__get", "resource a://one", "template a://any/{x}", "tool a__get"}
+		if got := namesOf(t, c); !slices.Equal(got, want) {
+			t.Errorf("offered %q, want %q", got, want)
+		}
+		if text, err := client.CallTool[string](t.Context(), c, "a__get", nil); err != nil || text != "read of a" {
+			t.Errorf("%q, %v", text, err)
+		}
+		for _, name := range []string{"a__write", "a__read", "write", "read"} {
+			if _, err := c.CallTool(t.Context(), name, nil); err == nil {
+				t.Errorf("%s can be called", name)
+			}
+			if _, err := c.GetPrompt(t.Context(), name, nil); err == nil {
+				t.Errorf("the prompt %s can be used", name)
+			}
+		}
+	})
+}
+
+func TestNamesOfTheGatewayHaveTheChosenPrefix(t *testing.T) {
+	a, b := upstreamOf(t, "a", "read", "shared"), upstreamOf(t, "b", "write", "shared")
+	a.Prefix, b.Prefix = new(""), new("")
+	h := &host.Host{Logger: quiet, Servers: []host.ServerConfig{a, b}}
+	if err := h.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.Close() })
+	if err := h.WaitReady(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c := mcptest.Dial(t, present(t, h, nil, 2))
+	want := []string{
+		"prompt read", "prompt write", "resource a://one", "resource b://one", "template a://any/{x}", "template b://any/{x}", "tool read", "tool write",
+	}
+	if got := namesOf(t, c); !slices.Equal(got, want) {
+		t.Errorf("offered %q, want %q", got, want)
+	}
+	if text, err := client.CallTool[string](t.Context(), c, "write", nil); err != nil || text != "write of b" {
+		t.Errorf("%q, %v", text, err)
+	}
+	if text := c.Server().Instructions; strings.Contains(text, "begin with") || !strings.Contains(text, "Instructions of the server b:") {
+		t.Errorf("instructions %q", text)
+	}
+	// When one of two claims is withdrawn, the name belongs to the other server.
+	if err := h.SetServers([]host.ServerConfig{a}); err != nil {
+		t.Fatal(err)
+	}
+	awaitList(t, c, func(tools []*mcp.Tool) bool {
+		return slices.ContainsFunc(tools, func(tool *mcp.Tool) bool { return tool.Name == "shared" })
+	})
+	if text, err := client.CallTool[string](t.Context(), c, "shared", nil); err != nil || text != "shared of a" {
+		t.Errorf("%q, %v", text, err)
+	}
+}
