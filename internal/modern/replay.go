@@ -325,13 +325,14 @@ func (r *replay) result(ctx context.Context) (*mcp.InputRequiredResult, error) {
 }
 
 // requestDigest identifies a request by its method and the params that do not change
-// between rounds. It normalizes JSON, so that equal arguments have equal digests.
+// between rounds. It normalizes JSON, so that equal arguments have equal digests. It does not round
+// integers, which may be more precise than a float64.
 func requestDigest(c *rpc.Call) string {
 	parts := [][]byte{[]byte(c.Method())}
 	for _, member := range []string{"name", "uri", "arguments"} {
 		raw, _ := c.Params().Get(member)
 		canonical := jsontext.Value(raw).Clone()
-		if len(canonical) > 0 && canonical.Canonicalize() != nil {
+		if len(canonical) > 0 && canonical.Canonicalize(jsontext.CanonicalizeRawInts(false)) != nil {
 			canonical = jsontext.Value(raw)
 		}
 		parts = append(parts, []byte(member), canonical)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/internal/seal"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -338,4 +339,18 @@ func FuzzRequestState(f *testing.F) {
 			t.Fatalf("%q with %q: %+v", tool, given, got)
 		}
 	})
+}
+
+// Integers that are equal as float64 are different arguments.
+func TestStateOfARequestDoesNotFitRoundedArguments(t *testing.T) {
+	digestOf := func(arguments string) string {
+		c := &rpc.Call{Call: *call.New(call.Description{Method: mcp.MethodCallTool, Params: jsonrpc.MembersOf([]byte(`{"name":"a","arguments":` + arguments + `}`))})}
+		return requestDigest(c)
+	}
+	if digestOf(`{"n":9007199254740993}`) == digestOf(`{"n":9007199254740992}`) {
+		t.Error("different integers have one digest")
+	}
+	if digestOf(`{"n":1, "m":2.50}`) != digestOf(`{"m":2.5,"n":1}`) {
+		t.Error("equal arguments have two digests")
+	}
 }
