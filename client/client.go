@@ -61,6 +61,15 @@ func (c *Client) Revision() mcp.Revision {
 	return c.last.revision
 }
 
+// KeepsSession reports whether the server keeps a session for the latest connection over HTTP: one with a
+// session id, or one of HTTP+SSE. What callers do in it may affect each other. It is false before the
+// first request if Dialer.Discovery was used.
+func (c *Client) KeepsSession() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.last.sse || c.last.session
+}
+
 // Close ends the connection: requests in flight fail with [ErrClientClosed], a session ends,
 // and a child process is terminated within five seconds. It may be called more than once and
 // concurrently. Each call returns when everything is closed.

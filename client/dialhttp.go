@@ -134,7 +134,12 @@ func (d *Dialer) dialSession(ctx context.Context, options httpwire.Options) (*li
 	if err != nil {
 		return nil, err
 	}
-	return d.beginSession(ctx, era, httpwire.NewClient(options, false, era))
+	wire := httpwire.NewClient(options, false, era)
+	l, err := d.beginSession(ctx, era, wire)
+	if err == nil {
+		l.session = wire.HasSession()
+	}
+	return l, err
 }
 
 func (d *Dialer) dialSSE(ctx context.Context, options httpwire.Options) (*link, error) {

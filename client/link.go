@@ -28,6 +28,7 @@ type link struct {
 	tasks    *legacy.TaskChanges // the changes of tasks that the server reports in a session; nil in 2026-07-28
 	mirrors  bool                // marked parameters are mirrored in headers
 	sse      bool                // HTTP+SSE, the transport of 2024-11-05
+	session  bool                // the server has named a session over HTTP
 	proven   atomic.Bool         // the server has answered in this revision
 
 	logs sessionLevel // of a session

@@ -4,10 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -17,7 +17,7 @@ import (
 // forward returns a handler that calls a tool of a server.
 func (g *Gateway) forward(serverName, tool string) server.ToolHandler {
 	return func(ctx context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error) {
-		result, err := g.host.CallTool(withCaller(ctx), serverName, tool, arguments, g.callOptions(ctx)...)
+		result, err := g.host.CallTool(ctx, serverName, tool, arguments, g.callOptions(ctx)...)
 		if err != nil {
 			return nil, toolError(ctx, serverName, err)
 		}
@@ -63,7 +63,7 @@ func requestMeta(c *rpc.Call) mcp.Meta {
 func forwardableMembers(raw []byte) mcp.Meta {
 	var meta mcp.Meta
 	for key, value := range jsonrpc.All(raw) {
-		if !isForwardable(key, value) {
+		if !revision.IsForwardable(key, value) {
 			continue
 		}
 		if meta == nil {
@@ -79,7 +79,7 @@ func forwardableMembers(raw []byte) mcp.Meta {
 func strip(result *mcp.ResultBase) {
 	result.ResultType = ""
 	removed := []string{"resultType"}
-	if result.Meta = forwardable(result.Meta); result.Meta == nil {
+	if result.Meta = revision.ForwardableMeta(result.Meta); result.Meta == nil {
 		removed = append(removed, "_meta")
 	}
 	result.Source = without(result.Source, removed...)
@@ -101,28 +101,6 @@ func without(raw json.RawMessage, names ...string) json.RawMessage {
 		kept = append(append(jsonrpc.AppendString(kept, name), ':'), value...)
 	}
 	return append(kept, '}')
-}
-
-// forwardable returns the entries of a server's _meta that the gateway may send to its
-// clients: valid keys that are not reserved by the protocol.
-func forwardable(meta mcp.Meta) mcp.Meta {
-	var kept mcp.Meta
-	for key, value := range meta {
-		if !isForwardable(key, value) {
-			continue
-		}
-		if kept == nil {
-			kept = make(mcp.Meta, len(meta))
-		}
-		kept[key] = value
-	}
-	return kept
-}
-
-// isForwardable reports whether mcp.CheckMeta accepts an entry of _meta. Most entries are
-// those of the protocol, which it rejects without the cost of an error.
-func isForwardable(key string, value json.RawMessage) bool {
-	return !strings.HasPrefix(key, "io.modelcontextprotocol/") && mcp.CheckMeta(key, value) == nil
 }
 
 func (g *Gateway) timeout() time.Duration {

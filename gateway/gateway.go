@@ -9,6 +9,7 @@ import (
 
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
@@ -66,13 +67,12 @@ const maxTemplates = 1000
 
 // New returns a Gateway from h to s. From now on s declares the capabilities for tools,
 // resources and prompts, even while it has none. The program may register others with
-// s. New must be called before Host.Start: it sets the functions of h that answer requests of
-// servers, unless the program has set them.
+// s. New sets h.Forward, so it must be called before Host.Start.
 func New(h *host.Host, s *server.Server) *Gateway {
 	s.DeclareTools()
 	s.DeclareResources()
 	s.DeclarePrompts()
-	forwardRequests(h)
+	h.Forward = true
 	g := &Gateway{host: h, server: s, instructions: make(map[string]string)}
 	g.tools = registrations[host.MergedTool]{
 		kind: "tool", key: func(t *host.MergedTool) string { return t.Name },
@@ -180,7 +180,7 @@ func (g *Gateway) registerTool(serverName, name string, t *host.MergedTool) stri
 	}
 	tool.Name = name
 	tool.Execution = nil
-	tool.Meta = forwardable(tool.Meta)
+	tool.Meta = revision.ForwardableMeta(tool.Meta)
 	if err := g.server.ForwardTool(tool, g.forward(serverName, t.Definition.Name), server.Parked()); err != nil {
 		logger.Warn("tool not registered", "error", err)
 		return ""

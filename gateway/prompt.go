@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -14,9 +15,9 @@ func (g *Gateway) registerPrompt(serverName, name string, p *host.MergedPrompt) 
 	upstreamName := p.Definition.Name
 	prompt := p.Definition
 	prompt.Name = name
-	prompt.Meta = forwardable(prompt.Meta)
+	prompt.Meta = revision.ForwardableMeta(prompt.Meta)
 	err := g.server.RegisterPrompt(prompt, func(ctx context.Context, arguments map[string]string) (*mcp.GetPromptResult, error) {
-		result, err := g.host.GetPrompt(withCaller(ctx), serverName, upstreamName, arguments, g.callOptions(ctx)...)
+		result, err := g.host.GetPrompt(ctx, serverName, upstreamName, arguments, g.callOptions(ctx)...)
 		if err != nil {
 			return nil, protocolError(ctx, serverName, err)
 		}
@@ -45,7 +46,7 @@ func (g *Gateway) registerCompleter(serverName string, registered, upstream mcp.
 		if len(arguments) > 0 {
 			params.Context = &mcp.CompleteContext{Arguments: arguments}
 		}
-		completion, err := g.host.Complete(withCaller(ctx), serverName, params)
+		completion, err := g.host.Complete(ctx, serverName, params)
 		if err != nil {
 			return nil, protocolError(ctx, serverName, err)
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
@@ -18,7 +19,7 @@ func (g *Gateway) registerResource(serverName, want string, r *mcp.Resource) str
 	return registerURI(logger, serverName, r.URI, want, func(uri, prefix string) error {
 		resource := *r
 		resource.URI = uri
-		resource.Meta = forwardable(r.Meta)
+		resource.Meta = revision.ForwardableMeta(r.Meta)
 		return g.server.RegisterResource(resource, g.read(serverName, prefix), g.forwardUpdates(serverName, prefix))
 	})
 }
@@ -30,7 +31,7 @@ func (g *Gateway) registerTemplate(serverName, want string, t *mcp.ResourceTempl
 	return registerURI(logger, serverName, t.URITemplate, want, func(uri, prefix string) error {
 		template := *t
 		template.URITemplate = uri
-		template.Meta = forwardable(t.Meta)
+		template.Meta = revision.ForwardableMeta(t.Meta)
 		err := g.server.RegisterTemplate(template, g.read(serverName, prefix), g.forwardUpdates(serverName, prefix))
 		if err == nil {
 			for _, variable := range variables(t.URITemplate) {
@@ -65,7 +66,7 @@ func registerURI(logger *slog.Logger, serverName, uri, want string, register fun
 // have the prefix.
 func (g *Gateway) read(serverName, prefix string) server.ResourceHandler {
 	return func(ctx context.Context, uri string) (*mcp.ReadResourceResult, error) {
-		result, err := g.host.ReadResource(withCaller(ctx), serverName, strings.TrimPrefix(uri, prefix), g.callOptions(ctx)...)
+		result, err := g.host.ReadResource(ctx, serverName, strings.TrimPrefix(uri, prefix), g.callOptions(ctx)...)
 		if err != nil {
 			return nil, protocolError(ctx, serverName, err)
 		}

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -27,15 +28,22 @@ type Host struct {
 	// Elicit, ElicitURL, Sample and Roots answer requests of a server, whose name they receive, in
 	// place of the functions of Dialer. Their context has the values of the context of the call,
 	// read or prompt that the server serves; see client.Dialer.Elicit and [ServerConfig.Sharing].
-	// If one is nil, the function of Dialer answers.
+	// If one is nil, the function of Dialer answers, and if that is nil, see Forward.
 	Elicit    func(ctx context.Context, server string, form *mcp.ElicitParams) (*mcp.ElicitResult, error)
 	ElicitURL func(ctx context.Context, server string, request *mcp.ElicitParams) (*mcp.ElicitResult, error)
 	Sample    func(ctx context.Context, server string, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error)
 	Roots     func(ctx context.Context, server string) ([]mcp.Root, error)
-	// OnLog receives the log messages of servers, in place of that of Dialer; see there.
+	// OnLog receives the log messages of servers, in place of that of Dialer; see there and Forward.
 	//
 	// Deprecated: 2026-07-28 deprecates logging by protocol.
 	OnLog func(ctx context.Context, server string, message mcp.LoggingMessageParams)
+
+	// Forward is for hosts that handlers of a server.Server use, such as those of a gateway. The
+	// requests of servers for which neither Host nor Dialer has a function are then sent to the
+	// client whose request the handler serves, if it supports them, and log messages at the level
+	// that it has chosen. A server receives an error if the client does not support its request, or
+	// if no call of a client is known to be its cause.
+	Forward bool
 
 	// MaxName is the maximum length of the names in the merged lists, 32 to 128
 	// characters. 0 means 128, the maximum of the protocol; some clients accept 64.
@@ -111,6 +119,9 @@ type ServerConfig struct {
 	// servers that could declare a dangerous tool as harmless (2026-07-28, server/tools, Tool
 	// Annotations).
 	Trusted bool
+
+	// Sharing says which callers share a client of the server. See [Sharing].
+	Sharing Sharing
 
 	// Roots are the directories that the server may work in, as file:// URIs. They replace those of
 	// Dialer.Roots. An empty list that is not nil means no directories.
@@ -225,7 +236,7 @@ func (h *Host) CallTool(ctx context.Context, server, tool string, arguments any,
 func (h *Host) callTool(ctx context.Context, s *supervisor, tool string, arguments any, options []client.CallOption) (*mcp.CallToolResult, error) {
 	r := &Request{Method: mcp.MethodCallTool, Server: s.name, Kind: KindTool, Name: tool}
 	return guard(ctx, h, s, r, arguments, func(arguments any) (*mcp.CallToolResult, error) {
-		return use(ctx, s, func(c *client.Client) (*mcp.CallToolResult, error) {
+		return use(ctx, s, func(ctx context.Context, c *client.Client) (*mcp.CallToolResult, error) {
 			if err := s.offers(r); err != nil {
 				return nil, err
 			}
@@ -244,7 +255,7 @@ func (h *Host) ReadResource(ctx context.Context, server, uri string, options ...
 	defer s.leave()
 	r := &Request{Method: mcp.MethodReadResource, Server: server, Kind: KindResource, Name: uri}
 	return guard(ctx, h, s, r, nil, func(any) (*mcp.ReadResourceResult, error) {
-		return use(ctx, s, func(c *client.Client) (*mcp.ReadResourceResult, error) {
+		return use(ctx, s, func(ctx context.Context, c *client.Client) (*mcp.ReadResourceResult, error) {
 			return c.ReadResource(ctx, uri, h.sourced(options)...)
 		})
 	})
@@ -261,7 +272,7 @@ func (h *Host) GetPrompt(ctx context.Context, server, prompt string, arguments a
 	defer s.leave()
 	r := &Request{Method: mcp.MethodGetPrompt, Server: server, Kind: KindPrompt, Name: prompt}
 	return guard(ctx, h, s, r, arguments, func(arguments any) (*mcp.GetPromptResult, error) {
-		return use(ctx, s, func(c *client.Client) (*mcp.GetPromptResult, error) {
+		return use(ctx, s, func(ctx context.Context, c *client.Client) (*mcp.GetPromptResult, error) {
 			if err := s.offers(r); err != nil {
 				return nil, err
 			}
@@ -280,7 +291,7 @@ func (h *Host) Complete(ctx context.Context, server string, params mcp.CompleteP
 	defer s.leave()
 	r := completionRequest(server, &params)
 	return guard(ctx, h, s, r, nil, func(any) (*mcp.Completion, error) {
-		return use(ctx, s, func(c *client.Client) (*mcp.Completion, error) {
+		return use(ctx, s, func(ctx context.Context, c *client.Client) (*mcp.Completion, error) {
 			if err := s.offers(r); err != nil {
 				return nil, err
 			}
@@ -302,16 +313,23 @@ func (h *Host) enter(server string) (*supervisor, error) {
 	}
 }
 
-// use calls f with the client of a server that is ready. It marks the server as down if f reports
-// that the connection was lost.
-func use[Result any](ctx context.Context, s *supervisor, f func(*client.Client) (*Result, error)) (*Result, error) {
-	c, err := s.await(ctx)
+// use calls f with a client of a server that is ready, that of the caller or the shared one. It marks the
+// server as down if f reports that the connection of the shared client was lost, or that the server
+// accepts no connections.
+func use[Result any](ctx context.Context, s *supervisor, f func(context.Context, *client.Client) (*Result, error)) (*Result, error) {
+	shared, err := s.await(ctx)
 	if err != nil {
 		return nil, err
 	}
-	result, err := f(c)
-	if errors.Is(err, client.ErrConnectionLost) {
-		s.lost(c, err)
+	ctx = s.withCaller(ctx)
+	c, release, err := s.clientFor(ctx, shared)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	result, err := f(ctx, c)
+	if errors.Is(err, client.ErrConnectionLost) && (c == shared || errors.Is(err, call.ErrNotSent)) {
+		s.lost(shared, err)
 	}
 	return result, err
 }

@@ -83,6 +83,8 @@ type ServerStatus struct {
 
 	// Revision is the revision of the protocol in use.
 	Revision mcp.Revision
+	// Sharing is [Shared] or [PerCaller], what is in effect.
+	Sharing Sharing
 	// Server is the description that the server gives of itself.
 	Server client.ServerDetails
 	// Incomplete is the reason why some of the following lists are not complete, for

@@ -11,6 +11,7 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -33,6 +34,8 @@ type supervisor struct {
 	host     *Host
 	reviewer func(Definition) error
 	dialer   client.Dialer
+	local    rpc.InputKinds // the input requests that are not forwarded
+	callers  callers
 	logger   *slog.Logger
 
 	ctx      context.Context // ends with the Host, or by cancel
@@ -81,11 +84,13 @@ func newSupervisor(h *Host, config ServerConfig) *supervisor {
 	} else {
 		s.dialer.Logger = s.dialer.Logger.With("server", config.Name)
 	}
-	h.setHandlers(&s.dialer, config.Name)
+	s.local = h.setHandlers(&s.dialer, config.Name)
 	s.dialer.OnConnectionLost = func(err error) { s.lost(nil, err) }
 	s.dialer.Trace = nil
+	s.callers.init(s)
 	if config.Roots != nil {
 		s.dialer.Roots = func(context.Context) ([]mcp.Root, error) { return config.Roots, nil }
+		s.local |= rpc.RootsInput
 	}
 	if h.Trace != nil {
 		s.dialer.Trace = func(sent bool, message []byte) { h.Trace(config.Name, sent, message) }
@@ -101,8 +106,9 @@ func (s *supervisor) run() {
 	defer s.cancel(nil)
 	defer func() {
 		s.stopWatching()
+		callersErr := s.callers.close()
 		if c := s.current(); c != nil {
-			s.closeErr = c.Close()
+			s.closeErr = errors.Join(callersErr, c.Close())
 		}
 		s.set(func(status *ServerStatus) bool {
 			status.State, status.Err = Down, ErrClosed
@@ -165,7 +171,7 @@ func (s *supervisor) ready(c *client.Client, listed lists) {
 		return allKinds
 	}, func(status *ServerStatus) bool {
 		s.client, s.since = c, time.Now()
-		*status = ServerStatus{Name: s.name, State: Ready, Revision: c.Revision(), Server: c.Server()}
+		*status = ServerStatus{Name: s.name, State: Ready, Revision: c.Revision(), Sharing: s.sharing(c), Server: c.Server()}
 		return true
 	})
 	s.logger.Info("server ready", "revision", c.Revision(), "tools", len(listed.tools))

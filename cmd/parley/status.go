@@ -114,6 +114,9 @@ func (p *statusPrinter) summary(s host.ServerStatus) string {
 	info := s.Server.Info
 	text := fmt.Sprintf("%-9s %s", count(len(s.Tools), "tool"),
 		p.dim.Render(terminal.Line(fmt.Sprintf("MCP %s · %s %s", s.Revision, info.Name, info.Version))))
+	if s.Sharing == host.PerCaller {
+		text += " " + p.dim.Render("· one client per caller")
+	}
 	if s.Incomplete != nil {
 		text += " " + terminal.Line(fmt.Sprintf("(degraded: %s)", s.Incomplete))
 	}

@@ -208,6 +208,13 @@ func (c *Client) begin(session string) error {
 	return nil
 }
 
+// HasSession reports whether the server has named a session.
+func (c *Client) HasSession() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.session != ""
+}
+
 // sessionGone reports whether the server no longer has the session.
 func (c *Client) sessionGone() bool {
 	c.mu.Lock()

@@ -1,7 +1,9 @@
 package revision
 
 import (
+	"encoding/json"
 	"slices"
+	"strings"
 
 	"github.com/parley-mcp/parley/internal/jsonscan"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -112,4 +114,26 @@ func selectMembers(object []byte, selected mcp.Meta) []byte {
 		out = append(append(jsonrpc.AppendString(out, name), ':'), value...)
 	}
 	return append(out, '}')
+}
+
+// ForwardableMeta returns the entries of _meta that a gateway may send to the other side: valid keys that
+// are not reserved by the protocol.
+func ForwardableMeta(meta mcp.Meta) mcp.Meta {
+	var kept mcp.Meta
+	for key, value := range meta {
+		if !IsForwardable(key, value) {
+			continue
+		}
+		if kept == nil {
+			kept = make(mcp.Meta, len(meta))
+		}
+		kept[key] = value
+	}
+	return kept
+}
+
+// IsForwardable reports whether mcp.CheckMeta accepts an entry of _meta. Most entries are those of the
+// protocol, which it rejects without the cost of an error.
+func IsForwardable(key string, value json.RawMessage) bool {
+	return !strings.HasPrefix(key, "io.modelcontextprotocol/") && mcp.CheckMeta(key, value) == nil
 }

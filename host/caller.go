@@ -1,6 +1,8 @@
-package gateway
+package host
 
 import (
+	"context"
+
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/principal"
 )
@@ -12,9 +14,28 @@ type session struct {
 	notifier  any    // identifies other sessions, one for each connection
 }
 
-// callerOf returns the caller of a request: its session or, in 2026-07-28, its principal. Requests of
+// withCaller returns the context of a request to the server, which has the caller of the request that a
+// handler serves.
+func (s *supervisor) withCaller(ctx context.Context) context.Context {
+	c := rpc.From(ctx)
+	if !s.host.Forward || c == nil {
+		return ctx
+	}
+	caller := rpc.CallerOf(ctx)
+	if caller.Key == nil {
+		caller = c.AsTask().Caller
+	}
+	if caller.Key == nil {
+		caller = callerOfCall(c)
+	}
+	input := c.InputKinds() | s.local
+	caller.Input = &input
+	return rpc.WithCaller(ctx, caller)
+}
+
+// callerOfCall returns the caller of a request: its session or, in 2026-07-28, its principal. Requests of
 // 2026-07-28 without authentication have nothing in common, so each has a caller of its own.
-func callerOf(c *rpc.Call) rpc.Caller {
+func callerOfCall(c *rpc.Call) rpc.Caller {
 	who := c.Principal()
 	switch {
 	case c.SessionNotifier != nil && c.Source() != "":

@@ -1,4 +1,4 @@
-package gateway
+package host
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 	"errors"
 
 	"github.com/parley-mcp/parley/call"
-	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -15,55 +14,22 @@ import (
 	"github.com/parley-mcp/parley/schema"
 )
 
-// forwardRequests makes the host forward the requests and log messages of servers to the client whose
-// call the server serves. Functions that the program has set stay.
-func forwardRequests(h *host.Host) {
-	if h.Elicit == nil && h.Dialer.Elicit == nil {
-		h.Elicit = elicit
-	}
-	if h.ElicitURL == nil && h.Dialer.ElicitURL == nil {
-		h.ElicitURL = elicitURL
-	}
-	if h.Sample == nil && h.Dialer.Sample == nil {
-		h.Sample, h.Dialer.SampleTools = sample, true
-	}
-	if h.Roots == nil && h.Dialer.Roots == nil {
-		h.Roots = roots
-	}
-	if h.OnLog == nil && h.Dialer.OnLog == nil {
-		h.OnLog = forwardLog
-	}
-}
-
-// withCaller returns the context of a forwarded request, which has the caller of the request that the
-// gateway serves.
-func withCaller(ctx context.Context) context.Context {
-	c := rpc.From(ctx)
-	input := c.InputKinds()
-	caller := c.AsTask().Caller
-	if caller.Key == nil {
-		caller = callerOf(c)
-	}
-	caller.Input = &input
-	return rpc.WithCaller(ctx, caller)
-}
-
 // errNoCall is the response to a request of a server that belongs to no call of a client.
 var errNoCall = jsonrpc.Errorf(jsonrpc.CodeInternalError, "cannot forward the request: it belongs to no call that is in flight")
 
 // errRepeated is the response to a request of a server while a prompt or resource is requested in
-// 2026-07-28. The gateway cancels its request to the server, and repeats it with the answer.
+// 2026-07-28. The request to the server is cancelled, and repeated with the answer.
 var errRepeated = jsonrpc.Errorf(jsonrpc.CodeInternalError, "the request is cancelled, and repeated with the answer")
 
-func elicit(ctx context.Context, _ string, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+func forwardElicit(ctx context.Context, _ string, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 	params := &mcp.ElicitParams{Message: form.Message, RequestedSchema: form.RequestedSchema}
-	params.Meta = forwardable(form.Meta)
+	params.Meta = revision.ForwardableMeta(form.Meta)
 	return ask[mcp.ElicitResult](ctx, rpc.FormInput, mcp.MethodElicit, params)
 }
 
-func elicitURL(ctx context.Context, _ string, request *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+func forwardElicitURL(ctx context.Context, _ string, request *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 	params := &mcp.ElicitParams{Mode: mcp.ElicitModeURL, Message: request.Message, URL: request.URL}
-	params.Meta = forwardable(request.Meta)
+	params.Meta = revision.ForwardableMeta(request.Meta)
 	if c := rpc.From(ctx); c != nil && c.Can(revision.ElicitationIDs) {
 		params.ElicitationID = rand.Text() // ids of servers could be equal
 		if completion := rpc.CompletionOf(ctx); completion != nil {
@@ -77,16 +43,16 @@ func elicitURL(ctx context.Context, _ string, request *mcp.ElicitParams) (*mcp.E
 	return ask[mcp.ElicitResult](ctx, rpc.URLInput, mcp.MethodElicit, params)
 }
 
-func sample(ctx context.Context, _ string, request *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
+func forwardSample(ctx context.Context, _ string, request *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
 	params, kinds := *request, rpc.SamplingInput
-	params.Meta, params.Task = forwardable(request.Meta), nil
+	params.Meta, params.Task = revision.ForwardableMeta(request.Meta), nil
 	if params.UsesTools() {
 		kinds |= rpc.SamplingToolsInput
 	}
 	return ask[mcp.CreateMessageResult](ctx, kinds, mcp.MethodCreateMessage, &params)
 }
 
-func roots(ctx context.Context, _ string) ([]mcp.Root, error) {
+func forwardRoots(ctx context.Context, _ string) ([]mcp.Root, error) {
 	result, err := ask[mcp.ListRootsResult](ctx, rpc.RootsInput, mcp.MethodListRoots, nil)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,266 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/rpc"
+)
+
+// Sharing says which callers share a client of a server. A caller is a session of a client or, in
+// 2026-07-28, an authenticated principal, if [Host.Forward] is set; otherwise what client.WithCaller sets.
+// Other requests use the shared client, as do lists, watches and subscriptions.
+//
+// A client of one caller keeps the state of the server's session apart from that of other callers, and
+// nothing else can cause the requests of the server. It is dialled with the first request of the caller.
+// It is closed when it was idle for 30 minutes, or when a server has more than 256 of them, the least
+// recently used first. If all are in use, requests of further callers fail with a *call.OverloadError.
+type Sharing int
+
+const (
+	// ShareAutomatically is PerCaller for a server with sessions over HTTP, and Shared for others: in
+	// 2026-07-28 there are no sessions, and a program is not started twice unless asked for.
+	ShareAutomatically Sharing = iota
+	// Shared means that all callers share one client. Over byte streams and HTTP+SSE, requests of the
+	// server are rejected while requests of several callers are in flight; see client.WithCaller.
+	Shared
+	// PerCaller means that each caller has a client of its own. A program is started for each.
+	PerCaller
+)
+
+// String returns "automatic", "shared" or "per caller".
+func (s Sharing) String() string {
+	switch s {
+	case Shared:
+		return "shared"
+	case PerCaller:
+		return "per caller"
+	}
+	return "automatic"
+}
+
+// sharing returns what is in effect for a server.
+func (s *supervisor) sharing(c *client.Client) Sharing {
+	switch _, isHTTP := s.config.Target.(*client.HTTPTarget); {
+	case s.config.Sharing != ShareAutomatically:
+		return s.config.Sharing
+	case isHTTP && c.KeepsSession():
+		return PerCaller
+	}
+	return Shared
+}
+
+// clientFor returns the client for the caller of ctx, and a function that ends its use.
+func (s *supervisor) clientFor(ctx context.Context, shared *client.Client) (c *client.Client, release func(), err error) {
+	caller := rpc.CallerOf(ctx)
+	if !caller.Returns || s.sharing(shared) != PerCaller {
+		return shared, func() {}, nil
+	}
+	own, err := s.callers.acquire(ctx, caller, shared)
+	if err != nil {
+		return nil, nil, err
+	}
+	return own.client, func() { s.callers.release(own) }, nil
+}
+
+// Limits of the clients of callers of one server.
+const (
+	maxCallers = 256
+	callerIdle = 30 * time.Minute
+)
+
+// callers are the clients of the callers of one server. It is safe for concurrent use.
+type callers struct {
+	dialer *client.Dialer
+	target client.Target
+	idle   time.Duration
+	max    int
+
+	mu      sync.Mutex
+	byKey   map[any]*callerClient
+	closed  bool
+	closing sync.WaitGroup // the clients that are being closed; Add is called under mu before closed is set
+}
+
+// callerClient is the client of one caller. Its fields below dialled are guarded by callers.mu.
+type callerClient struct {
+	key     any
+	dialled chan struct{} // closed when client or err is set
+	client  *client.Client
+	err     error
+
+	uses  int
+	used  time.Time // the end of the last use
+	timer *time.Timer
+}
+
+func (a *callers) init(s *supervisor) {
+	a.dialer, a.target, a.idle, a.max = &s.dialer, s.config.Target, callerIdle, maxCallers
+	a.byKey = make(map[any]*callerClient)
+}
+
+// acquire returns the client of a caller, which it dials if there is none. Release must follow.
+func (a *callers) acquire(ctx context.Context, caller rpc.Caller, shared *client.Client) (*callerClient, error) {
+	own, dial, err := a.enter(caller.Key)
+	if err != nil {
+		return nil, err
+	}
+	if dial {
+		own.client, own.err = a.dial(ctx, caller, shared)
+		close(own.dialled)
+	}
+	select {
+	case <-own.dialled:
+	case <-ctx.Done():
+		a.release(own)
+		return nil, context.Cause(ctx)
+	}
+	if own.err != nil {
+		a.remove(own)
+		a.release(own)
+		return nil, own.err
+	}
+	return own, nil
+}
+
+// enter begins a use of the client of a caller. Dial reports that the caller must dial it.
+func (a *callers) enter(key any) (own *callerClient, dial bool, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		return nil, false, ErrClosed
+	}
+	own = a.byKey[key]
+	if own == nil {
+		if len(a.byKey) >= a.max && !a.evict() {
+			return nil, false, &call.OverloadError{Limit: "clients of callers", RetryAfter: time.Second}
+		}
+		own, dial = &callerClient{key: key, dialled: make(chan struct{})}, true
+		a.byKey[key] = own
+	}
+	own.uses++
+	if own.timer != nil {
+		own.timer.Stop()
+	}
+	return own, dial, nil
+}
+
+// evict closes the least recently used client that is not in use. It requires that mu is held.
+func (a *callers) evict() bool {
+	var oldest *callerClient
+	for _, own := range a.byKey {
+		if own.uses == 0 && (oldest == nil || own.used.Before(oldest.used)) {
+			oldest = own
+		}
+	}
+	if oldest == nil {
+		return false
+	}
+	a.end(oldest)
+	return true
+}
+
+// end closes a client that is not in use, in the background. It requires that mu is held.
+func (a *callers) end(own *callerClient) {
+	delete(a.byKey, own.key)
+	if own.timer != nil {
+		own.timer.Stop()
+	}
+	if own.client != nil {
+		a.closing.Go(func() { _ = own.client.Close() })
+	}
+}
+
+// release ends a use.
+func (a *callers) release(own *callerClient) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	own.uses--
+	if own.uses > 0 || a.closed || a.byKey[own.key] != own {
+		return
+	}
+	own.used = time.Now()
+	if own.timer == nil {
+		own.timer = time.AfterFunc(a.idle, func() { a.expire(own) })
+	} else {
+		own.timer.Reset(a.idle)
+	}
+}
+
+// expire closes a client that was idle for too long.
+func (a *callers) expire(own *callerClient) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if own.uses == 0 && !a.closed && a.byKey[own.key] == own && time.Since(own.used) >= a.idle {
+		a.end(own)
+	}
+}
+
+// remove forgets a client that could not be dialled.
+func (a *callers) remove(own *callerClient) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.byKey[own.key] == own {
+		delete(a.byKey, own.key)
+	}
+}
+
+// dial dials the client of a caller. It sends nothing, because the shared client has discovered the server:
+// the first request connects.
+func (a *callers) dial(ctx context.Context, caller rpc.Caller, shared *client.Client) (*client.Client, error) {
+	d, known := *a.dialer, shared.Discovery()
+	d.OnConnectionLost, d.Discovery = nil, &known
+	if caller.Session && caller.Input != nil {
+		limit(&d, *caller.Input)
+	}
+	return d.Dial(context.WithoutCancel(ctx), a.target)
+}
+
+// limit removes the functions for other kinds of input requests, so that a session declares no others.
+func limit(d *client.Dialer, kinds rpc.InputKinds) {
+	if kinds&rpc.FormInput == 0 {
+		d.Elicit = nil
+	}
+	if kinds&rpc.URLInput == 0 {
+		d.ElicitURL = nil
+	}
+	if kinds&rpc.SamplingInput == 0 {
+		d.Sample = nil
+	}
+	d.SampleTools = d.SampleTools && kinds&rpc.SamplingToolsInput != 0
+	if kinds&rpc.RootsInput == 0 {
+		d.Roots = nil
+	}
+}
+
+// close closes all clients and waits for them.
+func (a *callers) close() error {
+	a.mu.Lock()
+	a.closed = true
+	all := a.byKey
+	a.byKey = nil
+	a.mu.Unlock()
+	errs := make(chan error, len(all))
+	for _, own := range all {
+		if own.timer != nil {
+			own.timer.Stop()
+		}
+		a.closing.Go(func() {
+			<-own.dialled
+			if own.client != nil {
+				errs <- own.client.Close()
+			}
+		})
+	}
+	a.closing.Wait()
+	close(errs)
+	var joined []error
+	for err := range errs {
+		joined = append(joined, err)
+	}
+	return errors.Join(joined...)
+}

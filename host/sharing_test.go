@@ -1,0 +1,179 @@
+package host_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/server"
+)
+
+// sessionCounter is a server over HTTP. Its tool session returns the session of the call.
+type sessionCounter struct {
+	http.Handler
+	begun, ended atomic.Int32 // sessions
+	expire       atomic.Pointer[string]
+}
+
+func newSessionCounter() *sessionCounter {
+	s := &server.Server{Name: "sessions"}
+	sessions := &sessionCounter{Handler: s}
+	server.AddTool(s, mcp.Tool{Name: "session"}, func(ctx context.Context, _ none) (string, error) {
+		id, _ := ctx.Value(sessionKey{}).(string)
+		return id, nil
+	})
+	return sessions
+}
+
+type sessionKey struct{}
+
+func (s *sessionCounter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	id := r.Header.Get("Mcp-Session-Id")
+	switch {
+	case r.Method == http.MethodDelete:
+		s.ended.Add(1)
+	case r.Method == http.MethodPost && id == "" && r.Header.Get("Mcp-Method") == "":
+		s.begun.Add(1)
+	}
+	if expired := s.expire.Load(); expired != nil && *expired == id {
+		w.WriteHeader(http.StatusNotFound)
+		return
+	}
+	s.Handler.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), sessionKey{}, id)))
+}
+
+// start returns a host with the server at a URL.
+func (s *sessionCounter) start(t *testing.T, r mcp.Revision, sharing host.Sharing) *host.Host {
+	t.Helper()
+	endpoint := httptest.NewServer(s)
+	t.Cleanup(endpoint.Close)
+	h := &host.Host{
+		Servers: []host.ServerConfig{{Name: "s", Target: client.URL(endpoint.URL), Sharing: sharing}},
+		Dialer:  client.Dialer{Revision: r},
+	}
+	startReady(t, h)
+	return h
+}
+
+// startReady starts a host and waits until its servers are ready.
+func startReady(t *testing.T, h *host.Host) {
+	t.Helper()
+	if err := h.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.Close() })
+	if err := h.WaitReady(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func sessionOf(t *testing.T, h *host.Host, caller string) string {
+	t.Helper()
+	ctx := t.Context()
+	if caller != "" {
+		ctx = client.WithCaller(ctx, caller)
+	}
+	result, err := h.CallTool(ctx, "s", "session", nil)
+	if err != nil {
+		t.Fatalf("%s: %v", caller, err)
+	}
+	return result.Content[0].(*mcp.TextContent).Text
+}
+
+func TestCallersShareAServerUnlessItKeepsSessions(t *testing.T) {
+	for _, c := range []struct {
+		revision mcp.Revision
+		sharing  host.Sharing
+		want     host.Sharing
+	}{
+		{mcp.V20251125, host.ShareAutomatically, host.PerCaller},
+		{mcp.V20250326, host.ShareAutomatically, host.PerCaller},
+		{mcp.V20251125, host.Shared, host.Shared},
+		{mcp.V20251125, host.PerCaller, host.PerCaller},
+		{mcp.V20260728, host.ShareAutomatically, host.Shared},
+	} {
+		s := newSessionCounter()
+		h := s.start(t, c.revision, c.sharing)
+		program, ada, bob := sessionOf(t, h, ""), sessionOf(t, h, "ada"), sessionOf(t, h, "bob")
+		if again := sessionOf(t, h, "ada"); again != ada {
+			t.Errorf("%v: the session of ada changes from %q to %q", c, ada, again)
+		}
+		distinct := program != ada && program != bob && ada != bob
+		if distinct != (c.want == host.PerCaller) || c.revision.Modern() != (program == "") {
+			t.Errorf("%v: sessions %q, %q and %q", c, program, ada, bob)
+		}
+		if got := h.Status()[0].Sharing; got != c.want {
+			t.Errorf("%v: the status has %v, want %v", c, got, c.want)
+		}
+		h.Close()
+		if s.begun.Load() != s.ended.Load() {
+			t.Errorf("%v: %d sessions begun, %d ended", c, s.begun.Load(), s.ended.Load())
+		}
+	}
+}
+
+func TestOneSessionBeginsForConcurrentCallsOfACaller(t *testing.T) {
+	s := newSessionCounter()
+	h := s.start(t, mcp.V20251125, host.ShareAutomatically)
+	before := s.begun.Load()
+	var calls sync.WaitGroup
+	for i := range 60 {
+		calls.Go(func() { sessionOf(t, h, fmt.Sprint("caller ", i%3)) })
+	}
+	calls.Wait()
+	if n := s.begun.Load() - before; n != 3 {
+		t.Errorf("%d sessions have begun for 3 callers", n)
+	}
+	// The server forgets the session of one caller.
+	expired := sessionOf(t, h, "caller 0")
+	s.expire.Store(&expired)
+	others := sessionOf(t, h, "caller 1")
+	for range 30 {
+		calls.Go(func() { sessionOf(t, h, "caller 0") })
+		calls.Go(func() {
+			if got := sessionOf(t, h, "caller 1"); got != others {
+				t.Errorf("the session of another caller is replaced")
+			}
+		})
+	}
+	calls.Wait()
+	if n := s.begun.Load() - before; n != 4 {
+		t.Errorf("%d sessions have begun after one has expired, want 4", n)
+	}
+}
+
+func TestProgramIsStartedOnceUnlessAskedFor(t *testing.T) {
+	for sharing, want := range map[host.Sharing]int{host.ShareAutomatically: 1, host.PerCaller: 3} {
+		config := inProcess("s")
+		config.Sharing = sharing
+		h := &host.Host{Servers: []host.ServerConfig{config}}
+		startReady(t, h)
+		pids := make(map[string]bool)
+		for _, ctx := range []context.Context{t.Context(), client.WithCaller(t.Context(), "ada"), client.WithCaller(t.Context(), "bob"), client.WithCaller(t.Context(), "ada")} {
+			result, err := h.CallTool(ctx, "s", "who", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pids[string(result.StructuredContent)] = true
+		}
+		if len(pids) != want {
+			t.Errorf("%v: processes %v, want %d", sharing, pids, want)
+		}
+		h.Close()
+	}
+}
+
+func TestSharingMustBeKnown(t *testing.T) {
+	h := &host.Host{Servers: []host.ServerConfig{{Name: "s", Target: client.URL("http://127.0.0.1"), Sharing: 7}}}
+	if err := h.Start(); err == nil {
+		t.Error("no error")
+		h.Close()
+	}
+}
