@@ -21,6 +21,8 @@ type Config struct {
 	Servers  []Server  // in the order of the files
 	Problems []Problem // entries that cannot be used
 	Warnings []string  // members that have no effect, one line each
+	Policy   *Policy   // nil if no file has one
+	Hooks    []Hook
 	paths    []string
 }
 
@@ -32,6 +34,11 @@ type Server struct {
 	Original string // the name of the entry
 	Source   string // the file and line of the entry
 	Disabled bool
+
+	// Trusted means that the policy may use the annotations of the server's tools.
+	Trusted bool
+	// Roots are directories, relative to the directory of the file. Nil means that the entry has none.
+	Roots []string
 
 	// For a program, Command is not empty.
 	Command string
@@ -57,7 +64,8 @@ type Problem struct {
 	Err  error  // begins with the file and line
 }
 
-// Load reads configuration files. An entry replaces one of an earlier file with the same name.
+// Load reads configuration files. An entry replaces one of an earlier file with the same name, and a
+// policy replaces one of an earlier file.
 // Of the projects in a file, Load reads the one that contains the directory workspace.
 func Load(workspace string, paths ...string) (*Config, error) {
 	all := &Config{paths: paths}
@@ -100,6 +108,13 @@ func (c *Config) add(later *Config) {
 	for i := range later.Servers {
 		c.replace(&later.Servers[i])
 	}
+	if later.Policy != nil {
+		if c.Policy != nil {
+			c.Warnings = append(c.Warnings, fmt.Sprintf("%s: policy replaces the one of %s", later.Policy.Source, c.Policy.Source))
+		}
+		c.Policy = later.Policy
+	}
+	c.Hooks = append(c.Hooks, later.Hooks...)
 	c.Problems = append(c.Problems, later.Problems...)
 	c.Warnings = append(c.Warnings, later.Warnings...)
 }

@@ -25,6 +25,12 @@ func (d *document) read(root *hujson.Value) error {
 			err = d.readInputs(m.value)
 		case "mcp": // in the settings of an editor
 			has, err = d.settings(m.value)
+		case "policy":
+			has = true
+			d.config.Policy, err = d.policy(m.value)
+		case "hooks":
+			has = true
+			d.config.Hooks, err = d.hooks(m.value)
 		}
 		if err != nil {
 			return err
@@ -160,6 +166,12 @@ func (d *document) server(m member) (*Server, error) {
 		case "enabled":
 			s.Disabled, err = d.boolean(v, name)
 			s.Disabled = !s.Disabled
+		case "trusted":
+			s.Trusted, err = d.boolean(v, name)
+		case "roots":
+			if s.Roots, err = d.texts(v, name); s.Roots == nil {
+				s.Roots = []string{}
+			}
 		case "source":
 			source, err = d.text(v, name)
 		default:

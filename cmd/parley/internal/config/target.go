@@ -49,6 +49,19 @@ func (s *Server) Target(values *Values) (client.Target, error) {
 	return target, nil
 }
 
+// RootPaths returns the directories of Roots, with the values of references. It returns nil if Roots is nil.
+func (s *Server) RootPaths(values *Values) ([]string, error) {
+	e := &expansion{server: s, values: values}
+	var paths []string
+	if s.Roots != nil {
+		paths = []string{}
+	}
+	for _, root := range s.Roots {
+		paths = append(paths, e.path("roots", root))
+	}
+	return paths, e.err
+}
+
 // expansion expands the members of a server. It keeps the first error.
 type expansion struct {
 	server *Server

@@ -1,0 +1,114 @@
+// Package policy compiles the policy of a configuration file. Conditions are expressions of CEL, the Common
+// Expression Language.
+package policy
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"strings"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+
+	"github.com/parley-mcp/parley/cmd/parley/internal/config"
+	"github.com/parley-mcp/parley/host"
+)
+
+const (
+	// maxCost bounds the evaluation of one condition, in steps of CEL.
+	maxCost = 100_000
+	// maxExpression is the maximum length of a condition, in bytes.
+	maxExpression = 16 << 10
+	// checkFrequency is the number of iterations after which an evaluation notices the end of its context.
+	checkFrequency = 100
+)
+
+// Compile compiles a policy. Errors begin with the file and the line of the rule.
+func Compile(p *config.Policy) (host.Rules, error) {
+	rules := host.Rules{Version: p.Version, Default: p.Default}
+	env, err := newEnvironment()
+	if err != nil {
+		return rules, err
+	}
+	for i := range p.Rules {
+		rule := p.Rules[i].Rule
+		if when := p.Rules[i].When; when != "" {
+			if rule.When, err = compile(env, when); err != nil {
+				return rules, fmt.Errorf("%s: policy.rules[%d].when: %w", p.Rules[i].Source, i, err)
+			}
+		}
+		rules.Rules = append(rules.Rules, rule)
+	}
+	return rules, nil
+}
+
+// newEnvironment returns the variables and functions of conditions.
+func newEnvironment() (*cel.Env, error) {
+	object := cel.MapType(cel.StringType, cel.DynType)
+	return cel.NewEnv(
+		cel.CrossTypeNumericComparisons(true),
+		cel.ParserExpressionSizeLimit(maxExpression),
+		cel.Variable("server", cel.StringType),
+		cel.Variable("method", cel.StringType),
+		cel.Variable("kind", cel.StringType),
+		cel.Variable("name", cel.StringType),
+		cel.Variable("args", object),
+		cel.Variable("annotations", object),
+		cel.Variable("principal", cel.MapType(cel.StringType, cel.StringType)),
+		cel.Variable("scopes", cel.ListType(cel.StringType)),
+		cel.Function("within",
+			cel.MemberOverload("string_within_string", []*cel.Type{cel.StringType, cel.StringType}, cel.BoolType, cel.BinaryBinding(within))),
+	)
+}
+
+// within reports whether a path is a directory or in it, after dots are removed. Relative paths are in no
+// directory.
+func within(file, dir ref.Val) ref.Val {
+	f, okFile := file.Value().(string)
+	d, okDir := dir.Value().(string)
+	if !okFile || !okDir {
+		return types.NewErr("within requires two strings")
+	}
+	if !path.IsAbs(f) || !path.IsAbs(d) || strings.ContainsAny(f, "\x00\\") {
+		return types.False
+	}
+	f, d = path.Clean(f), path.Clean(d)
+	return types.Bool(f == d || strings.HasPrefix(f, strings.TrimSuffix(d, "/")+"/"))
+}
+
+// compile compiles a condition.
+func compile(env *cel.Env, text string) (func(context.Context, *host.Request) (bool, error), error) {
+	ast, issues := env.Compile(text)
+	if err := issues.Err(); err != nil {
+		return nil, fmt.Errorf("cannot compile the condition: %s", explain(issues))
+	}
+	if t := ast.OutputType(); !t.IsExactType(cel.BoolType) && !t.IsExactType(cel.DynType) {
+		return nil, fmt.Errorf("the condition must be true or false, not of type %s", t)
+	}
+	program, err := env.Program(ast, cel.CostLimit(maxCost), cel.InterruptCheckFrequency(checkFrequency))
+	if err != nil {
+		return nil, fmt.Errorf("cannot compile the condition: %w", err)
+	}
+	return func(ctx context.Context, r *host.Request) (bool, error) {
+		result, _, err := program.ContextEval(ctx, variables(r))
+		if err != nil {
+			return false, err
+		}
+		match, ok := result.Value().(bool)
+		if !ok {
+			return false, fmt.Errorf("the condition must be true or false, not of type %s", result.Type().TypeName())
+		}
+		return match, nil
+	}, nil
+}
+
+// explain returns the errors of the compiler in one line, each with its column.
+func explain(issues *cel.Issues) string {
+	var texts []string
+	for _, e := range issues.Errors() {
+		texts = append(texts, fmt.Sprintf("column %d: %s", e.Location.Column()+1, e.Message))
+	}
+	return strings.Join(texts, "; ")
+}

@@ -1,0 +1,147 @@
+package policy_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/cmd/parley/internal/config"
+	"github.com/parley-mcp/parley/cmd/parley/internal/policy"
+	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
+)
+
+// compile compiles the policy with the given JSON.
+func compile(t *testing.T, text string) (host.Rules, error) {
+	t.Helper()
+	c, err := config.Parse("/", "mcp.json", []byte(text))
+	if err != nil {
+		return host.Rules{}, err
+	}
+	return policy.Compile(c.Policy)
+}
+
+// request returns a call of a tool by ada.
+func request(t *testing.T, arguments string) *host.Request {
+	ada, err := principal.New("https://as.example", "ada", "editor")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &host.Request{
+		Method: mcp.MethodCallTool, Server: "files", Kind: host.KindTool, Name: "write_file", Arguments: json.RawMessage(arguments),
+		Tool:   &mcp.Tool{Name: "write_file", Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true}},
+		Caller: &auth.Info{Principal: ada, Scopes: []string{"read", "write"}},
+	}
+}
+
+func TestConditionsUseTheRequest(t *testing.T) {
+	const arguments = `{"path":"/tmp/a/../b","n":9007199254740993,"list":["a",{"b":1.5}],"on":true,"none":null,"huge":18446744073709551615,"float":5.0,"dots":"/tmp/../etc"}`
+	for when, want := range map[string]bool{
+		`args.path.startsWith('/tmp')`:                         true,
+		`args.dots.within('/tmp')`:                             false,
+		`args.path.within('/tmp/')`:                            true,
+		`args.path.within('/tm')`:                              false,
+		`'tmp/a'.within('tmp')`:                                false,
+		`'/tmp'.within('/tmp') && '/x'.within('/')`:            true,
+		`args.n == 9007199254740993`:                           true,
+		`args.n == 9007199254740992`:                           false,
+		`args.huge > 18446744073709551614u`:                    true,
+		`args.float == 5 && args.n > 1.5`:                      true,
+		`args.list[0] == 'a' && args.list[1].b > 1`:            true,
+		`args.on && args.none == null && !has(args.other)`:     true,
+		`server == 'files' && kind == 'tool'`:                  true,
+		`method == 'tools/call' && name.endsWith('_file')`:     true,
+		`annotations.readOnlyHint`:                             true,
+		`principal.issuer == 'https://as.example'`:             true,
+		`principal.subject == 'ada' && principal.client != ''`: true,
+		`'write' in scopes && !('admin' in scopes)`:            true,
+		`scopes.exists(s, s == 'admin')`:                       false,
+		`name.matches('^(read|write)_')`:                       true,
+		`size(args.list) == 2 && args.list.all(x, x != 'c')`:   true,
+		`has(annotations.openWorldHint)`:                       false,
+		`type(args.n) == int && string(args.on) == "true"`:     true,
+	} {
+		quoted, _ := json.Marshal(when)
+		rules, err := compile(t, `{"policy":{"default":"deny","rules":[{"when":`+string(quoted)+`,"action":"allow"}]}}`)
+		if err != nil {
+			t.Errorf("%s: %v", when, err)
+			continue
+		}
+		d, err := rules.Decide(t.Context(), request(t, arguments))
+		if err != nil || (d.Action == host.Allow) != want {
+			t.Errorf("%s: %v, %v; want %v", when, d.Action, err, want)
+		}
+	}
+}
+
+func TestConditionWithoutAResultIsAnError(t *testing.T) {
+	for when, want := range map[string]string{
+		`args.missing == 1`: "no such key: missing",
+		`args.path`:         "must be true or false",
+		`[1,2,3,4,5,6,7,8,9,10].all(a,[1,2,3,4,5,6,7,8,9,10].all(b,[1,2,3,4,5,6,7,8,9,10].all(c,[1,2,3,4,5,6,7,8,9,10].all(d,[1,2,3,4,5,6,7,8,9,10].all(e,a+b+c+d+e<99)))))`: "cost",
+	} {
+		rules, err := compile(t, `{"policy":{"default":"allow","rules":[{"when":"`+when+`","action":"allow"}]}}`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d, err := rules.Decide(t.Context(), request(t, `{"path":"x"}`)); err == nil || d.Action != host.Deny || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.40s: %+v, %v", when, d, err)
+		}
+	}
+	rules, err := compile(t, `{"policy":{"default":"allow","rules":[{"when":"[1,2,3,4,5,6,7,8,9,10].all(a,[1,2,3,4,5,6,7,8,9,10].all(b,[1,2,3,4,5,6,7,8,9,10].all(c,a+b+c<99)))","action":"allow"}]}}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := rules.Decide(ended, request(t, `{}`)); err == nil {
+		t.Error("a condition is evaluated after the end of its context")
+	}
+}
+
+func TestErrorsOfAPolicyNameLineAndRule(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"policy":{"default":"deny","rules":[
+			{"tool":"a","action":"allow"},
+			{"tool":"b","action":"allow","when":"args.x ="}
+		]}}`: `mcp.json:3: policy.rules[1].when: cannot compile the condition: column `,
+		"{\"policy\":{\"default\":\"deny\",\"rules\":[\n{\"when\":\"nothing == 1\",\"action\":\"deny\"}]}}": "mcp.json:2: policy.rules[0].when: cannot compile the condition: column 1: undeclared reference to 'nothing'",
+		"{\"policy\":{\"default\":\"deny\",\"rules\":[\n{\"when\":\"1 + 1\",\"action\":\"deny\"}]}}":        "mcp.json:2: policy.rules[0].when: the condition must be true or false, not of type int",
+		`{"policy":{"rules":[]}}`:                                             `mcp.json:1: policy: "default" is missing`,
+		`{"policy":{"default":"maybe"}}`:                                      `policy.default must be "allow", "ask" or "deny", not "maybe"`,
+		`{"policy":{"default":"deny","rules":[{"tool":"a"}]}}`:                `policy.rules[0]: "action" is missing`,
+		`{"policy":{"default":"deny","rules":[{"tol":"a","action":"deny"}]}}`: `policy.rules[0].tol is unknown`,
+		`{"policy":{"default":"deny","rule":[]}}`:                             `policy.rule is unknown`,
+		`{"policy":{"default":"deny","rules":[{"tool":"","action":"deny"}]}}`: `policy.rules[0].tool must not be empty`,
+		`{"policy":{"default":"deny","rules":{}}}`:                            `policy.rules must be an array`,
+		`{"policy":{"default":"deny","approvalTimeout":"soon"}}`:              `policy.approvalTimeout must be a positive duration`,
+		`{"policy":[]}`: `policy must be an object`,
+	} {
+		if _, err := compile(t, text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s\n%v\nwant %s", text, err, want)
+		}
+	}
+}
+
+func TestVersionOfAPolicyWithoutOneIsADigest(t *testing.T) {
+	version := func(text string) string {
+		rules, err := compile(t, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rules.Version
+	}
+	if v := version(`{"policy":{"version":"7","default":"deny"}}`); v != "7" {
+		t.Errorf("version %q", v)
+	}
+	if v := version(`{"policy":{"version":7,"default":"deny"}}`); v != "7" {
+		t.Errorf("version %q", v)
+	}
+	a, b := version(`{"policy":{"default":"deny"}}`), version(`{"policy":{"default":"ask"}}`)
+	if a == b || len(a) != 12 || a != version(`{"mcpServers":{},"policy":{"default":"deny"}}`) {
+		t.Errorf("versions %q and %q", a, b)
+	}
+}
