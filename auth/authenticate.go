@@ -34,6 +34,21 @@ const leeway = 30 * time.Second
 // A server.Server calls Authenticate itself. Call it to protect other handlers of the
 // same program.
 func (p *ProtectedResource) Authenticate(response http.Header, r *http.Request) (*Info, *Rejection) {
+	info, rejection := p.authenticate(response, r)
+	if rejection != nil {
+		p.rejected(r, nil, rejection)
+	}
+	return info, rejection
+}
+
+// rejected calls OnReject.
+func (p *ProtectedResource) rejected(r *http.Request, info *Info, rejection *Rejection) {
+	if p.OnReject != nil {
+		p.OnReject(r, info, rejection)
+	}
+}
+
+func (p *ProtectedResource) authenticate(response http.Header, r *http.Request) (*Info, *Rejection) {
 	at, err := p.endpointFor(r)
 	if err != nil {
 		return nil, &Rejection{http.StatusInternalServerError, misconfigured, err}
@@ -145,7 +160,9 @@ func (p *ProtectedResource) Challenge(response http.Header, r *http.Request, inf
 	all := challenge.Union(p.Scopes, needed)
 	missing := &ScopeError{Needed: all}
 	p.challenge(response, at, info.KeyThumbprint != "", codeInsufficientScope, missing.Error(), all)
-	return &Rejection{Status: http.StatusForbidden, Reason: missing.Error()}
+	rejection := &Rejection{Status: http.StatusForbidden, Reason: missing.Error()}
+	p.rejected(r, info, rejection)
+	return rejection
 }
 
 // Error codes of challenges (RFC 6750, section 3.1).

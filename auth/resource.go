@@ -3,6 +3,7 @@ package auth
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"sync"
 	"time"
 
@@ -51,6 +52,11 @@ type ProtectedResource struct {
 
 	// Name and Documentation, a URL, are shown to users who are asked for consent.
 	Name, Documentation string
+
+	// OnReject, if set, is called with each request that is rejected, for example for an audit log. Info
+	// is nil unless the token is valid and a scope is missing. It must be safe for concurrent use and
+	// must not block. It must not record the headers of r, which contain the token.
+	OnReject func(r *http.Request, info *Info, rejection *Rejection)
 
 	Now func() time.Time // returns the current time; nil: time.Now
 
