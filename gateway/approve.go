@@ -6,9 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
-	"unicode"
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/host"
@@ -33,7 +31,7 @@ func Approve(ctx context.Context, a *host.Approval) error {
 	if err != nil {
 		return err
 	}
-	content, err := server.ElicitForm(ctx, question(a), approvalForm, server.Key(key))
+	content, err := server.ElicitForm(ctx, a.Question(), approvalForm, server.Key(key))
 	switch {
 	case errors.Is(err, server.ErrDeclined), errors.Is(err, server.ErrDismissed):
 		return fmt.Errorf("%w: %w", host.ErrDeclined, err)
@@ -64,33 +62,3 @@ func useOnce(ctx context.Context, key string) error {
 const approvalBox = "approve"
 
 var approvalForm = json.RawMessage(`{"type":"object","properties":{"approve":{"type":"boolean","title":"Allow this request once","default":false}},"required":["approve"]}`)
-
-// maxShown is the length of the arguments that a question shows, in bytes.
-const maxShown = 4 << 10
-
-// question returns the text for the user.
-func question(a *host.Approval) string {
-	r := a.Request
-	text := fmt.Sprintf("Allow the %s %q of the server %q?", r.Kind, plain(r.Name), r.Server)
-	if r.Arguments != nil {
-		arguments := plain(string(r.Arguments))
-		if len(arguments) > maxShown {
-			arguments = strings.ToValidUTF8(arguments[:maxShown], "") + fmt.Sprintf("… (%d bytes in all)", len(r.Arguments))
-		}
-		text += "\n\nArguments: " + arguments
-	}
-	if a.Reason != "" {
-		text += "\n\nReason for the question: " + plain(a.Reason)
-	}
-	return text
-}
-
-// plain replaces characters that could change how a client shows the text.
-func plain(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) {
-			return '\uFFFD'
-		}
-		return r
-	}, text)
-}

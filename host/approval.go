@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -66,6 +68,37 @@ func canonical(raw json.RawMessage) (json.RawMessage, error) {
 	err := value.Format(jsontext.ReorderRawObjects(true), jsontext.PreserveRawStrings(false),
 		jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false))
 	return json.RawMessage(value), err
+}
+
+// maxShown is the length of the arguments that a question shows, in bytes.
+const maxShown = 4 << 10
+
+// Question returns a text that asks the user: it has the name, the server, the arguments and the reason.
+// Control characters and invisible characters are replaced. Arguments are cut after 4 KiB.
+func (a *Approval) Question() string {
+	r := a.Request
+	text := fmt.Sprintf("Allow the %s %q of the server %q?", r.Kind, plain(r.Name), r.Server)
+	if r.Arguments != nil {
+		arguments := plain(string(r.Arguments))
+		if len(arguments) > maxShown {
+			arguments = strings.ToValidUTF8(arguments[:maxShown], "") + fmt.Sprintf("… (%d bytes in all)", len(r.Arguments))
+		}
+		text += "\n\nArguments: " + arguments
+	}
+	if a.Reason != "" {
+		text += "\n\nReason for the question: " + plain(a.Reason)
+	}
+	return text
+}
+
+// plain replaces characters that could change how a client shows the text.
+func plain(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) {
+			return '\uFFFD'
+		}
+		return r
+	}, text)
 }
 
 // The outcomes of an approval in the audit log.

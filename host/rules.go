@@ -37,7 +37,7 @@ func (p Rules) Decide(ctx context.Context, r *Request) (Decision, error) {
 	d := Decision{Version: p.Version}
 	for i := range p.Rules {
 		rule := &p.Rules[i]
-		if !rule.matches(r) {
+		if !rule.Matches(r) {
 			continue
 		}
 		if rule.When != nil {
@@ -59,8 +59,8 @@ func (p Rules) Decide(ctx context.Context, r *Request) (Decision, error) {
 	return d, nil
 }
 
-// matches reports whether all fields but When match.
-func (rule *Rule) matches(r *Request) bool {
+// Matches reports whether all fields but When match. It does not use Action.
+func (rule *Rule) Matches(r *Request) bool {
 	if rule.Server != "" && !matchPattern(rule.Server, r.Server) || rule.Scope != "" && !grants(r.Caller, rule.Scope) {
 		return false
 	}
