@@ -18,6 +18,7 @@ func newUp() *cobra.Command {
 	var dirs dirFlag
 	var files configFlags
 	var discover discoverFlags
+	var guard guardFlags
 	var maxName int
 	var verbose bool
 	cmd := &cobra.Command{
@@ -53,19 +54,20 @@ parley up --config mcp.json --store '${REDIS_URL}' --key-file keys`,
 			if len(files.paths) == 0 {
 				return serveHTTP(cmd, &flags, &dirs)
 			}
-			return up(cmd, &flags, &dirs, &files, &discover, maxName, verbose)
+			return up(cmd, &flags, &dirs, &files, &discover, &guard, maxName, verbose)
 		},
 	}
 	flags.add(cmd)
 	dirs.add(cmd)
 	files.add(cmd, "configuration file with the servers")
 	discover.add(cmd)
+	guard.add(cmd)
 	cmd.Flags().IntVar(&maxName, "max-name", 0, "maximum length of the names of tools and prompts, 32 to 128 (default 128)")
 	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "print log messages, and the stderr of the servers' programs")
 	return cmd
 }
 
-func up(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag, files *configFlags, discover *discoverFlags, maxName int, verbose bool) error {
+func up(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag, files *configFlags, discover *discoverFlags, guard *guardFlags, maxName int, verbose bool) error {
 	u := &upstreams{cmd: cmd, files: files}
 	loaded, err := files.load(cmd)
 	if err != nil {
@@ -86,12 +88,18 @@ func up(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag, files *configFlags,
 	if err != nil {
 		return err
 	}
+	if err := u.guard(guard, loaded); err != nil {
+		return err
+	}
+	defer u.audit.Close()
+	defer u.rules.client.Close()
 	u.host = &host.Host{
 		Servers: servers,
 		MaxName: maxName,
 		Dialer:  client.Dialer{Name: "parley", Version: version(), Auth: &u.authorizer, Logger: slog.New(slog.DiscardHandler)},
 		Logger:  slog.New(slog.DiscardHandler), // status prints the state of the servers
 	}
+	u.applyGuard(u.host)
 	logger := newLogger(cmd.ErrOrStderr(), slog.LevelWarn)
 	if verbose {
 		logger = newLogger(cmd.ErrOrStderr(), slog.LevelInfo)
@@ -118,6 +126,7 @@ func up(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag, files *configFlags,
 		return err
 	}
 	defer authorized.Close()
+	u.audit.watchLogins(s.Auth)
 	u.status.authorization(s.Auth, authorized.dev != nil)
 	served, err := dirs.serve(s, logger)
 	if err != nil {

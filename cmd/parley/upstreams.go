@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -13,6 +15,7 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/config"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/mcp"
 )
 
 // upstreams are the servers of the configuration files of parley up.
@@ -23,6 +26,9 @@ type upstreams struct {
 	status     *statusPrinter
 	authorizer authorizer
 	host       *host.Host
+	rules      *rules
+	lock       *lockFile // nil without a lock file
+	audit      *auditLog // nil without an audit log
 }
 
 // targets returns the enabled servers of the files, and prepares the authorizer for them. It prints the
@@ -57,7 +63,12 @@ func (u *upstreams) targets(loaded *config.Config) ([]host.ServerConfig, error) 
 			u.status.failed(s.Name, err.Error())
 			continue
 		}
-		servers = append(servers, host.ServerConfig{Name: s.Name, Target: target})
+		roots, err := rootsOf(s, u.values)
+		if err != nil {
+			u.status.failed(s.Name, err.Error())
+			continue
+		}
+		servers = append(servers, host.ServerConfig{Name: s.Name, Target: target, Trusted: s.Trusted, Roots: roots})
 		targets = append(targets, target)
 	}
 	return servers, u.authorizer.setTargets(u.cmd.Context(), targets...)
@@ -70,7 +81,11 @@ func (u *upstreams) watch(ctx context.Context, stop func()) {
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
 	atTerminal := terminal.Is(u.cmd.ErrOrStderr())
-	changed, err := watchFiles(ctx, u.files.paths)
+	paths := u.files.paths
+	if u.lock != nil {
+		paths = append(slices.Clone(paths), u.lock.path)
+	}
+	changed, err := watchFiles(ctx, paths)
 	if err != nil {
 		u.cmd.PrintErrln("parley: warning: cannot watch the configuration files; send SIGHUP to reload them: " + terminal.Line(err.Error()))
 	}
@@ -84,11 +99,39 @@ func (u *upstreams) watch(ctx context.Context, stop func()) {
 				stop()
 				return
 			}
+			u.reopenAudit()
 		}
 		if err := u.reload(); err != nil {
 			u.cmd.PrintErrln("parley: warning: configuration not changed: " + terminal.Line(err.Error()))
 		}
 	}
+}
+
+// reopenAudit opens the audit log again, because a program that rotates logs may have renamed it.
+func (u *upstreams) reopenAudit() {
+	if u.audit == nil {
+		return
+	}
+	if err := u.audit.reopen(); err != nil {
+		u.cmd.PrintErrln("parley: warning: " + terminal.Line(err.Error()))
+	}
+}
+
+// rootsOf returns the roots of a server; nil if its entry has none.
+func rootsOf(s *config.Server, values *config.Values) ([]mcp.Root, error) {
+	paths, err := s.RootPaths(values)
+	if err != nil || paths == nil {
+		return nil, err
+	}
+	roots := []mcp.Root{}
+	for _, path := range paths {
+		root, err := rootOf(path)
+		if err != nil {
+			return nil, fmt.Errorf("roots: %w", err)
+		}
+		roots = append(roots, root)
+	}
+	return roots, nil
 }
 
 // reload reads the files again. Servers whose configuration is the same continue.
@@ -97,10 +140,21 @@ func (u *upstreams) reload() error {
 	if err != nil {
 		return err
 	}
+	set, err := u.rules.load(loaded, u.values)
+	if err != nil {
+		return err
+	}
+	if u.lock != nil {
+		if err := u.lock.reload(); err != nil {
+			return err
+		}
+	}
 	servers, err := u.targets(loaded)
 	if err != nil {
 		return err
 	}
+	u.rules.set(set) // before the servers, which may be new
+	u.host.ReviewAgain()
 	if err := u.host.SetServers(servers); err != nil {
 		return err
 	}

@@ -1,0 +1,201 @@
+// Package lock keeps the definitions of servers that the user has accepted, in a file: tools, prompts and
+// instructions. The file is JSON with sorted members, so that a version control system shows changes well.
+package lock
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/atomicfile"
+	"github.com/parley-mcp/parley/schema"
+)
+
+// Name is the name of the file next to a configuration file.
+const Name = "mcp.lock"
+
+const (
+	format  = 1
+	maxFile = 64 << 20 // bytes
+)
+
+// File is the content of a file. Its methods must not run at the same time, except for Check.
+type File struct {
+	Format  int                `json:"format"`
+	Servers map[string]*Server `json:"servers"`
+}
+
+// Server has the accepted definitions of one server.
+type Server struct {
+	Instructions *Pin            `json:"instructions,omitempty"`
+	Prompts      map[string]*Pin `json:"prompts,omitempty"`
+	Tools        map[string]*Pin `json:"tools,omitempty"`
+}
+
+// Pin is one accepted definition.
+type Pin struct {
+	Digest     string          `json:"digest"` // SHA-256 of the definition without white space
+	Definition json.RawMessage `json:"definition"`
+}
+
+// New returns a file without definitions.
+func New() *File { return &File{Format: format, Servers: make(map[string]*Server)} }
+
+// Load reads a file. The error wraps os.ErrNotExist if there is none.
+func Load(path string) (*File, error) {
+	info, err := os.Stat(path)
+	if err == nil && info.Size() > maxFile {
+		err = fmt.Errorf("lock file %s is too large: %d bytes, the limit is %d", path, info.Size(), maxFile)
+	}
+	if err != nil {
+		return nil, err
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	f := New()
+	f.Format = 0
+	if err := schema.Decode(data, f); err != nil {
+		return nil, fmt.Errorf("cannot read the lock file %s: %w", path, err)
+	}
+	if f.Format != format {
+		return nil, fmt.Errorf("lock file %s must have the format %d, not %d; create it again with parley lock", path, format, f.Format)
+	}
+	for name, s := range f.Servers {
+		if err := s.check(); err != nil {
+			return nil, fmt.Errorf("lock file %s: server %q: %w", path, name, err)
+		}
+	}
+	return f, nil
+}
+
+// check verifies the digests.
+func (s *Server) check() error {
+	if s == nil {
+		return errors.New("must be an object")
+	}
+	for _, d := range s.definitions("") {
+		pin := s.pin(d.Kind, d.Name)
+		if pin == nil || pin.Digest != digestOf(d.JSON) {
+			return fmt.Errorf("the digest of %s does not match its definition; accept it again with parley lock accept", d.String())
+		}
+	}
+	return nil
+}
+
+// Save replaces the file at path.
+func (f *File) Save(path string) error {
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if err := e.Encode(f); err != nil {
+		return err
+	}
+	return atomicfile.Write(path, text.Bytes())
+}
+
+// Check returns nil if a definition is the accepted one. It may be called concurrently.
+func (f *File) Check(d host.Definition) error {
+	pin := f.Servers[d.Server].pin(d.Kind, d.Name)
+	switch {
+	case pin == nil:
+		return fmt.Errorf("not accepted yet; see parley lock diff, then run: %s", acceptCommand(d))
+	case pin.Digest != digestOf(d.JSON):
+		return fmt.Errorf("changed since it was accepted; see parley lock diff, then run: %s", acceptCommand(d))
+	}
+	return nil
+}
+
+func acceptCommand(d host.Definition) string {
+	if d.Kind == host.KindInstructions {
+		return "parley lock accept " + d.Server
+	}
+	return fmt.Sprintf("parley lock accept %s %.100q", d.Server, d.Name)
+}
+
+// Accept makes definitions of a server the accepted ones, and removes accepted definitions that are not in
+// current. If name is not empty, it changes only the tools and prompts of that name. It reports whether
+// something has changed.
+func (f *File) Accept(server, name string, current []host.Definition) (changed bool) {
+	now := new(Server)
+	before := f.Servers[server]
+	if before == nil {
+		before = new(Server)
+	}
+	if name != "" {
+		for _, d := range before.definitions(server) {
+			if d.Name != name {
+				now.set(d)
+			}
+		}
+	}
+	for _, d := range current {
+		if name == "" || d.Name == name {
+			now.set(d)
+		}
+	}
+	changed = len(compare(server, before, now)) > 0
+	if now.empty() {
+		delete(f.Servers, server)
+	} else {
+		f.Servers[server] = now
+	}
+	return changed
+}
+
+func (s *Server) empty() bool {
+	return s.Instructions == nil && len(s.Prompts) == 0 && len(s.Tools) == 0
+}
+
+// pin returns an accepted definition, or nil. s may be nil.
+func (s *Server) pin(kind, name string) *Pin {
+	switch {
+	case s == nil:
+		return nil
+	case kind == host.KindTool:
+		return s.Tools[name]
+	case kind == host.KindPrompt:
+		return s.Prompts[name]
+	}
+	return s.Instructions
+}
+
+func (s *Server) set(d host.Definition) {
+	pin := &Pin{Digest: digestOf(d.JSON), Definition: d.JSON}
+	switch d.Kind {
+	case host.KindTool:
+		if s.Tools == nil {
+			s.Tools = make(map[string]*Pin)
+		}
+		s.Tools[d.Name] = pin
+	case host.KindPrompt:
+		if s.Prompts == nil {
+			s.Prompts = make(map[string]*Pin)
+		}
+		s.Prompts[d.Name] = pin
+	default:
+		s.Instructions = pin
+	}
+}
+
+// digestOf returns the digest of a definition without white space.
+func digestOf(definition json.RawMessage) string {
+	sum := sha256.Sum256(definition)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// compacted removes the white space of a definition. Its members are sorted already.
+func compacted(definition json.RawMessage) json.RawMessage {
+	var b bytes.Buffer
+	if json.Compact(&b, definition) != nil {
+		return nil
+	}
+	return b.Bytes()
+}

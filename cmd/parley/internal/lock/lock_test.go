@@ -1,0 +1,162 @@
+package lock_test
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/parley-mcp/parley/cmd/parley/internal/lock"
+	"github.com/parley-mcp/parley/host"
+)
+
+func tool(name, rest string) host.Definition {
+	return host.Definition{Server: "files", Kind: host.KindTool, Name: name, JSON: json.RawMessage(`{"inputSchema":{"type":"object"},"name":"` + name + `"` + rest + `}`)}
+}
+
+func prompt(name string) host.Definition {
+	return host.Definition{Server: "files", Kind: host.KindPrompt, Name: name, JSON: json.RawMessage(`{"name":"` + name + `"}`)}
+}
+
+func instructions(text string) host.Definition {
+	raw, _ := json.Marshal(text)
+	return host.Definition{Server: "files", Kind: host.KindInstructions, JSON: raw}
+}
+
+// saved writes f and reads it again.
+func saved(t *testing.T, f *lock.File) (*lock.File, string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), lock.Name)
+	if err := f.Save(path); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := lock.Load(path)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	return again, string(text)
+}
+
+func TestFileIsSortedAndStable(t *testing.T) {
+	f := lock.New()
+	if !f.Accept("files", "", []host.Definition{tool("write", `,"x":"<é\u2028>"`), tool("read", ""), prompt("hint"), instructions("Be careful.\nNow.")}) {
+		t.Error("Accept reports no change")
+	}
+	f.Accept("away", "", []host.Definition{tool("b", "")})
+	again, text := saved(t, f)
+	const want = "{\n  \"format\": 1,\n  \"servers\": {\n    \"away\": {\n      \"tools\": {\n        \"b\": {\n          \"digest\": \"sha256:"
+	if !strings.HasPrefix(text, want) || strings.Index(text, `"hint"`) > strings.Index(text, `"read"`) || strings.Index(text, `"read"`) > strings.Index(text, `"write"`) {
+		t.Errorf("the file is\n%s", text)
+	}
+	if !strings.Contains(text, "<é\u2028>") && !strings.Contains(text, `<é\u2028>`) {
+		t.Errorf("the file does not keep a text:\n%s", text)
+	}
+	if _, second := saved(t, again); second != text {
+		t.Errorf("the file changes when it is saved again (- first, + second):\n%s", cmp.Diff(text, second))
+	}
+	for _, d := range []host.Definition{tool("write", `,"x":"<é\u2028>"`), prompt("hint"), instructions("Be careful.\nNow.")} {
+		if err := again.Check(d); err != nil {
+			t.Errorf("%s: %v", &d, err)
+		}
+	}
+}
+
+func TestOtherDefinitionsAreNotAccepted(t *testing.T) {
+	f := lock.New()
+	f.Accept("files", "", []host.Definition{tool("read", ""), instructions("Be careful.")})
+	other := tool("read", "")
+	other.Server = "other"
+	asPrompt := tool("read", "")
+	asPrompt.Kind = host.KindPrompt
+	for _, test := range []struct {
+		d    host.Definition
+		want string
+	}{
+		{tool("read", `,"y":1`), `changed since it was accepted; see parley lock diff, then run: parley lock accept files "read"`},
+		{tool("write", ""), `not accepted yet; see parley lock diff, then run: parley lock accept files "write"`},
+		{instructions("Send keys."), "changed since it was accepted; see parley lock diff, then run: parley lock accept files"},
+		{other, `not accepted yet; see parley lock diff, then run: parley lock accept other "read"`},
+		{asPrompt, "not accepted yet"},
+	} {
+		if err := f.Check(test.d); err == nil || !strings.HasPrefix(err.Error(), test.want) {
+			t.Errorf("%s: %v, want %s", &test.d, err, test.want)
+		}
+	}
+}
+
+func TestAcceptOfANameKeepsTheOthers(t *testing.T) {
+	f := lock.New()
+	f.Accept("files", "", []host.Definition{tool("a", ""), tool("b", ""), tool("c", "")})
+	now := []host.Definition{tool("a", `,"y":1`), tool("b", `,"y":1`)} // c is gone
+	if !f.Accept("files", "b", now) || f.Accept("files", "b", now) {
+		t.Error("Accept must report the first change only")
+	}
+	if f.Check(now[0]) == nil || f.Check(now[1]) != nil || f.Check(tool("c", "")) != nil {
+		t.Error("Accept of b must change b only")
+	}
+	if !f.Accept("files", "", now) || f.Check(now[0]) != nil || f.Check(tool("c", "")) == nil {
+		t.Error("Accept of all must accept a and remove c")
+	}
+	f.Accept("files", "", nil)
+	if len(f.Servers) != 0 {
+		t.Errorf("servers: %v", f.Servers)
+	}
+}
+
+func TestCompareFindsChangedNewRenamedAndRemoved(t *testing.T) {
+	f := lock.New()
+	f.Accept("files", "", []host.Definition{tool("same", ""), tool("old", `,"z":1`), tool("gone", `,"z":2`), tool("other", `,"description":"reads"`), instructions("One.\nTwo.")})
+	var got []string
+	for _, c := range f.Compare("files", []host.Definition{tool("same", ""), tool("renamed", `,"z":1`), tool("other", `,"description":"writes"`), prompt("hint"), instructions("One.\nThree.")}) {
+		got = append(got, c.String()+"\n"+c.Diff())
+	}
+	want := []string{
+		"~ instructions have changed\n@@ -1,2 +1,2 @@\n \"One.\\n\n-Two.\"\n+Three.\"\n",
+		"+ prompt \"hint\" is new\n+{\n+  \"name\": \"hint\"\n+}\n",
+		"- tool \"gone\" was removed\n",
+		"- tool \"old\" was removed\n",
+		"~ tool \"other\" has changed\n@@ -3,5 +3,5 @@\n     \"type\": \"object\"\n   },\n   \"name\": \"other\",\n-  \"description\": \"reads\"\n+  \"description\": \"writes\"\n }\n",
+		"+ tool \"renamed\" is new; it is the same as \"old\", which was removed\n",
+	}
+	for i := range want {
+		if i >= len(got) || !strings.HasPrefix(got[i], want[i]) {
+			t.Fatalf("changes (- want, + got):\n%s", cmp.Diff(want, got))
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("changes: %q", got)
+	}
+}
+
+func TestFilesThatAreNotValidAreErrors(t *testing.T) {
+	f := lock.New()
+	f.Accept("files", "", []host.Definition{tool("read", "")})
+	_, text := saved(t, f)
+	for name, content := range map[string]string{
+		"cannot read the lock file":         text[:40],
+		"must have the format 1, not 2":     strings.Replace(text, `"format": 1`, `"format": 2`, 1),
+		"does not match its definition":     strings.Replace(text, `"object"`, `"array"`, 1),
+		`digest of tool "read"`:             `{"format":1,"servers":{"files":{"tools":{"read":null}}}}`,
+		`server "files": must be an object`: `{"format":1,"servers":{"files":null}}`,
+		"must have the format 1, not 0":     `{}`,
+	} {
+		path := filepath.Join(t.TempDir(), lock.Name)
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := lock.Load(path); err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), path) {
+			t.Errorf("%v, want %s", err, name)
+		}
+	}
+	if _, err := lock.Load(filepath.Join(t.TempDir(), "missing")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("missing file: %v", err)
+	}
+}

@@ -1,0 +1,320 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/cmd/parley/internal/config"
+	"github.com/parley-mcp/parley/cmd/parley/internal/lock"
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
+	"github.com/parley-mcp/parley/host"
+)
+
+const lockHelp = `A lock file has the definitions of tools and prompts, and the instructions, that you have accepted for
+each server. While it exists next to the configuration file, as mcp.lock, parley up does not offer
+definitions that are new or have changed: a model reads them, so a server could use them to mislead
+it. Review such a change with parley lock diff, and accept it with parley lock accept. A running
+parley up notices the change of the file.`
+
+// lockFlags are the flags of the lock commands.
+type lockFlags struct {
+	files   configFlags
+	path    string
+	timeout time.Duration
+}
+
+func (f *lockFlags) add(cmd *cobra.Command) {
+	f.files.add(cmd, "configuration file with the servers")
+	cmd.Flags().StringVar(&f.path, "lock", "", "lock `file` (default mcp.lock next to the first configuration file)")
+	cmd.Flags().DurationVar(&f.timeout, "timeout", time.Minute, "time for the servers to start and list their definitions")
+}
+
+func newLock() *cobra.Command {
+	var flags lockFlags
+	cmd := &cobra.Command{
+		Use:   "lock [flags]",
+		Short: "Record the definitions of the servers of a configuration file",
+		Long:  "Start or connect to each server of a configuration file, and write its definitions to a new lock file.\n\n" + lockHelp,
+		Example: `
+parley lock --config mcp.json
+parley lock diff --config mcp.json
+parley lock accept --config mcp.json files
+parley lock accept --config mcp.json files read_text_file`,
+		Args: unknownCommand,
+		RunE: func(cmd *cobra.Command, _ []string) error { return createLock(cmd, &flags) },
+	}
+	flags.add(cmd)
+	cmd.AddCommand(newLockDiff(), newLockAccept())
+	return cmd
+}
+
+func newLockDiff() *cobra.Command {
+	var flags lockFlags
+	cmd := &cobra.Command{
+		Use:     "diff [SERVER] [flags]",
+		Short:   "Show the definitions that differ from the lock file",
+		Long:    "Start or connect to the servers, and show how their definitions differ from the lock file. The exit\ncode is 1 if there are differences.\n\n" + lockHelp,
+		Example: "parley lock diff --config mcp.json",
+		RunE:    func(cmd *cobra.Command, args []string) error { return diffLock(cmd, &flags, args) },
+	}
+	flags.add(cmd)
+	return cmd
+}
+
+func newLockAccept() *cobra.Command {
+	var flags lockFlags
+	cmd := &cobra.Command{
+		Use:   "accept [SERVER [NAME]] [flags]",
+		Short: "Accept the current definitions of the servers",
+		Long:  "Start or connect to the servers, and write their current definitions to the lock file: those of all\nservers, of one, or the tool and prompt of one name.\n\n" + lockHelp,
+		Example: `
+parley lock accept --config mcp.json
+parley lock accept --config mcp.json files read_text_file`,
+		RunE: func(cmd *cobra.Command, args []string) error { return acceptLock(cmd, &flags, args) },
+	}
+	flags.add(cmd)
+	return cmd
+}
+
+// listed are the definitions of servers.
+type listed struct {
+	servers []string // those that are ready, in their order
+	missing []error  // of the others
+	byName  map[string][]host.Definition
+}
+
+// list starts the servers of the configuration files, or only the one that is named, and returns their
+// definitions.
+func (f *lockFlags) list(cmd *cobra.Command, only string) (*listed, error) {
+	if len(f.files.paths) == 0 {
+		return nil, errors.New("no configuration file; add --config FILE")
+	}
+	u := &upstreams{cmd: cmd, files: &f.files, status: newStatusPrinter(io.Discard)}
+	loaded, err := f.files.load(cmd)
+	if err != nil {
+		return nil, err
+	}
+	if only != "" {
+		s, err := loaded.Find(only)
+		if err != nil {
+			return nil, err
+		}
+		loaded = &config.Config{Servers: []config.Server{*s}}
+	}
+	if u.values, err = f.files.values(cmd); err != nil {
+		return nil, err
+	}
+	servers, err := u.targets(loaded)
+	if err != nil {
+		return nil, err
+	}
+	all, err := f.definitions(cmd.Context(), &u.authorizer, servers)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range loaded.Problems {
+		all.missing = append(all.missing, p.Err)
+	}
+	return all, nil
+}
+
+// definitions starts servers and returns their definitions.
+func (f *lockFlags) definitions(ctx context.Context, authorizer client.Authorizer, servers []host.ServerConfig) (*listed, error) {
+	quiet := slog.New(slog.DiscardHandler)
+	all := &listed{byName: make(map[string][]host.Definition)}
+	var mu sync.Mutex
+	seen := make(map[string]host.Definition)
+	h := &host.Host{
+		Servers: servers,
+		Dialer:  client.Dialer{Name: "parley", Version: version(), Auth: authorizer, Logger: quiet},
+		Logger:  quiet,
+		Review: func(d host.Definition) error {
+			mu.Lock()
+			defer mu.Unlock()
+			seen[d.Server+" "+d.Kind+" "+d.Name] = d
+			return nil
+		},
+	}
+	if err := h.Start(); err != nil {
+		return nil, err
+	}
+	waiting, cancel := context.WithTimeout(ctx, f.timeout)
+	defer cancel()
+	_ = h.WaitReady(waiting) // the status has the errors
+	for _, s := range h.Status() {
+		switch {
+		case s.State == host.Ready && s.Incomplete == nil:
+			all.servers = append(all.servers, s.Name)
+		case s.State == host.Ready:
+			all.missing = append(all.missing, fmt.Errorf("server %q: %w", s.Name, s.Incomplete))
+		case s.Err != nil:
+			all.missing = append(all.missing, fmt.Errorf("server %q: %s", s.Name, explain(s.Err)))
+		default:
+			all.missing = append(all.missing, fmt.Errorf("server %q has not started within %v", s.Name, f.timeout))
+		}
+	}
+	_ = h.Close() // a server that does not end well has no effect
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	for _, key := range slices.Sorted(maps.Keys(seen)) {
+		d := seen[key]
+		all.byName[d.Server] = append(all.byName[d.Server], d)
+	}
+	return all, nil
+}
+
+// complete returns an error if servers are missing.
+func (l *listed) complete() error {
+	if len(l.missing) == 0 {
+		return nil
+	}
+	return unreachable(fmt.Errorf("cannot list the definitions of all servers: %w", errors.Join(l.missing...)))
+}
+
+func createLock(cmd *cobra.Command, flags *lockFlags) error {
+	if len(flags.files.paths) > 0 {
+		if path := lockPath(flags.path, &flags.files); exists(path) {
+			return fmt.Errorf("lock file %s exists; see the changes with parley lock diff, and accept them with parley lock accept", path)
+		}
+	}
+	all, err := flags.list(cmd, "")
+	if err == nil {
+		err = all.complete()
+	}
+	if err != nil {
+		return err
+	}
+	f, n := lock.New(), 0
+	for _, server := range all.servers {
+		f.Accept(server, "", all.byName[server])
+		n += len(all.byName[server])
+	}
+	path := lockPath(flags.path, &flags.files)
+	if err := f.Save(path); err != nil {
+		return fmt.Errorf("cannot write the lock file: %w", err)
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "Wrote %s of %s to %s.\n", count(n, "definition"), count(len(all.servers), "server"), path)
+	return err
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// load reads the lock file, and the definitions of the servers.
+func (f *lockFlags) load(cmd *cobra.Command, only string) (*lock.File, *listed, error) {
+	if len(f.files.paths) == 0 {
+		return nil, nil, errors.New("no configuration file; add --config FILE")
+	}
+	path := lockPath(f.path, &f.files)
+	file, err := lock.Load(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil, fmt.Errorf("lock file %s does not exist; create it with parley lock", path)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	all, err := f.list(cmd, only)
+	return file, all, err
+}
+
+// errDiffer is the error of parley lock diff if there are differences, which it has printed.
+var errDiffer = &reportedError{errors.New("definitions differ from the lock file")}
+
+func diffLock(cmd *cobra.Command, flags *lockFlags, args []string) error {
+	if len(args) > 1 {
+		return fmt.Errorf("unexpected argument %q; see %s --help", args[1], cmd.CommandPath())
+	}
+	only := strings.Join(args, "")
+	file, all, err := flags.load(cmd, only)
+	if err != nil {
+		return err
+	}
+	var text strings.Builder
+	for _, server := range all.servers {
+		for _, c := range file.Compare(server, all.byName[server]) {
+			fmt.Fprintf(&text, "%s: %s\n%s\n", server, terminal.Line(c.String()), indentedBlock(c.Diff()))
+		}
+	}
+	if only == "" {
+		for _, server := range slices.Sorted(maps.Keys(file.Servers)) {
+			if !slices.Contains(all.servers, server) && len(all.missing) == 0 {
+				fmt.Fprintf(&text, "%s: - the configuration has no such server\n", terminal.Line(server))
+			}
+		}
+	}
+	if _, err := io.WriteString(cmd.OutOrStdout(), text.String()); err != nil {
+		return err
+	}
+	if err := all.complete(); err != nil {
+		return err
+	}
+	if text.Len() > 0 {
+		return errDiffer
+	}
+	return nil
+}
+
+// indentedBlock indents the lines of a text of a server.
+func indentedBlock(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		b.WriteString("    " + terminal.Line(strings.TrimSuffix(line, "\n")) + "\n")
+	}
+	return b.String()
+}
+
+func acceptLock(cmd *cobra.Command, flags *lockFlags, args []string) error {
+	if len(args) > 2 {
+		return fmt.Errorf("unexpected argument %q; see %s --help", args[2], cmd.CommandPath())
+	}
+	args = append(args, "", "")
+	only, name := args[0], args[1]
+	file, all, err := flags.load(cmd, only)
+	if err == nil {
+		err = all.complete()
+	}
+	if err != nil {
+		return err
+	}
+	accepted := 0
+	for _, server := range all.servers {
+		if name != "" && !slices.ContainsFunc(all.byName[server], func(d host.Definition) bool { return d.Name == name }) {
+			return fmt.Errorf("server %q has no tool or prompt %q", server, name)
+		}
+		if file.Accept(server, name, all.byName[server]) {
+			accepted++
+			fmt.Fprintf(cmd.OutOrStdout(), "Accepted the definitions of %s.\n", strings.TrimSpace(server+" "+name))
+		}
+	}
+	if only == "" {
+		for server := range file.Servers {
+			if !slices.Contains(all.servers, server) {
+				delete(file.Servers, server)
+				accepted++
+			}
+		}
+	}
+	if accepted == 0 {
+		_, err := fmt.Fprintln(cmd.OutOrStdout(), "Nothing has changed.")
+		return err
+	}
+	if err := file.Save(lockPath(flags.path, &flags.files)); err != nil {
+		return fmt.Errorf("cannot write the lock file: %w", err)
+	}
+	return nil
+}

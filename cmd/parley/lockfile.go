@@ -1,0 +1,92 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+
+	"github.com/spf13/cobra"
+
+	"github.com/parley-mcp/parley/cmd/parley/internal/config"
+	"github.com/parley-mcp/parley/cmd/parley/internal/lock"
+	"github.com/parley-mcp/parley/host"
+)
+
+// lockPath returns the path of the lock file: that of the flag, or the default, next to the first
+// configuration file.
+func lockPath(flag string, files *configFlags) string {
+	if flag != "" {
+		return flag
+	}
+	return filepath.Join(filepath.Dir(files.paths[0]), lock.Name)
+}
+
+// lockFile is the lock file that parley up checks definitions against.
+type lockFile struct {
+	path    string
+	current atomic.Pointer[lock.File]
+}
+
+// openLock reads the lock file. It returns nil if the default file does not exist.
+func openLock(flag string, files *configFlags) (*lockFile, error) {
+	l := &lockFile{path: lockPath(flag, files)}
+	err := l.reload()
+	if errors.Is(err, os.ErrNotExist) {
+		if flag == "" {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("lock file %s does not exist; create it with parley lock", l.path)
+	}
+	return l, err
+}
+
+// reload reads the file again. It keeps the old content if it fails.
+func (l *lockFile) reload() error {
+	f, err := lock.Load(l.path)
+	if err == nil {
+		l.current.Store(f)
+	}
+	return err
+}
+
+// review returns nil if the lock file has a definition.
+func (l *lockFile) review(d host.Definition) error { return l.current.Load().Check(d) }
+
+// guardFlags are the flags of parley up for the lock file and the audit log.
+type guardFlags struct {
+	lock  string
+	audit auditFlags
+}
+
+func (f *guardFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.lock, "lock", "", "lock `file` with accepted definitions (default mcp.lock next to the first configuration file, if it exists)")
+	f.audit.add(cmd)
+}
+
+// guard reads the policy, the webhooks and the lock file, and opens the audit log.
+func (u *upstreams) guard(flags *guardFlags, loaded *config.Config) (err error) {
+	u.rules = newRules(u.cmd)
+	set, err := u.rules.load(loaded, u.values)
+	if err != nil {
+		return err
+	}
+	u.rules.set(set)
+	if u.lock, err = openLock(flags.lock, u.files); err != nil {
+		return err
+	}
+	u.audit, err = flags.audit.open(u.cmd)
+	return err
+}
+
+// applyGuard sets the fields of a host.
+func (u *upstreams) applyGuard(h *host.Host) {
+	u.rules.apply(h)
+	if u.lock != nil {
+		h.Review = u.lock.review
+	}
+	if u.audit != nil {
+		h.Audit = u.audit.record
+	}
+}

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/parley-mcp/parley/cmd/parley/internal/config"
+	"github.com/parley-mcp/parley/cmd/parley/internal/form"
+	"github.com/parley-mcp/parley/cmd/parley/internal/policy"
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
+	"github.com/parley-mcp/parley/cmd/parley/internal/webhook"
+	"github.com/parley-mcp/parley/gateway"
+	"github.com/parley-mcp/parley/host"
+)
+
+// maxApprovalTimeout limits the time for an approval that a policy can set.
+const maxApprovalTimeout = time.Hour
+
+// rules are the policy and the webhooks of the configuration files. They change when a file changes.
+type rules struct {
+	current atomic.Pointer[ruleSet]
+	client  *webhook.Client
+	user    *userApprover // nil without a terminal
+}
+
+// ruleSet is the content of the files at one time. It is immutable.
+type ruleSet struct {
+	policy  *host.Rules // nil allows all
+	timeout time.Duration
+	hooks   []webhook.Hook
+}
+
+func newRules(cmd *cobra.Command) *rules {
+	r := &rules{client: webhook.NewClient()}
+	r.current.Store(&ruleSet{})
+	if terminal.Is(cmd.InOrStdin()) && terminal.Is(cmd.ErrOrStderr()) {
+		r.user = &userApprover{screen: &form.Screen{In: cmd.InOrStdin(), Out: cmd.ErrOrStderr()}, turn: make(chan struct{}, 1)}
+	}
+	return r
+}
+
+// load returns the policy and the webhooks of files; see set.
+func (r *rules) load(loaded *config.Config, values *config.Values) (*ruleSet, error) {
+	set := new(ruleSet)
+	if p := loaded.Policy; p != nil {
+		compiled, err := policy.Compile(p)
+		if err != nil {
+			return nil, err
+		}
+		if p.ApprovalTimeout > maxApprovalTimeout {
+			return nil, fmt.Errorf("%s: policy.approvalTimeout must not exceed %v", p.Source, maxApprovalTimeout)
+		}
+		set.policy, set.timeout = &compiled, p.ApprovalTimeout
+	}
+	for i := range loaded.Hooks {
+		h := &loaded.Hooks[i]
+		url, headers, err := h.Expand(values)
+		if err != nil {
+			return nil, err
+		}
+		hook := webhook.Hook{URL: url, Header: make(http.Header), Timeout: h.Timeout, OnRequest: h.Request, OnResponse: h.Response}
+		for _, p := range headers {
+			hook.Header.Add(p.Name, p.Value)
+		}
+		if err := hook.Check(); err != nil {
+			return nil, fmt.Errorf("%s: %w", h.Source, err)
+		}
+		rule := host.Rule{Server: h.Server, Tool: h.Tool}
+		hook.Matches = rule.Matches
+		set.hooks = append(set.hooks, hook)
+	}
+	return set, nil
+}
+
+func (r *rules) set(now *ruleSet) { r.current.Store(now) }
+
+// apply sets the fields of a host.
+func (r *rules) apply(h *host.Host) {
+	h.Policy, h.Approve, h.ApprovalTimeout = r, r.approve, maxApprovalTimeout
+	h.Hooks = []host.Hook{{Request: r.request, Response: r.response}}
+}
+
+// Decide implements host.Policy.
+func (r *rules) Decide(ctx context.Context, request *host.Request) (host.Decision, error) {
+	if p := r.current.Load().policy; p != nil {
+		return p.Decide(ctx, request)
+	}
+	return host.Decision{Action: host.Allow}, nil
+}
+
+func (r *rules) request(ctx context.Context, request *host.Request) error {
+	hooks := r.current.Load().hooks
+	for i := range hooks {
+		if err := r.client.Request(ctx, &hooks[i], request); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *rules) response(ctx context.Context, request *host.Request, result json.RawMessage) (_ json.RawMessage, err error) {
+	hooks := r.current.Load().hooks
+	for i := range hooks {
+		if result, err = r.client.Response(ctx, &hooks[i], request, result); err != nil {
+			return nil, err
+		}
+	}
+	return result, nil
+}
+
+// defaultApprovalTimeout is the time for an approval if the policy sets none.
+const defaultApprovalTimeout = 5 * time.Minute
+
+// approve asks the user of the client and, if that is impossible, the user at the terminal.
+func (r *rules) approve(ctx context.Context, a *host.Approval) error {
+	limited := *a
+	if limited.Timeout = r.current.Load().timeout; limited.Timeout == 0 {
+		limited.Timeout = defaultApprovalTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, limited.Timeout)
+	defer cancel()
+	err := gateway.Approve(ctx, &limited)
+	if !errors.Is(err, gateway.ErrCannotAsk) || r.user == nil {
+		return err
+	}
+	return r.user.approve(ctx, &limited)
+}
+
+// userApprover asks the user at the terminal, one question at a time.
+type userApprover struct {
+	screen *form.Screen
+	turn   chan struct{} // capacity 1: held while a question is shown
+}
+
+const (
+	denyText  = "No"
+	allowText = "Yes, once"
+)
+
+func (u *userApprover) approve(ctx context.Context, a *host.Approval) error {
+	select {
+	case u.turn <- struct{}{}:
+		defer func() { <-u.turn }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	fmt.Fprintf(u.screen.Out, "\n%s\n\n", terminal.Block(a.Question()))
+	chosen, answered, err := u.screen.Choose(ctx, "Allow the request?", []string{denyText, allowText}, denyText)
+	switch {
+	case err != nil:
+		return err
+	case !answered || chosen != allowText:
+		return host.ErrDeclined
+	}
+	return nil
+}
