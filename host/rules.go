@@ -3,9 +3,9 @@ package host
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/internal/glob"
 )
 
 // Rules is a [Policy] that consists of rules. The first rule that matches a request decides. The zero
@@ -17,7 +17,7 @@ type Rules struct {
 }
 
 // Rule is one rule of [Rules]. It matches a request if all fields that are set match. In a pattern, *
-// matches any text, also an empty one; other characters match themselves.
+// matches any text, also an empty one, and ? matches one character; other characters match themselves.
 type Rule struct {
 	Server string // pattern of the server's name in Host.Servers
 	// Tool, Prompt and Resource are patterns of the server's own names, and of URIs. A rule with
@@ -61,7 +61,7 @@ func (p Rules) Decide(ctx context.Context, r *Request) (Decision, error) {
 
 // Matches reports whether all fields but When match. It does not use Action.
 func (rule *Rule) Matches(r *Request) bool {
-	if rule.Server != "" && !matchPattern(rule.Server, r.Server) || rule.Scope != "" && !grants(r.Caller, rule.Scope) {
+	if rule.Server != "" && !glob.Match(rule.Server, r.Server) || rule.Scope != "" && !grants(r.Caller, rule.Scope) {
 		return false
 	}
 	if rule.Tool == "" && rule.Prompt == "" && rule.Resource == "" {
@@ -76,31 +76,7 @@ func (rule *Rule) Matches(r *Request) bool {
 	case KindResource:
 		pattern = rule.Resource
 	}
-	return pattern != "" && matchPattern(pattern, r.Name)
+	return pattern != "" && glob.Match(pattern, r.Name)
 }
 
 func grants(caller *auth.Info, scope string) bool { return caller != nil && caller.Grants(scope) }
-
-// matchPattern reports whether text matches a pattern in which * matches any text.
-func matchPattern(pattern, text string) bool {
-	literal, rest, star := strings.Cut(pattern, "*")
-	if !star {
-		return pattern == text
-	}
-	text, ok := strings.CutPrefix(text, literal)
-	if !ok {
-		return false
-	}
-	// Each literal between stars takes its first occurrence. The last one must be at the end.
-	for {
-		literal, after, star := strings.Cut(rest, "*")
-		if !star {
-			return strings.HasSuffix(text, literal)
-		}
-		at := strings.Index(text, literal)
-		if at < 0 {
-			return false
-		}
-		text, rest = text[at+len(literal):], after
-	}
-}

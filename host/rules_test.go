@@ -63,7 +63,7 @@ func TestStarInAPatternMatchesAnyText(t *testing.T) {
 	}{
 		{"a", "a", true}, {"a", "ab", false}, {"*", "", true}, {"*", "a/b", true}, {"a*", "a", true}, {"a*", "ba", false},
 		{"*a", "ba", true}, {"*a", "ab", false}, {"a*b*c", "a-b-b-c", true}, {"a*b*c", "a-c-b", false}, {"a*a", "a", false}, {"**", "x", true},
-		{"a*bc", "abcbc", true}, {"[a]", "a", false}, {"?", "a", false},
+		{"a*bc", "abcbc", true}, {"[a]", "a", false}, {"?", "a", true}, {"?", "ab", false},
 	} {
 		rules := host.Rules{Rules: []host.Rule{{Tool: test.pattern, Action: host.Allow}}}
 		d, err := rules.Decide(t.Context(), tool("s", test.text))
