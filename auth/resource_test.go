@@ -3,6 +3,7 @@ package auth_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -251,5 +252,20 @@ func TestRequireWithoutToken(t *testing.T) {
 	}
 	if info := auth.FromContext(t.Context()); info != nil {
 		t.Errorf("%v", info)
+	}
+}
+
+func TestRejectedRequestsAreReported(t *testing.T) {
+	p := resourceOf(t, map[string]*auth.Info{"reader": {Scopes: []string{"files:read"}}})
+	var reasons []string
+	p.OnReject = func(_ *http.Request, info *auth.Info, rejection *auth.Rejection) {
+		reasons = append(reasons, fmt.Sprintf("%d %s %v", rejection.Status, rejection.Reason, info != nil))
+	}
+	info, _, _ := present(p, "Bearer", "reader")
+	_, _, _ = present(p, "Bearer", "stolen")
+	p.Challenge(http.Header{}, httptest.NewRequest(http.MethodPost, "/", nil), info, []string{"files:write"})
+	want := []string{"401 unknown token false", "403 insufficient scope: the call needs files:write true"}
+	if !slices.Equal(reasons, want) {
+		t.Errorf("reported %q, want %q", reasons, want)
 	}
 }
