@@ -272,8 +272,8 @@ func diffLock(cmd *cobra.Command, flags *lockFlags, args []string) error {
 // indentedBlock indents the lines of a text of a server.
 func indentedBlock(text string) string {
 	var b strings.Builder
-	for line := range strings.Lines(text) {
-		b.WriteString("    " + terminal.Line(strings.TrimSuffix(line, "\n")) + "\n")
+	for line := range strings.Lines(terminal.JSON(text)) {
+		b.WriteString("    " + line)
 	}
 	return b.String()
 }

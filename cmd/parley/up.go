@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 
@@ -43,7 +44,7 @@ command gets a minimal environment; add other variables to "env".
 If a server at a URL requires a login, parley uses the login of the user who runs parley up,
 for all callers (see parley login). It does not forward the tokens of callers.
 
-` + discoverHelp + "\n\n" + authHelp + "\n\n" + storeHelp,
+` + guardHelp + "\n\n" + discoverHelp + "\n\n" + authHelp + "\n\n" + storeHelp,
 		Example: `
 parley up
 parley up --config mcp.json --dir docs
@@ -51,6 +52,9 @@ parley up --config mcp.json --auth issuer=https://login.example.com
 parley up --config mcp.json --store '${REDIS_URL}' --key-file keys`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if len(files.paths) == 0 && guard.used() {
+				return errors.New("--lock and --audit require the servers of a configuration file; add --config FILE")
+			}
 			if len(files.paths) == 0 {
 				return serveHTTP(cmd, &flags, &dirs)
 			}

@@ -3,6 +3,7 @@ package policy_test
 import (
 	"context"
 	"encoding/json"
+	"os"
 	"strings"
 	"testing"
 
@@ -143,5 +144,33 @@ func TestVersionOfAPolicyWithoutOneIsADigest(t *testing.T) {
 	a, b := version(`{"policy":{"default":"deny"}}`), version(`{"policy":{"default":"ask"}}`)
 	if a == b || len(a) != 12 || a != version(`{"mcpServers":{},"policy":{"default":"deny"}}`) {
 		t.Errorf("versions %q and %q", a, b)
+	}
+}
+
+func TestExamplesOfTheDocumentsCompile(t *testing.T) {
+	compiled := 0
+	for _, path := range []string{"../../../../docs/policy.md", "../../../../README.md"} {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, block := range strings.Split(string(text), "```json\n")[1:] {
+			example, _, _ := strings.Cut(block, "```")
+			c, err := config.Parse("/", path, []byte(example))
+			switch {
+			case err != nil:
+				t.Errorf("%s: %v", path, err)
+			case len(c.Warnings)+len(c.Problems) > 0:
+				t.Errorf("%s: %v %v", path, c.Warnings, c.Problems)
+			case c.Policy != nil:
+				if _, err := policy.Compile(c.Policy); err != nil {
+					t.Errorf("%s: %v", path, err)
+				}
+				compiled++
+			}
+		}
+	}
+	if compiled != 2 {
+		t.Errorf("compiled %d policies, want 2", compiled)
 	}
 }

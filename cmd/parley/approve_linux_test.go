@@ -1,0 +1,132 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/charmbracelet/x/term"
+)
+
+// terminalText is what a program has written to a terminal.
+type terminalText struct {
+	mu      sync.Mutex
+	text    bytes.Buffer
+	written chan struct{} // capacity 1
+}
+
+func (s *terminalText) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case s.written <- struct{}{}:
+	default:
+	}
+	return s.text.Write(p)
+}
+
+func (s *terminalText) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
+// find waits until the text matches a pattern, and returns the submatches.
+func (s *terminalText) find(ctx context.Context, t *testing.T, pattern string) []string {
+	t.Helper()
+	re := regexp.MustCompile(pattern)
+	for {
+		if m := re.FindStringSubmatch(s.String()); m != nil {
+			return m
+		}
+		select {
+		case <-s.written:
+		case <-ctx.Done():
+			t.Fatalf("the terminal does not show %s: %.2000q", pattern, s.String())
+		}
+	}
+}
+
+// The user who runs parley up approves the calls of clients that cannot be asked.
+func TestUpAsksForApprovalsAtTheTerminal(t *testing.T) {
+	program, err := exec.LookPath("parley")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	config := filepath.Join(dir, "mcp.json")
+	if err := os.WriteFile(config, []byte(`{"mcpServers":{"one":{"command":"parley","args":["serve","--stdio"]}},"policy":{"default":"ask"}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env := append(os.Environ(), "TERM=xterm-256color", "PARLEY_NO_KEYRING=1", "PARLEY_CONFIG_DIR="+dir)
+	for keys, want := range map[string]string{"\r": "it was not approved: the user declined", "j\r": "Hello, Ada!"} {
+		ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
+		defer cancel()
+		user, terminal := openTerminal(t)
+		if _, err := term.MakeRaw(terminal.Fd()); err != nil { // see TestTaskWaitAsksAtTheTerminal
+			t.Fatal(err)
+		}
+		up := exec.CommandContext(ctx, program, "up", "--config", config, "--addr", "127.0.0.1:0", "--audit", filepath.Join(dir, "audit.log"))
+		up.Env, up.Stdin, up.Stdout, up.Stderr = env, terminal, io.Discard, terminal
+		if err := up.Start(); err != nil {
+			t.Fatal(err)
+		}
+		terminal.Close()
+		shown := &terminalText{written: make(chan struct{}, 1)}
+		var reading sync.WaitGroup
+		reading.Go(func() {
+			if _, err := io.Copy(shown, user); err != nil && !errors.Is(err, syscall.EIO) { // EIO: the program has exited
+				t.Error(err)
+			}
+		})
+		url := shown.find(ctx, t, `(http://[0-9.:]+/mcp)`)[1]
+		shown.find(ctx, t, `✓.* one `)
+
+		call := exec.CommandContext(ctx, program, "call", url, "one__greet", "name=Ada")
+		var result bytes.Buffer
+		call.Env, call.Stdout, call.Stderr = env, &result, &result
+		if err := call.Start(); err != nil {
+			t.Fatal(err)
+		}
+		exited := make(chan struct{})
+		go func() {
+			_ = call.Wait() // the exit code tells nothing more than the output
+			close(exited)
+		}()
+		shown.find(ctx, t, `(?s)Allow the tool "greet" of the server "one"\?.*Arguments: {"name":"Ada"}`)
+		press := time.NewTicker(100 * time.Millisecond)
+		defer press.Stop()
+		for running := true; running; {
+			select {
+			case <-exited:
+				running = false
+			case <-press.C:
+				_, _ = user.WriteString(keys)
+			}
+		}
+		if err := up.Process.Signal(os.Interrupt); err != nil {
+			t.Error(err)
+		}
+		if err := up.Wait(); err != nil {
+			t.Error(err)
+		}
+		reading.Wait()
+		if !strings.Contains(result.String(), want) {
+			t.Errorf("keys %q: the call prints %q, want %q; the terminal shows %.2000q", keys, result.String(), want, shown)
+		}
+	}
+	audit, err := os.ReadFile(filepath.Join(dir, "audit.log"))
+	if err != nil || strings.Count(string(audit), `"approval":"declined"`) != 1 || strings.Count(string(audit), `"event":"allowed"`) != 1 {
+		t.Errorf("audit log: %s, %v", audit, err)
+	}
+}

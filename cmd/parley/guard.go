@@ -1,0 +1,55 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/parley-mcp/parley/cmd/parley/internal/config"
+	"github.com/parley-mcp/parley/host"
+)
+
+const guardHelp = `Without a policy, every caller can use everything. "policy" in a configuration file has rules that
+allow, deny or ask about requests, by server, tool, prompt, resource, scope and conditions. parley
+asks the user of the client, or you at the terminal. "hooks" has webhooks that can change and reject
+requests and results. The lock file has the definitions that you have accepted (see parley lock).
+The audit log has the caller, the names, the decision and the outcome of each request. docs/policy.md
+describes all of them.`
+
+// guardFlags are the flags of parley up for the lock file and the audit log.
+type guardFlags struct {
+	lock  string
+	audit auditFlags
+}
+
+// used reports whether a flag is set.
+func (f *guardFlags) used() bool { return f.lock != "" || f.audit != (auditFlags{}) }
+
+func (f *guardFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.lock, "lock", "", "lock `file` with accepted definitions (default mcp.lock next to the first configuration file, if it exists)")
+	f.audit.add(cmd)
+}
+
+// guard reads the policy, the webhooks and the lock file, and opens the audit log.
+func (u *upstreams) guard(flags *guardFlags, loaded *config.Config) (err error) {
+	u.rules = newRules(u.cmd)
+	set, err := u.rules.load(loaded, u.values)
+	if err != nil {
+		return err
+	}
+	u.rules.set(set)
+	if u.lock, err = openLock(flags.lock, u.files); err != nil {
+		return err
+	}
+	u.audit, err = flags.audit.open(u.cmd)
+	return err
+}
+
+// applyGuard sets the fields of a host.
+func (u *upstreams) applyGuard(h *host.Host) {
+	u.rules.apply(h)
+	if u.lock != nil {
+		h.Review = u.lock.review
+	}
+	if u.audit != nil {
+		h.Audit = u.audit.record
+	}
+}
