@@ -48,7 +48,8 @@ type Gateway struct {
 
 	options []client.CallOption // of all forwarded requests; set by Run
 
-	discovery discovery
+	discovery  discovery
+	registered *registered
 
 	// Used by Run only.
 	servers      []string          // in the order of the configuration
@@ -73,7 +74,7 @@ func New(h *host.Host, s *server.Server) *Gateway {
 	s.DeclareResources()
 	s.DeclarePrompts()
 	h.Forward = true
-	g := &Gateway{host: h, server: s, instructions: make(map[string]string)}
+	g := &Gateway{host: h, server: s, instructions: make(map[string]string), registered: newRegistered()}
 	g.tools = registrations[host.MergedTool]{
 		kind: "tool", key: func(t *host.MergedTool) string { return t.Name },
 		register: g.registerTool, unregister: func(name string) { s.RemoveTool(name) },
@@ -96,6 +97,7 @@ func New(h *host.Host, s *server.Server) *Gateway {
 // Run registers what the servers of the host have, and updates it, until ctx ends or
 // the host is closed. The host must have been started. Run must be called only once.
 func (g *Gateway) Run(ctx context.Context) {
+	defer close(g.registered.ended)
 	g.options = []client.CallOption{client.WithTimeout(g.timeout()), client.WithUndecodedText()}
 	g.report(g.discover())
 	for status := range g.host.Watch(ctx) {
@@ -103,6 +105,7 @@ func (g *Gateway) Run(ctx context.Context) {
 		if status.Revision != "" || status.State == host.Removed { // Removed has empty lists
 			g.update(g.present(), g.Toolset.filter(status))
 		}
+		g.registered.set(status)
 	}
 }
 

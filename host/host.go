@@ -90,6 +90,7 @@ type Host struct {
 	// the record.
 	Audit func(ctx context.Context, record *AuditRecord) error
 
+	versions atomic.Uint64 // the last ServerStatus.Version
 	requests atomic.Uint64 // the number of the last request, for the audit log
 
 	once    sync.Once

@@ -85,7 +85,7 @@ func (h *Host) toolLists() (lists [][]MergedTool) {
 	h.names.mu.RLock()
 	defer h.names.mu.RUnlock()
 	for _, s := range h.all() {
-		status, _ := s.snapshot()
+		status := s.snapshot()
 		lists = append(lists, status.Tools)
 	}
 	return lists

@@ -66,6 +66,10 @@ type ServerStatus struct {
 	Name  string
 	State State
 
+	// Version increases with each change of the status. No other status of the Host has the same.
+	// It is 0 if State is Removed.
+	Version uint64
+
 	// Err is the reason why the server is down, or why it was down before it is started
 	// again. It is nil if the server is ready or degraded, or is started for the first time.
 	Err error
@@ -135,7 +139,7 @@ func (h *Host) WaitReady(ctx context.Context) error {
 		changed := h.changed.wait()
 		var down, starting []error
 		for _, s := range h.all() {
-			switch status, _ := s.snapshot(); {
+			switch status := s.snapshot(); {
 			case status.State == Starting:
 				starting = append(starting, fmt.Errorf("server %q is still starting", status.Name))
 			case status.State.isDown():
@@ -167,7 +171,7 @@ func (s *ServerStatus) downError() *DownError {
 func (h *Host) Status() []ServerStatus {
 	all := make([]ServerStatus, 0, len(h.all()))
 	for _, s := range h.all() {
-		status, _ := s.snapshot()
+		status := s.snapshot()
 		all = append(all, status)
 	}
 	return all
@@ -179,7 +183,7 @@ func (h *Host) Status() []ServerStatus {
 // a status with its Name and the State Removed.
 func (h *Host) Watch(ctx context.Context) iter.Seq[ServerStatus] {
 	return func(yield func(ServerStatus) bool) {
-		seen := make(map[string]seenStatus)
+		seen := make(map[string]uint64)
 		for {
 			changed := h.changed.wait()
 			for _, status := range h.news(seen) {
@@ -201,20 +205,13 @@ func (h *Host) Watch(ctx context.Context) iter.Seq[ServerStatus] {
 	}
 }
 
-// seenStatus identifies a status.
-type seenStatus struct {
-	supervisor *supervisor
-	version    uint64
-}
-
-// news returns the statuses that are not in seen, which has one for each name, and adds them.
-func (h *Host) news(seen map[string]seenStatus) (news []ServerStatus) {
+// news returns the statuses that are not in seen, which has the version of one for each name, and adds them.
+func (h *Host) news(seen map[string]uint64) (news []ServerStatus) {
 	present := make(map[string]bool)
 	for _, s := range h.all() {
 		present[s.name] = true
-		status, version := s.snapshot()
-		if now := (seenStatus{s, version}); seen[s.name] != now {
-			seen[s.name] = now
+		if status := s.snapshot(); seen[s.name] != status.Version {
+			seen[s.name] = status.Version
 			news = append(news, status)
 		}
 	}

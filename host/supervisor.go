@@ -55,7 +55,6 @@ type supervisor struct {
 	status        ServerStatus
 	since         time.Time          // when the server became usable
 	failures      int                // in a row
-	version       uint64             // incremented with each change of status
 	calls         int                // in flight, see enter
 	retiring      bool               // see retire
 	stopWatcher   context.CancelFunc // stops the watcher without waiting for it; may be nil
@@ -75,9 +74,8 @@ func newSupervisor(h *Host, config ServerConfig) *supervisor {
 		logger:   h.logger().With("server", config.Name),
 		wanted:   make(chan struct{}, 1),
 		retired:  make(chan struct{}),
-		version:  1,
 	}
-	s.status = ServerStatus{Name: config.Name, State: Starting, Prefix: s.naming.prefix}
+	s.status = ServerStatus{Name: config.Name, State: Starting, Version: h.versions.Add(1), Prefix: s.naming.prefix}
 	s.ctx, s.cancel = context.WithCancelCause(h.ctx)
 	if s.dialer.Logger == nil {
 		s.dialer.Logger = s.logger
@@ -175,7 +173,7 @@ func (s *supervisor) ready(c *client.Client, listed lists) {
 		return true
 	})
 	s.logger.Info("server ready", "revision", c.Revision(), "tools", len(listed.tools))
-	if status, _ := s.snapshot(); status.Incomplete != nil {
+	if status := s.snapshot(); status.Incomplete != nil {
 		s.logger.Warn("server ready with incomplete lists", "error", status.Incomplete)
 	}
 }
@@ -293,10 +291,10 @@ func (s *supervisor) current() *client.Client {
 	return s.client
 }
 
-func (s *supervisor) snapshot() (ServerStatus, uint64) {
+func (s *supervisor) snapshot() ServerStatus {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.status, s.version
+	return s.status
 }
 
 // set calls change with mu held and notifies all waiting goroutines if change returns
@@ -305,7 +303,7 @@ func (s *supervisor) set(change func(*ServerStatus) bool) (changed bool) {
 	s.mu.Lock()
 	changed = change(&s.status)
 	if changed {
-		s.version++
+		s.status.Version = s.host.versions.Add(1)
 	}
 	s.mu.Unlock()
 	if changed {

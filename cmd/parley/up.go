@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"iter"
 	"log/slog"
 	"sync"
 
@@ -150,7 +151,7 @@ func up(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag, files *configFlags,
 	watching.Go(func() { g.Run(ctx) })
 	watching.Go(func() { u.watch(ctx, cancel) })
 	if !verbose { // the log has the state changes
-		watching.Go(func() { u.status.watch(u.host.Watch(ctx)) })
+		watching.Go(func() { u.status.watch(registered(ctx, g, u.host.Watch(ctx))) })
 	}
 	err = flags.serve(ctx, cmd, listener, s)
 	cancel()
@@ -159,4 +160,16 @@ func up(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag, files *configFlags,
 		logger.Warn("cannot close all servers", "error", closeErr)
 	}
 	return err
+}
+
+// registered yields statuses when the gateway has registered what they list, so that a user who sees that a server is
+// ready can call its tools.
+func registered(ctx context.Context, g *gateway.Gateway, statuses iter.Seq[host.ServerStatus]) iter.Seq[host.ServerStatus] {
+	return func(yield func(host.ServerStatus) bool) {
+		for status := range statuses {
+			if g.Await(ctx, status) != nil || !yield(status) {
+				return
+			}
+		}
+	}
 }
