@@ -55,10 +55,14 @@ func relatedTaskID(params []byte) string {
 }
 
 // ask returns the answer to a request of the server. If the request may belong to several calls of one
-// caller, and the call that was chosen ends meanwhile, another one is chosen.
+// caller, and the call that was chosen ends meanwhile, another one is chosen. The request of a task does not
+// end with the wait for the task.
 func (c *Client) ask(ctx context.Context, q *inputRequest) (answer json.RawMessage, err error) {
-	ctx, stop := q.origin.WhileInFlight(ctx)
-	defer stop()
+	if relatedTaskID(q.params) == "" {
+		var stop func()
+		ctx, stop = q.origin.WhileInFlight(ctx)
+		defer stop()
+	}
 	if q.elicitation != nil {
 		ctx = rpc.WithCompletion(ctx, &q.elicitation.completion)
 	}
