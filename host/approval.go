@@ -1,7 +1,6 @@
 package host
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,8 +8,6 @@ import (
 	"strings"
 	"time"
 	"unicode"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/parley-mcp/parley/internal/digest"
 	"github.com/parley-mcp/parley/internal/rpc"
@@ -38,7 +35,7 @@ type Approval struct {
 // newApproval returns the approval of a request. Arguments that differ only in white space, the order of
 // members or the notation of strings have the same digest.
 func (h *Host) newApproval(r *Request, d Decision) (*Approval, error) {
-	arguments, err := canonical(r.Arguments)
+	arguments, err := digest.Canonical(r.Arguments)
 	if err != nil {
 		return nil, err
 	}
@@ -56,18 +53,6 @@ func (h *Host) newApproval(r *Request, d Decision) (*Approval, error) {
 		Request: r, Reason: d.Reason, Timeout: timeout,
 		Digest: digest.Join([]byte(r.Server), []byte(r.Method), []byte(r.Name), definition, arguments, []byte(d.Version), []byte(r.Caller.Principal.Key())),
 	}, nil
-}
-
-// canonical returns JSON without white space, with sorted members and one notation for each string. It
-// keeps the digits of numbers. The result is not a view of raw.
-func canonical(raw json.RawMessage) (json.RawMessage, error) {
-	if raw == nil {
-		return nil, nil
-	}
-	value := jsontext.Value(bytes.Clone(raw))
-	err := value.Format(jsontext.ReorderRawObjects(true), jsontext.PreserveRawStrings(false),
-		jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false))
-	return json.RawMessage(value), err
 }
 
 // maxShown is the length of the arguments that a question shows, in bytes.

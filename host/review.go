@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/digest"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -88,7 +89,7 @@ func (s *supervisor) accepts(found withheld, kind, name string, definition any) 
 	d := Definition{Server: s.name, Kind: kind, Name: name}
 	raw, err := json.Marshal(definition)
 	if err == nil {
-		d.JSON, err = canonical(raw)
+		d.JSON, err = digest.Canonical(raw)
 	}
 	if err == nil {
 		err = contain(func() error { return s.reviewer(d) })

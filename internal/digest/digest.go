@@ -1,11 +1,14 @@
 // Package digest has the SHA-256 digests that name secrets and long values in caches,
-// keys and protocol messages.
+// keys and protocol messages, and the form of JSON values in digests.
 package digest
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
 	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Len is the length of the digests that this package returns.
@@ -31,4 +34,17 @@ func Join(parts ...[]byte) string {
 		h.Write(p)
 	}
 	return base64.RawURLEncoding.EncodeToString(h.Sum(nil))
+}
+
+// Canonical returns a JSON value in a form in which values that differ only in white space, the order of members or the
+// notation of strings are equal. It keeps the digits of numbers: 9007199254740993 is not 9007199254740992. The result is
+// not a view of raw.
+func Canonical(raw []byte) ([]byte, error) {
+	if raw == nil {
+		return nil, nil
+	}
+	value := jsontext.Value(bytes.Clone(raw))
+	err := value.Format(jsontext.ReorderRawObjects(true), jsontext.PreserveRawStrings(false),
+		jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false))
+	return value, err
 }

@@ -29,3 +29,26 @@ func TestJoinDistinguishesListsOfParts(t *testing.T) {
 		seen[d] = list
 	}
 }
+
+func TestCanonicalKeepsTheValue(t *testing.T) {
+	for _, tt := range []struct {
+		a, b string
+		same bool
+	}{
+		{`{"a":1,"b":[2,"x"]}`, " { \"b\" : [ 2, \"\\u0078\" ], \"a\" : 1 }\n", true},
+		{`{"a":9007199254740993}`, `{"a":9007199254740992}`, false},
+		{`{"a":1}`, `{"a":"1"}`, false},
+		{`[1,2]`, `[2,1]`, false},
+		{`0.1`, `0.10000000000000001`, false},
+		{`null`, ``, false},
+	} {
+		a, err := digest.Canonical([]byte(tt.a))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, _ := digest.Canonical([]byte(tt.b))
+		if same := string(a) == string(b); same != tt.same {
+			t.Errorf("%s and %s: %q, %q", tt.a, tt.b, a, b)
+		}
+	}
+}

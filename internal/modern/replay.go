@@ -9,7 +9,6 @@ import (
 	"time"
 
 	v2 "github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/digest"
@@ -325,15 +324,14 @@ func (r *replay) result(ctx context.Context) (*mcp.InputRequiredResult, error) {
 }
 
 // requestDigest identifies a request by its method and the params that do not change
-// between rounds. It normalizes JSON, so that equal arguments have equal digests. It does not round
-// integers, which may be more precise than a float64.
+// between rounds.
 func requestDigest(c *rpc.Call) string {
 	parts := [][]byte{[]byte(c.Method())}
 	for _, member := range []string{"name", "uri", "arguments"} {
 		raw, _ := c.Params().Get(member)
-		canonical := jsontext.Value(raw).Clone()
-		if len(canonical) > 0 && canonical.Canonicalize(jsontext.CanonicalizeRawInts(false)) != nil {
-			canonical = jsontext.Value(raw)
+		canonical, err := digest.Canonical(raw)
+		if err != nil {
+			canonical = raw
 		}
 		parts = append(parts, []byte(member), canonical)
 	}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/digest"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/internal/seal"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -303,7 +303,8 @@ func FuzzRequestState(f *testing.F) {
 	first := roundWith(f, s, ada, "x", arguments)
 	second := roundWith(f, s, ada, "x", arguments, echoing(first.State), answering("one", yes))
 	state := *second.State
-	f.Add(0, []byte{0}, "", "x", `{"b":"x","a":1.0}`, "ada")
+	f.Add(0, []byte{0}, "", "x", `{ "b":"\u0078", "a":1 }`, "ada")
+	f.Add(0, []byte{}, "", "x", `{"a":1.0,"b":"x"}`, "ada")
 	f.Add(0, []byte{1}, "", "x", arguments, "ada")
 	f.Add(len(state)-1, []byte{2}, "", "x", arguments, "ada")
 	f.Add(5, []byte{}, "A", "x", arguments, "ada")
@@ -318,8 +319,8 @@ func FuzzRequestState(f *testing.F) {
 		at = max(at, 0) % len(state)
 		text := string(changed[:at]) + inserted + string(changed[at:])
 		who, err := principal.New("https://as.example", subject, "")
-		canonical := jsontext.Value(strings.Clone(given))
-		if err != nil || !utf8.ValidString(text) || !utf8.ValidString(tool) || !jsontext.Value(given).IsValid() || canonical.Kind() != '{' || canonical.Canonicalize() != nil {
+		canonical, invalid := digest.Canonical([]byte(given))
+		if err != nil || !utf8.ValidString(text) || !utf8.ValidString(tool) || !jsontext.Value(given).IsValid() || invalid != nil || len(canonical) == 0 || canonical[0] != '{' {
 			return
 		}
 		raw, err := json.Marshal(text)
@@ -339,18 +340,4 @@ func FuzzRequestState(f *testing.F) {
 			t.Fatalf("%q with %q: %+v", tool, given, got)
 		}
 	})
-}
-
-// Integers that are equal as float64 are different arguments.
-func TestStateOfARequestDoesNotFitRoundedArguments(t *testing.T) {
-	digestOf := func(arguments string) string {
-		c := &rpc.Call{Call: *call.New(call.Description{Method: mcp.MethodCallTool, Params: jsonrpc.MembersOf([]byte(`{"name":"a","arguments":` + arguments + `}`))})}
-		return requestDigest(c)
-	}
-	if digestOf(`{"n":9007199254740993}`) == digestOf(`{"n":9007199254740992}`) {
-		t.Error("different integers have one digest")
-	}
-	if digestOf(`{"n":1, "m":2.50}`) != digestOf(`{"m":2.5,"n":1}`) {
-		t.Error("equal arguments have two digests")
-	}
 }
