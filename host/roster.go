@@ -99,7 +99,7 @@ func (h *Host) check(servers []ServerConfig) error {
 	longest := h.maxName() - len(separator) - digestLength
 	seen := make(map[string]bool, len(servers))
 	for _, config := range servers {
-		if err := CheckName(config.Name); err != nil {
+		if err := config.Check(); err != nil {
 			return fmt.Errorf("host: %w", err)
 		}
 		switch {
@@ -107,34 +107,33 @@ func (h *Host) check(servers []ServerConfig) error {
 			return fmt.Errorf("host: server name %q must be unique: rename one of the servers", config.Name)
 		case len(config.Name) > longest:
 			return fmt.Errorf("host: server name %q must have at most %d characters, because MaxName is %d", config.Name, longest, h.MaxName)
+		case config.Prefix != nil && len(*config.Prefix) > longest:
+			return fmt.Errorf("host: prefix of server %q must have at most %d characters, because MaxName is %d", config.Name, longest, h.MaxName)
 		case config.Target == nil:
 			return fmt.Errorf("host: server %q must have a Target", config.Name)
 		case config.Sharing < ShareAutomatically || config.Sharing > PerCaller:
 			return fmt.Errorf("host: server %q must have a Sharing of this package, not %d", config.Name, config.Sharing)
-		}
-		if err := config.check(longest); err != nil {
-			return fmt.Errorf("host: server %q: %w", config.Name, err)
 		}
 		seen[config.Name] = true
 	}
 	return nil
 }
 
-// check returns an error for a prefix that is invalid or too long, and for invalid selections.
-func (config *ServerConfig) check(longest int) error {
+// Check returns an error if the name, the prefix or a selection is invalid. A Host checks its servers, too.
+func (config *ServerConfig) Check() error {
+	if err := CheckName(config.Name); err != nil {
+		return err
+	}
 	if p := config.Prefix; p != nil && *p != "" {
 		if err := CheckName(*p); err != nil {
-			return fmt.Errorf("prefix: %w", err)
-		}
-		if len(*p) > longest {
-			return fmt.Errorf("prefix %q must have at most %d characters, because of MaxName", *p, longest)
+			return fmt.Errorf("prefix of server %q: %w", config.Name, err)
 		}
 	}
 	if err := config.Tools.check(true); err != nil {
-		return fmt.Errorf("tools: %w", err)
+		return fmt.Errorf("tools of server %q: %w", config.Name, err)
 	}
 	if err := config.Prompts.check(false); err != nil {
-		return fmt.Errorf("prompts: %w", err)
+		return fmt.Errorf("prompts of server %q: %w", config.Name, err)
 	}
 	return nil
 }

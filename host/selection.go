@@ -23,7 +23,7 @@ import (
 // server that you do not trust. A tool without the annotation is not selected. Prompts have
 // no annotations.
 type Selection struct {
-	// Only has patterns of the names to select. Empty means all names.
+	// Only has patterns of the names to select. Nil means all names.
 	Only []string
 	// Hide has patterns of names that are not selected, even if Only has them.
 	Hide []string
@@ -40,7 +40,7 @@ type Selection struct {
 
 // names reports whether a name is selected.
 func (s *Selection) names(name string) bool {
-	return (len(s.Only) == 0 || glob.Any(s.Only, name)) && !glob.Any(s.Hide, name)
+	return (s.Only == nil || glob.Any(s.Only, name)) && !glob.Any(s.Hide, name)
 }
 
 // byAnnotation reports whether the definition of a tool decides, not only its name.

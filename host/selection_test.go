@@ -151,9 +151,9 @@ func TestInvalidSelectionsAndPrefixesAreRejected(t *testing.T) {
 	valid := host.ServerConfig{Name: "a", Target: client.URL("http://127.0.0.1:1")}
 	for want, change := range map[string]func(*host.ServerConfig){
 		`new name "" of "x" must have 1 to 128`:       func(c *host.ServerConfig) { c.Tools.Rename = map[string]string{"x": ""} },
-		`prompts: new name "a b" of "x" must have`:    func(c *host.ServerConfig) { c.Prompts.Rename = map[string]string{"x": "a b"} },
+		`prompts of server "a": new name "a b" of`:    func(c *host.ServerConfig) { c.Prompts.Rename = map[string]string{"x": "a b"} },
 		"prompts must not be selected by annotations": func(c *host.ServerConfig) { c.Prompts.ReadOnly = true },
-		`prefix: server name "a__b" must not contain`: func(c *host.ServerConfig) { c.Prefix = new("a__b") },
+		`server "a": server name "a__b" must not`:     func(c *host.ServerConfig) { c.Prefix = new("a__b") },
 		"must have at most 21 characters":             func(c *host.ServerConfig) { c.Prefix = new(strings.Repeat("p", 22)) },
 	} {
 		config := valid
