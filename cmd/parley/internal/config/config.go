@@ -1,6 +1,7 @@
 // Package config reads configuration files that list MCP servers. It reads the files of several
 // programs as they are: objects mcpServers, servers with inputs, and context_servers, and the
-// projects of a file. The files are JSON, in which comments are allowed.
+// projects of a file. The files are JSON, in which comments are allowed. [Schema] describes the
+// form of parley's own files.
 package config
 
 import (
@@ -12,6 +13,9 @@ import (
 	"strings"
 
 	"github.com/tailscale/hujson"
+
+	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/glob"
 )
 
 const maxFile = 16 << 20 // bytes; some programs keep their whole state in the file
@@ -19,11 +23,14 @@ const maxFile = 16 << 20 // bytes; some programs keep their whole state in the f
 // Config is the content of one or more configuration files.
 type Config struct {
 	Servers  []Server  // in the order of the files
-	Problems []Problem // entries that cannot be used
-	Warnings []string  // members that have no effect, one line each
-	Policy   *Policy   // nil if no file has one
-	Hooks    []Hook
-	paths    []string
+	Toolsets []Toolset // in the order of the files
+	// DefaultToolset is the name of the toolset that is served without a name. Empty means everything.
+	DefaultToolset string
+	Problems       []Problem // entries that cannot be used
+	Warnings       []string  // members that have no effect, one line each
+	Policy         *Policy   // nil if no file has one
+	Hooks          []Hook
+	paths          []string
 }
 
 // Server is one server of a file. References are not expanded; see [Server.Target].
@@ -51,8 +58,16 @@ type Server struct {
 	URL     string
 	Headers []Pair
 
+	Prefix         *string // see host.ServerConfig
+	Tools, Prompts host.Selection
+
 	folder string            // the directory of the file
 	inputs map[string]*Input // of the file
+}
+
+// Settings returns the configuration of the server for a host, without the target and the roots.
+func (s *Server) Settings() *host.ServerConfig {
+	return &host.ServerConfig{Name: s.Name, Trusted: s.Trusted, Prefix: s.Prefix, Tools: s.Tools, Prompts: s.Prompts}
 }
 
 // Pair is a name and a value.
@@ -83,7 +98,38 @@ func Load(workspace string, paths ...string) (*Config, error) {
 		}
 		all.add(one)
 	}
-	return all, nil
+	return all, all.checkToolsets()
+}
+
+// checkToolsets returns an error if the default toolset cannot be used: otherwise everything would be served
+// in its place. Patterns of toolsets that match no server become warnings.
+func (c *Config) checkToolsets() error {
+	if c.DefaultToolset != "" && c.Toolset(c.DefaultToolset) == nil {
+		for _, p := range c.Problems {
+			if p.Name == fmt.Sprintf("toolset %q", c.DefaultToolset) {
+				return p.Err
+			}
+		}
+		return fmt.Errorf("%s: defaultToolset %q is not one of the toolsets", c.Path(), c.DefaultToolset)
+	}
+	for _, t := range c.Toolsets {
+		for _, pattern := range t.Servers {
+			if !slices.ContainsFunc(c.Servers, func(s Server) bool { return glob.Match(pattern, s.Name) }) {
+				c.Warnings = append(c.Warnings, fmt.Sprintf("%s: toolset %q: no server matches %q", t.Source, t.Name, pattern))
+			}
+		}
+	}
+	return nil
+}
+
+// Toolset returns the toolset with a name, or nil.
+func (c *Config) Toolset(name string) *Toolset {
+	for i := range c.Toolsets {
+		if c.Toolsets[i].Name == name {
+			return &c.Toolsets[i]
+		}
+	}
+	return nil
 }
 
 // Parse reads the content of the file at path; see [Load]. Errors begin with the path and line.
@@ -115,6 +161,18 @@ func (c *Config) add(later *Config) {
 		c.Policy = later.Policy
 	}
 	c.Hooks = append(c.Hooks, later.Hooks...)
+	for _, t := range later.Toolsets {
+		c.Toolsets = slices.DeleteFunc(c.Toolsets, func(earlier Toolset) bool {
+			if earlier.Name == t.Name {
+				c.Warnings = append(c.Warnings, fmt.Sprintf("%s: toolset %q replaces the one of %s", t.Source, t.Name, earlier.Source))
+			}
+			return earlier.Name == t.Name
+		})
+		c.Toolsets = append(c.Toolsets, t)
+	}
+	if later.DefaultToolset != "" {
+		c.DefaultToolset = later.DefaultToolset
+	}
 	c.Problems = append(c.Problems, later.Problems...)
 	c.Warnings = append(c.Warnings, later.Warnings...)
 }

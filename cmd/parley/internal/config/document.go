@@ -15,6 +15,7 @@ type document struct {
 	workspace  string
 	config     *Config
 	inputsByID map[string]*Input
+	ownForm    bool // the file names the schema of parley's own form
 }
 
 // member is one member of an object.
@@ -69,6 +70,21 @@ func (d *document) fields(v *hujson.Value, what, separator string, read func(fie
 		}
 	}
 	return nil
+}
+
+// readers read the members of an object into a value, by the names of the members. A member without a
+// reader has no effect.
+type readers[T any] map[string]func(d *document, to *T, v *hujson.Value, name string) error
+
+// read reads the members of an object; see fields.
+func read[T any](d *document, to *T, by readers[T], v *hujson.Value, what, separator string) error {
+	return d.fields(v, what, separator, func(field, name string, v *hujson.Value) (known bool, err error) {
+		member, known := by[field]
+		if known {
+			err = member(d, to, v, name)
+		}
+		return known, err
+	})
 }
 
 func (d *document) text(v *hujson.Value, what string) (string, error) {

@@ -1,51 +1,79 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/tailscale/hujson"
 )
 
-// read reads the servers of every form that the file has.
+// rootMembers are the members of a file. Their readers set found if the file has servers.
+var rootMembers = readers[bool]{
+	"mcpServers": readServers, "context_servers": readServers, "servers": readServers,
+	"inputs": func(d *document, _ *bool, v *hujson.Value, _ string) error { return d.readInputs(v) },
+	"mcp": func(d *document, found *bool, v *hujson.Value, _ string) error { // in the settings of an editor
+		has, err := d.settings(v)
+		*found = *found || has
+		return err
+	},
+	"projects": func(d *document, found *bool, v *hujson.Value, _ string) error {
+		has, err := d.project(v)
+		*found = *found || has
+		return err
+	},
+	"policy": func(d *document, found *bool, v *hujson.Value, _ string) (err error) {
+		*found = true
+		d.config.Policy, err = d.policy(v)
+		return err
+	},
+	"hooks": func(d *document, found *bool, v *hujson.Value, _ string) (err error) {
+		*found = true
+		d.config.Hooks, err = d.hooks(v)
+		return err
+	},
+	"toolsets": func(d *document, _ *bool, v *hujson.Value, _ string) error { return d.toolsets(v) },
+	"defaultToolset": func(d *document, _ *bool, v *hujson.Value, name string) (err error) {
+		d.config.DefaultToolset, err = d.text(v, name)
+		return err
+	},
+	"$schema": func(d *document, _ *bool, v *hujson.Value, name string) error {
+		uri, err := d.text(v, name)
+		d.ownForm = uri == SchemaURI
+		return err
+	},
+}
+
+func readServers(d *document, found *bool, v *hujson.Value, name string) error {
+	*found = true
+	return d.servers(v, name)
+}
+
+// read reads the servers of every form that the file has, and the toolsets. The files of other programs have
+// members that are not for parley.
 func (d *document) read(root *hujson.Value) error {
 	members, err := d.members(root, "the file")
 	if err != nil {
 		return err
 	}
+	// The servers of a project replace those of the user, and $schema decides about members without a reader.
+	rank := map[string]int{"$schema": -1, "projects": 1}
+	slices.SortStableFunc(members, func(a, b member) int { return rank[a.name] - rank[b.name] })
 	found := false
 	for _, m := range members {
-		var has bool
-		switch m.name {
-		case "mcpServers", "context_servers", "servers":
-			has, err = true, d.servers(m.value, m.name)
-		case "inputs":
-			err = d.readInputs(m.value)
-		case "mcp": // in the settings of an editor
-			has, err = d.settings(m.value)
-		case "policy":
-			has = true
-			d.config.Policy, err = d.policy(m.value)
-		case "hooks":
-			has = true
-			d.config.Hooks, err = d.hooks(m.value)
+		member, known := rootMembers[m.name]
+		if !known && d.ownForm {
+			d.warn(m.value, "%s has no effect", m.name)
 		}
-		if err != nil {
+		if !known {
+			continue
+		}
+		if err := member(d, &found, m.value, m.name); err != nil {
 			return err
 		}
-		found = found || has
 	}
-	// The servers of a project replace those of the user.
-	if at := find(members, "projects"); at != nil {
-		has, err := d.project(at)
-		if err != nil {
-			return err
-		}
-		found = found || has
-	}
-	if !found {
+	if !found && len(d.config.Toolsets) == 0 {
 		return fmt.Errorf(`%s: member "mcpServers" is missing`, d.path)
 	}
 	return nil
@@ -130,124 +158,4 @@ func (d *document) add(s *Server) {
 		}
 	}
 	d.config.Servers = append(d.config.Servers, *s)
-}
-
-// server reads an entry.
-func (d *document) server(m member) (*Server, error) {
-	s := &Server{
-		Name: validName(m.name), Original: m.name, Source: fmt.Sprintf("%s:%d", d.path, d.line(m.value)),
-		folder: filepath.Dir(d.path), inputs: d.inputs(),
-	}
-	what := fmt.Sprintf("server %q", m.name)
-	var kind, source string
-	err := d.fields(m.value, what, ": ", func(field, name string, v *hujson.Value) (known bool, err error) {
-		switch field {
-		case "type":
-			kind, err = d.text(v, name)
-		case "command":
-			err = d.command(s, v, name)
-		case "args":
-			s.Args, err = d.texts(v, name)
-		case "env":
-			s.Env, err = d.pairs(v, name)
-		case "envFile":
-			s.EnvFile, err = d.text(v, name)
-		case "cwd":
-			s.Dir, err = d.text(v, name)
-		case "url", "httpUrl", "serverUrl":
-			if s.URL != "" {
-				return true, d.errorf(v, "%s: must not have two URLs", what)
-			}
-			s.URL, err = d.text(v, name)
-		case "headers":
-			s.Headers, err = d.pairs(v, name)
-		case "disabled":
-			s.Disabled, err = d.boolean(v, name)
-		case "enabled":
-			s.Disabled, err = d.boolean(v, name)
-			s.Disabled = !s.Disabled
-		case "trusted":
-			s.Trusted, err = d.boolean(v, name)
-		case "roots":
-			if s.Roots, err = d.texts(v, name); s.Roots == nil {
-				s.Roots = []string{}
-			}
-		case "source":
-			source, err = d.text(v, name)
-		default:
-			return false, nil
-		}
-		return true, err
-	})
-	if err != nil {
-		return nil, err
-	}
-	err = s.check(kind)
-	if err != nil && source == "extension" {
-		err = errors.New("is part of an extension of the editor; parley cannot start it")
-	}
-	if err != nil {
-		return nil, d.errorf(m.value, "%s: %w", what, err)
-	}
-	d.warnUnused(s, m.value, what)
-	return s, nil
-}
-
-// command reads the command of a server: a string, or an object with path, args and env.
-func (d *document) command(s *Server, v *hujson.Value, what string) (err error) {
-	if _, ok := v.Value.(*hujson.Object); !ok {
-		s.Command, err = d.text(v, what)
-		return err
-	}
-	return d.fields(v, what, ".", func(field, name string, v *hujson.Value) (known bool, err error) {
-		switch field {
-		case "path":
-			s.Command, err = d.text(v, name)
-		case "args":
-			s.Args, err = d.texts(v, name)
-		case "env":
-			s.Env, err = d.pairs(v, name)
-		default:
-			return false, nil
-		}
-		return true, err
-	})
-}
-
-func (d *document) warnUnused(s *Server, v *hujson.Value, what string) {
-	for _, unused := range []struct {
-		given       bool
-		field, with string
-	}{
-		{s.URL != "" && s.Args != nil, "args", "url"}, {s.URL != "" && s.Env != nil, "env", "url"}, {s.URL != "" && s.EnvFile != "", "envFile", "url"},
-		{s.URL != "" && s.Dir != "", "cwd", "url"}, {s.Command != "" && s.Headers != nil, "headers", "command"},
-	} {
-		if unused.given {
-			d.warn(v, "%s: %s has no effect on a server with a %s", what, unused.field, unused.with)
-		}
-	}
-}
-
-// check validates the combination of members. kind is the value of "type".
-func (s *Server) check(kind string) error {
-	switch {
-	case s.Command == "" && s.URL == "":
-		return errors.New("must have a command or a url")
-	case s.Command != "" && s.URL != "":
-		return errors.New("must not have both a command and a url")
-	}
-	switch kind {
-	case "":
-	case "stdio", "local":
-		if s.Command == "" {
-			return fmt.Errorf("type %q requires a command", kind)
-		}
-	case "http", "sse", "streamable-http", "streamableHttp", "remote":
-		if s.URL == "" {
-			return fmt.Errorf("type %q requires a url", kind)
-		}
-	default:
-		return fmt.Errorf("unknown type %q; use stdio or http", kind)
-	}
-	return nil
 }

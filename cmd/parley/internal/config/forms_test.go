@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -23,6 +24,9 @@ func line(s *Server) string {
 		words = append(words, p.Name+"="+p.Value)
 	}
 	words = append(words, s.EnvFile, s.Dir)
+	if s.Tools.Only != nil || s.Tools.Hide != nil {
+		words = append(words, fmt.Sprintf("only %q hide %q", s.Tools.Only, s.Tools.Hide))
+	}
 	var given []string
 	for _, w := range words {
 		if w != "" {
@@ -70,16 +74,14 @@ func TestFilesOfOtherProgramsLoad(t *testing.T) {
 		},
 		"gemini-settings.json": {
 			"github https://api.example.com/mcp/ Authorization=Bearer ${TOKEN}",
-			"python python -m server ./server",
+			`python python -m server ./server only ["one"] hide []`,
 			`warning: gemini-settings.json:8: server "github": timeout has no effect`,
 			`warning: gemini-settings.json:14: server "python": timeout has no effect`,
 			`warning: gemini-settings.json:15: server "python": trust has no effect`,
-			`warning: gemini-settings.json:16: server "python": includeTools has no effect`,
 		},
 		"windsurf.json": {
-			"remote https://remote.example.com/mcp API_KEY=Bearer ${env:TOKEN}",
+			`remote https://remote.example.com/mcp API_KEY=Bearer ${env:TOKEN} only [] hide ["drop"]`,
 			"keyed disabled npx -y keyed KEY=${file:key.txt}",
-			`warning: windsurf.json:6: server "remote": disabledTools has no effect`,
 		},
 	} {
 		c, err := Load("/home/ada/work/code", filepath.Join("testdata", name))

@@ -15,6 +15,29 @@ type Input struct {
 	Secret      bool
 }
 
+var inputMembers = readers[Input]{
+	"id": func(d *document, in *Input, v *hujson.Value, name string) (err error) {
+		in.ID, err = d.text(v, name)
+		return err
+	},
+	"description": func(d *document, in *Input, v *hujson.Value, name string) (err error) {
+		in.Description, err = d.text(v, name)
+		return err
+	},
+	"default": func(d *document, in *Input, v *hujson.Value, name string) (err error) {
+		in.Default, err = d.text(v, name)
+		return err
+	},
+	"options": func(d *document, in *Input, v *hujson.Value, name string) (err error) {
+		in.Options, err = d.options(v, name)
+		return err
+	},
+	"password": func(d *document, in *Input, v *hujson.Value, name string) (err error) {
+		in.Secret, err = d.boolean(v, name)
+		return err
+	},
+}
+
 // readInputs reads an array of inputs.
 func (d *document) readInputs(v *hujson.Value) error {
 	array, ok := v.Value.(*hujson.Array)
@@ -25,17 +48,8 @@ func (d *document) readInputs(v *hujson.Value) error {
 		in := &Input{}
 		what := fmt.Sprintf("inputs[%d]", i)
 		err := d.fields(&array.Elements[i], what, ": ", func(field, name string, v *hujson.Value) (known bool, err error) {
-			switch field {
-			case "id":
-				in.ID, err = d.text(v, name)
-			case "description":
-				in.Description, err = d.text(v, name)
-			case "default":
-				in.Default, err = d.text(v, name)
-			case "options":
-				in.Options, err = d.options(v, name)
-			case "password":
-				in.Secret, err = d.boolean(v, name)
+			if member, known := inputMembers[field]; known {
+				err = member(d, in, v, name)
 			}
 			return true, err // others, such as the type, change only how the editor asks
 		})

@@ -36,27 +36,30 @@ const versionLength = 12
 // policy reads the policy. A member that is unknown is an error: a rule without it would match more.
 func (d *document) policy(v *hujson.Value) (*Policy, error) {
 	p := &Policy{Version: digest.Of(v.String())[:versionLength], Source: d.at(v)}
-	given := false
-	err := d.known(v, "policy", func(field, name string, v *hujson.Value) (known bool, err error) {
-		switch field {
-		case "version":
-			p.Version, _, err = d.scalar(v, name)
-		case "default":
-			given = true
-			p.Default, err = d.action(v, name)
-		case "approvalTimeout":
-			p.ApprovalTimeout, err = d.duration(v, name)
-		case "rules":
-			p.Rules, err = d.rules(v, name)
-		default:
-			return false, nil
-		}
-		return true, err
-	})
-	if err == nil && !given {
+	given, err := readKnown(d, p, policyMembers, v, "policy")
+	if err == nil && !slices.Contains(given, "default") {
 		err = d.errorf(v, `policy: "default" is missing; set it to "deny", "ask" or "allow" for requests that no rule matches`)
 	}
 	return p, err
+}
+
+var policyMembers = readers[Policy]{
+	"version": func(d *document, p *Policy, v *hujson.Value, name string) (err error) {
+		p.Version, _, err = d.scalar(v, name)
+		return err
+	},
+	"default": func(d *document, p *Policy, v *hujson.Value, name string) (err error) {
+		p.Default, err = d.action(v, name)
+		return err
+	},
+	"approvalTimeout": func(d *document, p *Policy, v *hujson.Value, name string) (err error) {
+		p.ApprovalTimeout, err = d.duration(v, name)
+		return err
+	},
+	"rules": func(d *document, p *Policy, v *hujson.Value, name string) (err error) {
+		p.Rules, err = d.rules(v, name)
+		return err
+	},
 }
 
 func (d *document) rules(v *hujson.Value, what string) (rules []Rule, err error) {
@@ -76,40 +79,50 @@ func (d *document) rules(v *hujson.Value, what string) (rules []Rule, err error)
 
 func (d *document) rule(v *hujson.Value, what string) (*Rule, error) {
 	rule := &Rule{Source: d.at(v)}
-	given := false
-	err := d.known(v, what, func(field, name string, v *hujson.Value) (known bool, err error) {
-		texts := map[string]*string{
-			"server": &rule.Server, "tool": &rule.Tool, "prompt": &rule.Prompt, "resource": &rule.Resource,
-			"scope": &rule.Scope, "when": &rule.When, "reason": &rule.Reason,
-		}
-		if text := texts[field]; text != nil {
-			if *text, err = d.text(v, name); err == nil && *text == "" {
-				err = d.errorf(v, "%s must not be empty", name)
-			}
-			return true, err
-		}
-		if field == "action" {
-			given = true
-			rule.Action, err = d.action(v, name)
-			return true, err
-		}
-		return false, nil
-	})
-	if err == nil && !given {
+	given, err := readKnown(d, rule, ruleMembers, v, what)
+	if err == nil && !slices.Contains(given, "action") {
 		err = d.errorf(v, `%s: "action" is missing; set it to "allow", "ask" or "deny"`, what)
 	}
 	return rule, err
 }
 
-// known is fields for an object in which an unknown member is an error.
-func (d *document) known(v *hujson.Value, what string, read func(field, name string, v *hujson.Value) (bool, error)) error {
-	return d.fields(v, what, ".", func(field, name string, v *hujson.Value) (bool, error) {
-		known, err := read(field, name, v)
-		if err == nil && !known {
-			err = d.errorf(v, "%s is unknown: correct or remove it", name)
+var ruleMembers = readers[Rule]{
+	"server":   ruleText(func(r *Rule) *string { return &r.Server }),
+	"tool":     ruleText(func(r *Rule) *string { return &r.Tool }),
+	"prompt":   ruleText(func(r *Rule) *string { return &r.Prompt }),
+	"resource": ruleText(func(r *Rule) *string { return &r.Resource }),
+	"scope":    ruleText(func(r *Rule) *string { return &r.Scope }),
+	"when":     ruleText(func(r *Rule) *string { return &r.When }),
+	"reason":   ruleText(func(r *Rule) *string { return &r.Reason }),
+	"action": func(d *document, r *Rule, v *hujson.Value, name string) (err error) {
+		r.Action, err = d.action(v, name)
+		return err
+	},
+}
+
+// ruleText reads a member of a rule that must not be empty.
+func ruleText(field func(*Rule) *string) func(*document, *Rule, *hujson.Value, string) error {
+	return func(d *document, r *Rule, v *hujson.Value, name string) error {
+		text, err := d.text(v, name)
+		if err == nil && text == "" {
+			err = d.errorf(v, "%s must not be empty", name)
 		}
-		return true, err
+		*field(r) = text
+		return err
+	}
+}
+
+// readKnown is read for an object in which an unknown member is an error. It returns the names of the members.
+func readKnown[T any](d *document, to *T, by readers[T], v *hujson.Value, what string) (given []string, err error) {
+	err = d.fields(v, what, ".", func(field, name string, v *hujson.Value) (bool, error) {
+		member, known := by[field]
+		if !known {
+			return true, d.errorf(v, "%s is unknown: correct or remove it", name)
+		}
+		given = append(given, field)
+		return true, member(d, to, v, name)
 	})
+	return given, err
 }
 
 func (d *document) action(v *hujson.Value, what string) (host.Action, error) {
@@ -173,29 +186,35 @@ func (d *document) hooks(v *hujson.Value) (hooks []Hook, err error) {
 
 func (d *document) hook(v *hujson.Value, what string) (*Hook, error) {
 	h := &Hook{Source: d.at(v), Request: true, Response: true, server: Server{folder: filepath.Dir(d.path), inputs: d.inputs()}}
-	err := d.known(v, what, func(field, name string, v *hujson.Value) (known bool, err error) {
-		switch field {
-		case "url":
-			h.URL, err = d.text(v, name)
-		case "headers":
-			h.Headers, err = d.pairs(v, name)
-		case "on":
-			err = d.on(h, v, name)
-		case "server":
-			h.Server, err = d.text(v, name)
-		case "tool":
-			h.Tool, err = d.text(v, name)
-		case "timeout":
-			h.Timeout, err = d.duration(v, name)
-		default:
-			return false, nil
-		}
-		return true, err
-	})
+	_, err := readKnown(d, h, hookMembers, v, what)
 	if err == nil && h.URL == "" {
 		err = d.errorf(v, `%s: "url" is missing`, what)
 	}
 	return h, err
+}
+
+var hookMembers = readers[Hook]{
+	"url": func(d *document, h *Hook, v *hujson.Value, name string) (err error) {
+		h.URL, err = d.text(v, name)
+		return err
+	},
+	"headers": func(d *document, h *Hook, v *hujson.Value, name string) (err error) {
+		h.Headers, err = d.pairs(v, name)
+		return err
+	},
+	"on": func(d *document, h *Hook, v *hujson.Value, name string) error { return d.on(h, v, name) },
+	"server": func(d *document, h *Hook, v *hujson.Value, name string) (err error) {
+		h.Server, err = d.text(v, name)
+		return err
+	},
+	"tool": func(d *document, h *Hook, v *hujson.Value, name string) (err error) {
+		h.Tool, err = d.text(v, name)
+		return err
+	},
+	"timeout": func(d *document, h *Hook, v *hujson.Value, name string) (err error) {
+		h.Timeout, err = d.duration(v, name)
+		return err
+	},
 }
 
 // on reads which of requests and responses a hook is for.

@@ -1,0 +1,182 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/tailscale/hujson"
+)
+
+// entry is an entry of a server that is being read.
+type entry struct {
+	*Server
+	kind   string // the value of type
+	source string
+}
+
+// serverMembers are the members of the entry of a server.
+var serverMembers = readers[entry]{
+	"type": func(d *document, e *entry, v *hujson.Value, name string) (err error) {
+		e.kind, err = d.text(v, name)
+		return err
+	},
+	"command": func(d *document, e *entry, v *hujson.Value, name string) (err error) {
+		if _, ok := v.Value.(*hujson.Object); ok {
+			return read(d, e.Server, commandMembers, v, name, ".")
+		}
+		e.Command, err = d.text(v, name)
+		return err
+	},
+	"args": func(d *document, e *entry, v *hujson.Value, name string) (err error) {
+		e.Args, err = d.texts(v, name)
+		return err
+	},
+	"env": func(d *document, e *entry, v *hujson.Value, name string) (err error) {
+		e.Env, err = d.pairs(v, name)
+		return err
+	},
+	"envFile": func(d *document, e *entry, v *hujson.Value, name string) (err error) {
+		e.EnvFile, err = d.text(v, name)
+		return err
+	},
+	"cwd": func(d *document, e *entry, v *hujson.Value, name string) (err error) {
+		e.Dir, err = d.text(v, name)
+		return err
+	},
+	"url": readURL, "httpUrl": readURL, "serverUrl": readURL,
+	"headers": func(d *document, e *entry, v *hujson.Value, name string) (err error) {
+		e.Headers, err = d.pairs(v, name)
+		return err
+	},
+	"disabled": func(d *document, e *entry, v *hujson.Value, name string) (err error) {
+		e.Disabled, err = d.boolean(v, name)
+		return err
+	},
+	"enabled": func(d *document, e *entry, v *hujson.Value, name string) error {
+		enabled, err := d.boolean(v, name)
+		e.Disabled = !enabled
+		return err
+	},
+	"trusted": func(d *document, e *entry, v *hujson.Value, name string) (err error) {
+		e.Trusted, err = d.boolean(v, name)
+		return err
+	},
+	"roots": func(d *document, e *entry, v *hujson.Value, name string) (err error) {
+		if e.Roots, err = d.texts(v, name); e.Roots == nil {
+			e.Roots = []string{}
+		}
+		return err
+	},
+	"source": func(d *document, e *entry, v *hujson.Value, name string) (err error) {
+		e.source, err = d.text(v, name)
+		return err
+	},
+	"prefix": func(d *document, e *entry, v *hujson.Value, name string) error {
+		prefix, err := d.text(v, name)
+		e.Prefix = &prefix
+		return err
+	},
+	"tools": func(d *document, e *entry, v *hujson.Value, name string) error {
+		return d.selection(&e.Tools, toolMembers, v, name)
+	},
+	"prompts": func(d *document, e *entry, v *hujson.Value, name string) error {
+		return d.selection(&e.Prompts, promptMembers, v, name)
+	},
+	"includeTools": func(d *document, e *entry, v *hujson.Value, name string) error {
+		return d.patterns(&e.Tools.Only, v, name)
+	},
+	"excludeTools":  hideTools,
+	"disabledTools": hideTools,
+}
+
+func readURL(d *document, e *entry, v *hujson.Value, name string) (err error) {
+	if e.URL != "" {
+		return d.errorf(v, "server %q: must not have two URLs", e.Original)
+	}
+	e.URL, err = d.text(v, name)
+	return err
+}
+
+func hideTools(d *document, e *entry, v *hujson.Value, name string) error {
+	return d.patterns(&e.Tools.Hide, v, name)
+}
+
+// commandMembers are the members of a command that is an object.
+var commandMembers = readers[Server]{
+	"path": func(d *document, s *Server, v *hujson.Value, name string) (err error) {
+		s.Command, err = d.text(v, name)
+		return err
+	},
+	"args": func(d *document, s *Server, v *hujson.Value, name string) (err error) {
+		s.Args, err = d.texts(v, name)
+		return err
+	},
+	"env": func(d *document, s *Server, v *hujson.Value, name string) (err error) {
+		s.Env, err = d.pairs(v, name)
+		return err
+	},
+}
+
+// server reads an entry.
+func (d *document) server(m member) (*Server, error) {
+	s := &Server{
+		Name: validName(m.name), Original: m.name, Source: fmt.Sprintf("%s:%d", d.path, d.line(m.value)),
+		folder: filepath.Dir(d.path), inputs: d.inputs(),
+	}
+	what := fmt.Sprintf("server %q", m.name)
+	e := &entry{Server: s}
+	if err := read(d, e, serverMembers, m.value, what, ": "); err != nil {
+		return nil, err
+	}
+	err := s.check(e.kind)
+	if err != nil && e.source == "extension" {
+		err = errors.New("is part of an extension of the editor; parley cannot start it")
+	}
+	if err == nil {
+		err = s.Settings().Check()
+	}
+	if err != nil {
+		return nil, d.errorf(m.value, "%s: %w", what, err)
+	}
+	d.warnUnused(s, m.value, what)
+	return s, nil
+}
+
+func (d *document) warnUnused(s *Server, v *hujson.Value, what string) {
+	for _, unused := range []struct {
+		given       bool
+		field, with string
+	}{
+		{s.URL != "" && s.Args != nil, "args", "url"}, {s.URL != "" && s.Env != nil, "env", "url"}, {s.URL != "" && s.EnvFile != "", "envFile", "url"},
+		{s.URL != "" && s.Dir != "", "cwd", "url"}, {s.Command != "" && s.Headers != nil, "headers", "command"},
+	} {
+		if unused.given {
+			d.warn(v, "%s: %s has no effect on a server with a %s", what, unused.field, unused.with)
+		}
+	}
+}
+
+// check validates the combination of members. kind is the value of "type".
+func (s *Server) check(kind string) error {
+	switch {
+	case s.Command == "" && s.URL == "":
+		return errors.New("must have a command or a url")
+	case s.Command != "" && s.URL != "":
+		return errors.New("must not have both a command and a url")
+	}
+	switch kind {
+	case "":
+	case "stdio", "local":
+		if s.Command == "" {
+			return fmt.Errorf("type %q requires a command", kind)
+		}
+	case "http", "sse", "streamable-http", "streamableHttp", "remote":
+		if s.URL == "" {
+			return fmt.Errorf("type %q requires a url", kind)
+		}
+	default:
+		return fmt.Errorf("unknown type %q; use stdio or http", kind)
+	}
+	return nil
+}

@@ -1,0 +1,224 @@
+package config
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/tailscale/hujson"
+
+	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/schema"
+)
+
+// schemaTree returns the schema as a tree.
+func schemaTree(t *testing.T) map[string]any {
+	t.Helper()
+	var tree map[string]any
+	if err := json.Unmarshal(Schema, &tree); err != nil {
+		t.Fatal(err)
+	}
+	return tree
+}
+
+// The schema describes the members that are read, and no others.
+func TestSchemaHasTheMembersThatAreRead(t *testing.T) {
+	tree := schemaTree(t)
+	definition := func(name string) map[string]any { return tree["$defs"].(map[string]any)[name].(map[string]any) }
+	root := maps.Clone(rootMembers)
+	for _, other := range []string{"servers", "context_servers", "mcp", "projects"} { // files of other programs
+		delete(root, other)
+	}
+	input := maps.Clone(inputMembers)
+	input["type"] = nil // read, without an effect
+	for name, c := range map[string]struct {
+		object map[string]any
+		read   []string
+	}{
+		"file":      {tree, slices.Sorted(maps.Keys(root))},
+		"server":    {definition("server"), slices.Sorted(maps.Keys(serverMembers))},
+		"command":   {definition("command"), slices.Sorted(maps.Keys(commandMembers))},
+		"tools":     {definition("tools"), slices.Sorted(maps.Keys(toolMembers))},
+		"prompts":   {definition("prompts"), slices.Sorted(maps.Keys(promptMembers))},
+		"toolset":   {definition("toolset"), slices.Sorted(maps.Keys(toolsetMembers))},
+		"policy":    {definition("policy"), slices.Sorted(maps.Keys(policyMembers))},
+		"rule":      {definition("rule"), slices.Sorted(maps.Keys(ruleMembers))},
+		"hook":      {definition("hook"), slices.Sorted(maps.Keys(hookMembers))},
+		"principal": {definition("principal"), slices.Sorted(maps.Keys(principalMembers))},
+		"input":     {definition("input"), slices.Sorted(maps.Keys(input))},
+	} {
+		described := slices.Sorted(maps.Keys(c.object["properties"].(map[string]any)))
+		if diff := cmp.Diff(c.read, described); diff != "" {
+			t.Errorf("%s: read (-), described (+):\n%s", name, diff)
+		}
+		if closed := c.object["additionalProperties"] == false; closed != (name != "input") {
+			t.Errorf("%s: additionalProperties is %v", name, c.object["additionalProperties"])
+		}
+	}
+	if tree["$id"] != SchemaURI {
+		t.Errorf("$id is %v, want %s", tree["$id"], SchemaURI)
+	}
+}
+
+// validate returns the error of the schema for a file.
+func validate(t *testing.T, data []byte) error {
+	t.Helper()
+	compiled, err := schema.Compile(Schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	standard, err := hujson.Standardize(slices.Clone(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return compiled.Validate(standard)
+}
+
+func TestFilesOfTheOwnFormMatchTheSchema(t *testing.T) {
+	for _, name := range []string{"parley.json", "claude-code-project.json", "cursor.json", "windsurf.json"} {
+		data, err := os.ReadFile(filepath.Join("testdata", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := validate(t, data); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if c, err := Parse("/work/project", name, data); err != nil || len(c.Warnings)+len(c.Problems) > 0 {
+			t.Errorf("%s: %v, warnings %q, problems %v", name, err, c.Warnings, c.Problems)
+		}
+	}
+}
+
+func TestExamplesOfTheReadmeMatchTheSchema(t *testing.T) {
+	text, err := os.ReadFile("../../../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	examples := 0
+	for _, block := range strings.Split(string(text), "```json\n")[1:] {
+		block, _, _ := strings.Cut(block, "```")
+		examples++
+		if err := validate(t, []byte(block)); err != nil {
+			t.Errorf("%s: %v", block, err)
+		}
+		if c, err := Parse("/", "README.md", []byte(block)); err != nil || len(c.Problems)+len(c.Warnings) > 0 {
+			t.Errorf("%v %v", c, err)
+		}
+	}
+	if examples < 3 {
+		t.Errorf("%d examples", examples)
+	}
+}
+
+// The schema rejects what is reported as an error or as a member without an effect.
+func TestSchemaRejectsWhatIsReported(t *testing.T) {
+	const server, toolset = `{"$schema": "` + SchemaURI + `", "mcpServers": {"a": {"command": "a", MEMBER}}}`,
+		`{"$schema": "` + SchemaURI + `", "mcpServers": {}, "toolsets": {"a": {MEMBER}}}`
+	for _, c := range []struct{ form, member, want string }{
+		{server, `"tool": []`, `server "a": tool has no effect`},
+		{server, `"tools": "read"`, `tools must be an object`},
+		{server, `"tools": {"only": "read"}`, `tools.only must be an array of strings`},
+		{server, `"tools": {"readonly": true}`, `tools.readonly has no effect`},
+		{server, `"tools": {"readOnly": "yes"}`, `tools.readOnly must be true or false`},
+		{server, `"prompts": {"readOnly": true}`, `prompts.readOnly has no effect`},
+		{server, `"tools": {"rename": {"a": "b c"}}`, `new name "b c" of "a" must have`},
+		{server, `"tools": {"rename": {"a": 1}}`, `tools.rename a must be a string`},
+		{server, `"prefix": 1`, `prefix must be a string`},
+		{toolset, `"hide": []`, `toolset "a": must have servers, tools or prompts`},
+		{`{MEMBER}`, `"policy": {"rules": []}`, `"default" is missing`},
+		{`{MEMBER}`, `"policy": {"default": "maybe"}`, `policy.default must be "allow", "ask" or "deny"`},
+		{`{MEMBER}`, `"policy": {"default": "deny", "rules": [{"tools": "a", "action": "allow"}]}`, `policy.rules[0].tools is unknown`},
+		{`{MEMBER}`, `"policy": {"default": "deny", "approvalTimeout": "5"}`, `approvalTimeout must be a positive duration`},
+		{`{MEMBER}`, `"hooks": [{"server": "a"}]`, `"url" is missing`},
+		{`{MEMBER}`, `"hooks": [{"url": "a", "on": []}]`, `hooks[0].on must have`},
+		{server, `"trusted": 1`, `trusted must be true or false`},
+		{toolset, `"servers": "a"`, `servers must be an array of strings`},
+		{toolset, `"tool": [], "tools": ["a"]`, `toolset "a": tool has no effect`},
+		{toolset, `"tools": ["a"], "principals": [{"issuer": "https://a"}]`, `toolset "a": principals[0]: subject is missing`},
+		{toolset, `"tools": ["a"], "principals": {}`, `toolset "a": principals must be an array`},
+		{`{"$schema": "` + SchemaURI + `", "mcpServers": {}, "toolsets": {"a/b": {MEMBER}}}`, `"tools": ["a"]`, `toolset "a/b": the name must have 1 to 64 letters`},
+		{`{"$schema": "` + SchemaURI + `", "mcpServers": {}, MEMBER}`, `"toolset": {}`, `toolset has no effect`},
+	} {
+		data := []byte(strings.Replace(c.form, "MEMBER", c.member, 1))
+		if validate(t, data) == nil {
+			t.Errorf("the schema permits %s", data)
+		}
+		var reported []string
+		config, err := Parse("/", "f", data)
+		if err != nil {
+			reported = append(reported, err.Error())
+		} else {
+			reported = append(reported, config.Warnings...)
+			for _, p := range config.Problems {
+				reported = append(reported, p.Err.Error())
+			}
+		}
+		if len(reported) != 1 || !strings.HasPrefix(reported[0], "f:1: ") || !strings.Contains(reported[0], c.want) {
+			t.Errorf("%s: %q, want %s", data, reported, c.want)
+		}
+	}
+}
+
+func TestOwnFormIsRead(t *testing.T) {
+	c, err := Load("/work/project", "testdata/parley.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, search := c.Servers[0], c.Servers[1]
+	if diff := cmp.Diff(&host.ServerConfig{
+		Name: "files", Trusted: true, Prefix: new("fs"),
+		Tools: host.Selection{
+			Only: []string{"read_*", "write_*"}, Hide: []string{"*_all"}, Rename: map[string]string{"read_text_file": "read"},
+			ReadOnly: true, NonDestructive: true, Idempotent: true, ClosedWorld: true,
+		},
+		Prompts: host.Selection{Only: []string{"a*"}, Hide: []string{"b*"}, Rename: map[string]string{"a1": "a"}},
+	}, files.Settings()); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(&host.ServerConfig{
+		Name: "search", Prefix: new(""), Tools: host.Selection{Only: []string{"find"}}, Prompts: host.Selection{Only: []string{}},
+	}, search.Settings()); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]Toolset{{
+		Name: "reading", Source: "testdata/parley.json:48", Servers: []string{"search"}, Tools: []string{"fs__read*"}, Prompts: []string{"fs__*"},
+		Hide: []string{"*__delete*"}, Scopes: []string{"docs:read"},
+		Principals: []Principal{{"https://login.example.com", "ada"}, {"", "grace"}},
+	}}, c.Toolsets); diff != "" || c.DefaultToolset != "reading" {
+		t.Error(diff, c.DefaultToolset)
+	}
+}
+
+func TestToolsetOfALaterFileReplacesAnEarlierOne(t *testing.T) {
+	c, err := Parse("/", "one", []byte(`{"mcpServers": {}, "toolsets": {"a": {"tools": ["x"]}, "b": {"tools": ["y"]}}, "defaultToolset": "a"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	later, err := Parse("/", "two", []byte("{\"toolsets\":\n{\"a\": {\"tools\": [\"z\"]}}}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.add(later)
+	if len(c.Toolsets) != 2 || c.Toolsets[0].Name != "b" || c.Toolsets[1].Tools[0] != "z" || c.DefaultToolset != "a" {
+		t.Errorf("%+v, default %q", c.Toolsets, c.DefaultToolset)
+	}
+	if want := []string{`two:2: toolset "a" replaces the one of one:1`}; !slices.Equal(c.Warnings, want) {
+		t.Errorf("%q, want %q", c.Warnings, want)
+	}
+}
+
+func TestSelectionsOfOtherProgramsAreRead(t *testing.T) {
+	c, err := Parse("/", "f", []byte(`{"mcpServers": {"a": {"command": "a", "includeTools": ["x", "y"], "excludeTools": ["y"], "disabledTools": ["z"]}, "b": {"command": "b", "tools": ["*"]}}}`))
+	if err != nil || len(c.Warnings)+len(c.Problems) > 0 {
+		t.Fatal(err, c.Warnings, c.Problems)
+	}
+	want := []host.Selection{{Only: []string{"x", "y"}, Hide: []string{"y", "z"}}, {Only: []string{"*"}}}
+	if diff := cmp.Diff(want, []host.Selection{c.Servers[0].Tools, c.Servers[1].Tools}); diff != "" {
+		t.Error(diff)
+	}
+}
