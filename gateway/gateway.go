@@ -68,12 +68,14 @@ const maxTemplates = 1000
 
 // New returns a Gateway from h to s. From now on s declares the capabilities for tools,
 // resources and prompts, even while it has none. The program may register others with
-// s. New sets h.Forward, so it must be called before Host.Start.
+// s. New sets h.Forward, so the first Gateway of a host must be made before Host.Start.
 func New(h *host.Host, s *server.Server) *Gateway {
 	s.DeclareTools()
 	s.DeclareResources()
 	s.DeclarePrompts()
-	h.Forward = true
+	if !h.Forward { // the host may have been started with another gateway
+		h.Forward = true
+	}
 	g := &Gateway{host: h, server: s, instructions: make(map[string]string), registered: newRegistered()}
 	g.tools = registrations[host.MergedTool]{
 		kind: "tool", key: func(t *host.MergedTool) string { return t.Name },

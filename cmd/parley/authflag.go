@@ -88,11 +88,15 @@ func (f *authFlag) check() error {
 }
 
 // authorization is the result of authFlag.apply.
-type authorization struct{ dev *devissuer.Issuer } // nil without --auth dev
+type authorization struct {
+	resource *auth.ProtectedResource // the endpoint; nil without --auth
+	dev      *devissuer.Issuer       // nil without --auth dev
+	audit    *auditLog               // nil without an audit log; set by the caller of apply
+}
 
-// apply sets s.Auth before the server starts, and after s.KV. The caller closes the result after the server
-// is shut down.
-func (f *authFlag) apply(s *server.Server, listener net.Listener, logger *slog.Logger) (*authorization, error) {
+// apply sets s.Auth before the server starts, and after s.KV. A development issuer grants the scopes too. The
+// caller closes the result after the server is shut down.
+func (f *authFlag) apply(s *server.Server, listener net.Listener, logger *slog.Logger, scopes ...string) (*authorization, error) {
 	if !f.required() {
 		return &authorization{}, nil
 	}
@@ -110,7 +114,7 @@ func (f *authFlag) apply(s *server.Server, listener net.Listener, logger *slog.L
 	}
 	if f.dev {
 		var err error
-		a.dev, err = devissuer.Start(devissuer.Config{Scopes: challenge.Union(demo.Scopes(), f.scopes), Logger: logger})
+		a.dev, err = devissuer.Start(devissuer.Config{Scopes: challenge.Union(challenge.Union(demo.Scopes(), f.scopes), scopes), Logger: logger})
 		if err != nil {
 			return nil, err
 		}
@@ -119,7 +123,7 @@ func (f *authFlag) apply(s *server.Server, listener net.Listener, logger *slog.L
 	if err := jwt.Protect(resource).Check(); err != nil {
 		return nil, errors.Join(fmt.Errorf("--auth: %w", err), a.Close())
 	}
-	s.Auth = resource
+	s.Auth, a.resource = resource, resource
 	return a, nil
 }
 

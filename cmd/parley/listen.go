@@ -94,19 +94,20 @@ func (f *httpFlags) limit(s *server.Server) {
 	}
 }
 
-// serve serves s until ctx is done, and then shuts it down gracefully within
+// serve serves s and toolsets until ctx is done, and then shuts them down gracefully within
 // shutdownTimeout. It closes the listener.
-func (f *httpFlags) serve(ctx context.Context, cmd *cobra.Command, listener net.Listener, s *server.Server) error {
+func (f *httpFlags) serve(ctx context.Context, cmd *cobra.Command, listener net.Listener, s *server.Server, below *toolsets) error {
 	f.limit(s)
-	var handler http.Handler = s
+	traced := func(handler http.Handler) http.Handler { return handler }
 	if f.trace {
-		handler = newTracer(cmd.ErrOrStderr()).handler(handler)
+		traced = newTracer(cmd.ErrOrStderr()).handler
 	}
 	mux := http.NewServeMux()
-	mux.Handle(endpoint, handler)
+	mux.Handle(endpoint, traced(s))
+	mux.Handle(endpoint+"/{toolset}", traced(below))
 	if s.Auth != nil {
 		mux.Handle(auth.MetadataPath, s.Auth.MetadataHandler())
-		mux.Handle(auth.MetadataPath+"/", s.Auth.MetadataHandler())
+		mux.Handle(auth.MetadataPath+"/", below.metadata(s.Auth))
 	}
 	h := &http.Server{
 		Handler:           mux,
@@ -125,7 +126,9 @@ func (f *httpFlags) serve(ctx context.Context, cmd *cobra.Command, listener net.
 	}
 	shutdown, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
 	defer cancel()
-	if err := s.Shutdown(shutdown); err != nil {
+	ended := make(chan error, 1)
+	go func() { ended <- below.Shutdown(shutdown) }()
+	if err := errors.Join(s.Shutdown(shutdown), <-ended); err != nil {
 		cmd.PrintErrln("parley: warning: requests in flight were cancelled")
 	}
 	if err := h.Shutdown(shutdown); err != nil {

@@ -44,7 +44,7 @@ parley ls -- npx -y @modelcontextprotocol/server-everything`,
 		return fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())
 	})
 	root.AddCommand(newUp(), newLock(), newServe(), newLs(), newCall(), newTask(), newRead(), newPrompt(), newComplete(), newWatch(), newPing(),
-		newLogin(), newLogout(), newWhoami(), newVersion())
+		newLogin(), newLogout(), newWhoami(), newConfig(), newVersion())
 	// Replace Cobra's descriptions of its own commands.
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()

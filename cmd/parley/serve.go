@@ -127,5 +127,5 @@ func serveHTTP(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag) error {
 	default:
 		status.demo(urlOf(listener))
 	}
-	return flags.serve(cmd.Context(), cmd, listener, s)
+	return flags.serve(cmd.Context(), cmd, listener, s, &toolsets{})
 }

@@ -114,24 +114,23 @@ func up(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag, files *configFlags,
 		t := newTracer(cmd.ErrOrStderr())
 		u.host.Trace = func(server string, sent bool, message []byte) { t.print(sent, server, message) }
 	}
-	s := &server.Server{
-		Name:        "parley",
-		Title:       "Parley",
-		Version:     version(),
-		Description: "The tools, resources and prompts of several servers. The names of tools and prompts begin with the name of their server.",
-		Logger:      logger,
-	}
+	s := newGatewayServer(logger)
 	closeStore, err := flags.store.apply(cmd, s)
 	if err != nil {
 		return err
 	}
 	defer closeStore()
-	authorized, err := flags.auth.apply(s, listener, logger)
+	var scopes []string
+	for _, t := range loaded.Toolsets {
+		scopes = append(scopes, t.Scopes...)
+	}
+	authorized, err := flags.auth.apply(s, listener, logger, scopes...)
 	if err != nil {
 		return err
 	}
 	defer authorized.Close()
 	u.audit.watchLogins(s.Auth)
+	authorized.audit = u.audit
 	u.status.authorization(s.Auth, authorized.dev != nil)
 	served, err := dirs.serve(s, logger)
 	if err != nil {
@@ -143,19 +142,45 @@ func up(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag, files *configFlags,
 	if err := discover.apply(g, u.status); err != nil {
 		return err
 	}
+	if u.standard = loaded.Toolset(loaded.DefaultToolset); u.standard != nil {
+		g.Toolset = gatewayToolset(u.standard)
+		if err := authorized.limit(s, u.standard, ""); err != nil {
+			return err
+		}
+	}
+	u.toolsets = &toolsets{authorized: authorized, newGateway: func() (*gateway.Gateway, *server.Server, error) {
+		of := newGatewayServer(logger)
+		of.KV, of.Log, of.Bus, of.Keys = s.KV, s.Log, s.Bus, s.Keys
+		flags.limit(of)
+		g := gateway.New(u.host, of)
+		g.Logger = logger
+		err := discover.apply(g, u.status)
+		g.OnCatalog = nil
+		return g, of, err
+	}}
 	if err := u.host.Start(); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(cmd.Context())
+	defer cancel()
+	if err := u.toolsets.serve(ctx, loaded.Toolsets); err != nil {
+		cancel()
+		u.toolsets.wait()
+		return errors.Join(err, u.host.Close())
+	}
+	for _, t := range loaded.Toolsets {
+		u.status.print("  Toolset %s at %s/%[1]s\n", t.Name, urlOf(listener))
+	}
 	var watching sync.WaitGroup
 	watching.Go(func() { g.Run(ctx) })
 	watching.Go(func() { u.watch(ctx, cancel) })
 	if !verbose { // the log has the state changes
 		watching.Go(func() { u.status.watch(registered(ctx, g, u.host.Watch(ctx))) })
 	}
-	err = flags.serve(ctx, cmd, listener, s)
+	err = flags.serve(ctx, cmd, listener, s, u.toolsets)
 	cancel()
 	watching.Wait()
+	u.toolsets.wait()
 	if closeErr := u.host.Close(); closeErr != nil && verbose {
 		logger.Warn("cannot close all servers", "error", closeErr)
 	}
@@ -171,5 +196,16 @@ func registered(ctx context.Context, g *gateway.Gateway, statuses iter.Seq[host.
 				return
 			}
 		}
+	}
+}
+
+// newGatewayServer returns a server without tools.
+func newGatewayServer(logger *slog.Logger) *server.Server {
+	return &server.Server{
+		Name:        "parley",
+		Title:       "Parley",
+		Version:     version(),
+		Description: "The tools, resources and prompts of several servers. The names of tools and prompts begin with the name of their server.",
+		Logger:      logger,
 	}
 }

@@ -29,6 +29,8 @@ type upstreams struct {
 	rules      *rules
 	lock       *lockFile // nil without a lock file
 	audit      *auditLog // nil without an audit log
+	toolsets   *toolsets
+	standard   *config.Toolset // served at the endpoint; nil means everything
 }
 
 // targets returns the enabled servers of the files, and prepares the authorizer for them. It prints the
@@ -68,7 +70,9 @@ func (u *upstreams) targets(loaded *config.Config) ([]host.ServerConfig, error) 
 			u.status.failed(s.Name, err.Error())
 			continue
 		}
-		servers = append(servers, host.ServerConfig{Name: s.Name, Target: target, Trusted: s.Trusted, Roots: roots})
+		settings := s.Settings()
+		settings.Target, settings.Roots = target, roots
+		servers = append(servers, *settings)
 		targets = append(targets, target)
 	}
 	return servers, u.authorizer.setTargets(u.cmd.Context(), targets...)
@@ -101,7 +105,7 @@ func (u *upstreams) watch(ctx context.Context, stop func()) {
 			}
 			u.reopenAudit()
 		}
-		if err := u.reload(); err != nil {
+		if err := u.reload(ctx); err != nil {
 			u.cmd.PrintErrln("parley: warning: configuration not changed: " + terminal.Line(err.Error()))
 		}
 	}
@@ -135,7 +139,7 @@ func rootsOf(s *config.Server, values *config.Values) ([]mcp.Root, error) {
 }
 
 // reload reads the files again. Servers whose configuration is the same continue.
-func (u *upstreams) reload() error {
+func (u *upstreams) reload(ctx context.Context) error {
 	loaded, err := u.files.load(u.cmd)
 	if err != nil {
 		return err
@@ -153,10 +157,16 @@ func (u *upstreams) reload() error {
 	if err != nil {
 		return err
 	}
+	if err := u.toolsets.serve(ctx, loaded.Toolsets); err != nil {
+		return err
+	}
 	u.rules.set(set) // before the servers, which may be new
 	u.host.ReviewAgain()
 	if err := u.host.SetServers(servers); err != nil {
 		return err
+	}
+	if now := loaded.Toolset(loaded.DefaultToolset); (now == nil) != (u.standard == nil) || now != nil && !sameToolset(*now, *u.standard) {
+		u.cmd.PrintErrln("parley: warning: the default toolset has changed; restart parley to use it at " + endpoint)
 	}
 	u.status.print("  Configuration reloaded.\n")
 	return nil

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/parley-mcp/parley/cmd/parley/internal/config"
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
+)
+
+func newConfig() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "config",
+		Short: "Check and show configuration files",
+		Long: `Check and show the configuration files of parley up, and print their JSON Schema.
+
+` + configHelp,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newConfigCheck(), newConfigShow(), newConfigSchema())
+	return cmd
+}
+
+func newConfigSchema() *cobra.Command {
+	return &cobra.Command{
+		Use:   "schema",
+		Short: "Print the JSON Schema of configuration files",
+		Long: `Print the JSON Schema of parley's own form of configuration files. An editor uses it if the file
+has this member:
+
+  "$schema": "` + config.SchemaURI + `"
+
+parley then also reports members of the file that have no effect.`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := cmd.OutOrStdout().Write(config.Schema)
+			return err
+		},
+	}
+}
+
+// errProblems is returned for files with problems, which are printed.
+var errProblems = errors.New("the configuration has problems")
+
+func newConfigCheck() *cobra.Command {
+	return &cobra.Command{
+		Use:   "check FILE...",
+		Short: "Report the problems of configuration files",
+		Long: `Report each problem of configuration files with its file and line. parley neither starts a server
+nor asks for a value; the environment variables and secrets that values refer to need not exist.
+
+The exit code is 1 if parley up would not use a file or a part of it. A member without an effect is
+a warning.`,
+		Example: `
+parley config check mcp.json
+parley config check .vscode/mcp.json mcp.json`,
+		Args: filesArgs,
+		RunE: func(cmd *cobra.Command, paths []string) error {
+			loaded, err := loadFiles(paths)
+			if err != nil {
+				fmt.Fprintln(cmd.OutOrStdout(), terminal.Line(err.Error()))
+				return &reportedError{err}
+			}
+			return printProblems(cmd, loaded)
+		},
+	}
+}
+
+// filesArgs requires one or more files.
+func filesArgs(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return fmt.Errorf("FILE is missing; see %s --help", cmd.CommandPath())
+	}
+	return nil
+}
+
+func loadFiles(paths []string) (*config.Config, error) {
+	workspace, err := os.Getwd()
+	if err != nil {
+		return nil, err
+	}
+	return config.Load(workspace, paths...)
+}
+
+// printProblems prints the problems and warnings of files.
+func printProblems(cmd *cobra.Command, c *config.Config) error {
+	var problems []string
+	for _, p := range c.Problems {
+		problems = append(problems, p.Err.Error())
+	}
+	values := anyValues()
+	for i := range c.Servers {
+		if s := &c.Servers[i]; !s.Disabled {
+			if _, err := s.Target(values); err != nil {
+				problems = append(problems, fmt.Sprintf("%s: server %q: %v", s.Source, s.Original, err))
+			}
+		}
+	}
+	for _, text := range problems {
+		fmt.Fprintln(cmd.OutOrStdout(), terminal.Line(text))
+	}
+	for _, text := range c.Warnings {
+		fmt.Fprintln(cmd.OutOrStdout(), terminal.Line(text)+" (warning)")
+	}
+	words := []string{count(len(c.Servers), "server")}
+	if n := len(c.Toolsets); n > 0 {
+		words = append(words, count(n, "toolset"))
+	}
+	words = append(words, count(len(problems), "problem"), count(len(c.Warnings), "warning"))
+	fmt.Fprintln(cmd.ErrOrStderr(), terminal.Line(c.Path()+": "+strings.Join(words, ", ")))
+	if len(problems) > 0 {
+		return &reportedError{errProblems}
+	}
+	return nil
+}
+
+// anyValues returns values with which every valid reference has one, except for files.
+func anyValues() *config.Values {
+	v := plainValues()
+	v.Env = func(string) (string, bool) { return "", true }
+	v.Input = func(*config.Input) (string, error) { return "", nil }
+	v.Secret = func(string, string) (string, error) { return "", nil }
+	return v
+}

@@ -1,0 +1,237 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/parley-mcp/parley/cmd/parley/internal/config"
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
+	"github.com/parley-mcp/parley/host"
+)
+
+func newConfigShow() *cobra.Command {
+	var format output
+	cmd := &cobra.Command{
+		Use:   "show FILE...",
+		Short: "Show the servers and toolsets of configuration files",
+		Long: `Show the servers and toolsets that parley up uses from configuration files, and the file and line
+of each. A later file replaces servers and toolsets of an earlier one.
+
+Secrets are not shown: of arguments only the number, of environment variables and header fields
+only the names, of URLs neither the user nor the query.`,
+		Example: `
+parley config show mcp.json
+parley config show -o json ~/.cursor/mcp.json mcp.json`,
+		Args: filesArgs,
+		RunE: func(cmd *cobra.Command, paths []string) error {
+			loaded, err := loadFiles(paths)
+			if err != nil {
+				return err
+			}
+			shown := newShownConfig(loaded)
+			if format == outputJSON {
+				return printJSON(cmd.OutOrStdout(), shown)
+			}
+			return shown.print(cmd)
+		},
+	}
+	format.add(cmd)
+	return cmd
+}
+
+// shownConfig is a configuration without its secrets.
+type shownConfig struct {
+	Servers  []shownServer  `json:"servers"`
+	Toolsets []shownToolset `json:"toolsets,omitempty"`
+	Default  string         `json:"defaultToolset,omitempty"`
+	Problems []string       `json:"problems,omitempty"`
+}
+
+type shownServer struct {
+	Name     string          `json:"name"`
+	Source   string          `json:"source"` // the file and line
+	Disabled bool            `json:"disabled,omitzero"`
+	Command  string          `json:"command,omitempty"`
+	Args     int             `json:"args,omitzero"` // the number
+	Env      []string        `json:"env,omitempty"` // the names
+	URL      string          `json:"url,omitempty"`
+	Headers  []string        `json:"headers,omitempty"` // the names
+	Prefix   *string         `json:"prefix,omitempty"`
+	Tools    *shownSelection `json:"tools,omitempty"`
+	Prompts  *shownSelection `json:"prompts,omitempty"`
+}
+
+type shownSelection struct {
+	Only           []string          `json:"only,omitempty"`
+	Hide           []string          `json:"hide,omitempty"`
+	Rename         map[string]string `json:"rename,omitempty"`
+	ReadOnly       bool              `json:"readOnly,omitzero"`
+	NonDestructive bool              `json:"nonDestructive,omitzero"`
+	Idempotent     bool              `json:"idempotent,omitzero"`
+	ClosedWorld    bool              `json:"closedWorld,omitzero"`
+	Nothing        bool              `json:"nothing,omitzero"` // only is an empty list
+}
+
+type shownToolset struct {
+	Name       string             `json:"name"`
+	Source     string             `json:"source"`
+	Path       string             `json:"path"`
+	Servers    []string           `json:"servers,omitempty"`
+	Tools      []string           `json:"tools,omitempty"`
+	Prompts    []string           `json:"prompts,omitempty"`
+	Hide       []string           `json:"hide,omitempty"`
+	Scopes     []string           `json:"scopes,omitempty"`
+	Principals []config.Principal `json:"principals,omitempty"`
+}
+
+func newShownConfig(c *config.Config) *shownConfig {
+	shown := &shownConfig{Servers: []shownServer{}, Default: c.DefaultToolset}
+	for i := range c.Servers {
+		s := &c.Servers[i]
+		shown.Servers = append(shown.Servers, shownServer{
+			Name: s.Name, Source: s.Source, Disabled: s.Disabled,
+			Command: s.Command, Args: len(s.Args), Env: namesOf(s.Env), URL: withoutSecrets(s.URL), Headers: namesOf(s.Headers),
+			Prefix: s.Prefix, Tools: newShownSelection(&s.Tools), Prompts: newShownSelection(&s.Prompts),
+		})
+	}
+	for _, t := range c.Toolsets {
+		shown.Toolsets = append(shown.Toolsets, shownToolset{
+			t.Name, t.Source, endpoint + "/" + t.Name, t.Servers, t.Tools, t.Prompts, t.Hide, t.Scopes, t.Principals,
+		})
+	}
+	for _, p := range c.Problems {
+		shown.Problems = append(shown.Problems, p.Err.Error())
+	}
+	return shown
+}
+
+func newShownSelection(s *host.Selection) *shownSelection {
+	if s.Only == nil && s.Hide == nil && s.Rename == nil && !s.ReadOnly && !s.NonDestructive && !s.Idempotent && !s.ClosedWorld {
+		return nil
+	}
+	return &shownSelection{
+		s.Only, s.Hide, s.Rename, s.ReadOnly, s.NonDestructive, s.Idempotent, s.ClosedWorld, s.Only != nil && len(s.Only) == 0,
+	}
+}
+
+func namesOf(pairs []config.Pair) (names []string) {
+	for _, p := range pairs {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
+// withoutSecrets returns a URL without the parts that may have secrets. References remain.
+func withoutSecrets(text string) string {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" { // such as a reference
+		before, _, _ := strings.Cut(text, "?")
+		if _, after, found := strings.Cut(before, "@"); found {
+			before = "…@" + after
+		}
+		return before
+	}
+	before, _, _ := strings.Cut(text, "?")
+	before, _, _ = strings.Cut(before, "#")
+	if u.User != nil {
+		scheme, after, _ := strings.Cut(before, "://")
+		_, after, _ = strings.Cut(after, "@")
+		before = scheme + "://" + after
+	}
+	return before
+}
+
+// print prints a line for each server and toolset.
+func (c *shownConfig) print(cmd *cobra.Command) error {
+	out := cmd.OutOrStdout()
+	var rows [][]string
+	for _, s := range c.Servers {
+		target := s.URL
+		if s.Command != "" {
+			target = s.Command
+			if s.Args > 0 {
+				target += fmt.Sprintf(" (%s)", count(s.Args, "argument"))
+			}
+		}
+		rows = append(rows, []string{s.Name, s.Source, target, strings.Join(s.settings(), ", ")})
+	}
+	for _, t := range c.Toolsets {
+		var words []string
+		words = appendWords(words, "servers", t.Servers)
+		words = appendWords(words, "tools", t.Tools)
+		words = appendWords(words, "prompts", t.Prompts)
+		words = appendWords(words, "hide", t.Hide)
+		words = appendWords(words, "scopes", t.Scopes)
+		if t.Principals != nil {
+			words = append(words, count(len(t.Principals), "principal"))
+		}
+		if t.Name == c.Default {
+			words = append(words, "default")
+		}
+		rows = append(rows, []string{t.Path, t.Source, "toolset", strings.Join(words, ", ")})
+	}
+	for i := range rows {
+		for j := range rows[i] {
+			rows[i][j] = terminal.Line(rows[i][j])
+		}
+	}
+	if err := terminal.Table(out, terminal.Width(out), []string{"NAME", "SOURCE", "TARGET", "SETTINGS"}, rows); err != nil {
+		return err
+	}
+	for _, p := range c.Problems {
+		cmd.PrintErrln("parley: warning: " + terminal.Line(p))
+	}
+	return nil
+}
+
+// settings returns the settings of a server in words.
+func (s *shownServer) settings() (words []string) {
+	if s.Disabled {
+		words = append(words, "disabled")
+	}
+	words = appendWords(words, "env", s.Env)
+	words = appendWords(words, "headers", s.Headers)
+	if s.Prefix != nil {
+		words = append(words, fmt.Sprintf("prefix %q", *s.Prefix))
+	}
+	words = s.Tools.describe(words, "tools")
+	return s.Prompts.describe(words, "prompts")
+}
+
+// describe appends words for a selection of tools or prompts.
+func (s *shownSelection) describe(words []string, what string) []string {
+	if s == nil {
+		return words
+	}
+	words = appendWords(words, what+" only", s.Only)
+	words = appendWords(words, what+" hide", s.Hide)
+	var renamed []string
+	for _, name := range slices.Sorted(maps.Keys(s.Rename)) {
+		renamed = append(renamed, name+"="+s.Rename[name])
+	}
+	words = appendWords(words, what+" renamed", renamed)
+	for _, by := range []struct {
+		set  bool
+		name string
+	}{
+		{s.Nothing, "none"}, {s.ReadOnly, "read-only"}, {s.NonDestructive, "not destructive"}, {s.Idempotent, "idempotent"}, {s.ClosedWorld, "closed world"},
+	} {
+		if by.set {
+			words = append(words, what+" "+by.name)
+		}
+	}
+	return words
+}
+
+// appendWords appends a name with values, if there are any.
+func appendWords(words []string, name string, values []string) []string {
+	if len(values) == 0 {
+		return words
+	}
+	return append(words, name+" "+strings.Join(values, " "))
+}
