@@ -151,6 +151,7 @@ func (s *Server) build() error {
 	}
 	if s.Log != nil {
 		c.http.Streams.Lease = &c.lease
+		c.lease.Renewed = c.http.Streams.TerminateStreams
 	}
 	c.stream = streamwire.Server{
 		Modern:      modernEra,

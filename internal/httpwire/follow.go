@@ -192,7 +192,7 @@ func (s *sessionStream) hasLostReplica(ctx context.Context, latest entry) (bool,
 // logLostResponse logs an error as the last event after latest, unless another replica has logged an event.
 // The caller holds sendLock.
 func (s *sessionStream) logLostResponse(latest entry) error {
-	lost, err := latest.lostResponse()
+	lost, err := latest.lostResponse(entryFinal)
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,9 @@ const (
 	entryFinal   = 'f' // the last entry of the stream
 	entryOpened  = 'o' // has no message: the client knows the stream, which has no event yet or was silent for long
 	entryEnded   = 'e' // the last entry of a stream without a response; has no message
+	// entryUnlogged is the last entry of a stream with an event that could not be logged. Its message is an error for
+	// each request. Clients that have received an event with its number receive it, too.
+	entryUnlogged = 'u'
 )
 
 // maxOrigin limits the origin, in bytes, because each entry has it.
@@ -52,11 +55,13 @@ func appendEntry(dst []byte, kind byte, origin, message []byte) entry {
 	return append(append(append(append(dst, kind), origin...), '\n'), message...)
 }
 
-func (e entry) isLast() bool { return e[0] == entryFinal || e[0] == entryEnded }
+func (e entry) isLast() bool {
+	return e[0] == entryFinal || e[0] == entryEnded || e[0] == entryUnlogged
+}
 
 // message returns the message, or nil if the entry has none.
 func (e entry) message() []byte {
-	if e[0] != entryMessage && e[0] != entryFinal {
+	if e[0] != entryMessage && e[0] != entryFinal && e[0] != entryUnlogged {
 		return nil
 	}
 	_, message, _ := bytes.Cut(e, []byte{'\n'})
@@ -76,10 +81,14 @@ func (e entry) replica() string {
 
 var errNoOrigin = errors.New("the log does not have the ids of the requests")
 
-// lostResponse returns the last entry of a stream whose replica has ended: an error for each of its requests.
-func (e entry) lostResponse() (entry, error) {
+// lostResponse returns the last entry of a stream without a response: an error for each of its requests. The kind is
+// entryFinal if its replica has ended, or entryUnlogged.
+func (e entry) lostResponse(kind byte) (entry, error) {
 	_, raw, _ := bytes.Cut(e.origin(), []byte{' '})
 	lost := &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the server process that served the request has ended: the outcome of the request is unknown"}
+	if kind == entryUnlogged {
+		lost.Message = "cannot resume the stream of the request: the server could not store an event: the outcome of the request is unknown"
+	}
 	var ids []jsonrpc.ID
 	batch := bytes.HasPrefix(raw, []byte{'['})
 	if !batch {
@@ -98,5 +107,5 @@ func (e entry) lostResponse() (entry, error) {
 	if batch {
 		message = append(append([]byte{'['}, message...), ']')
 	}
-	return appendEntry(nil, entryFinal, e.origin(), message), nil
+	return appendEntry(nil, kind, e.origin(), message), nil
 }

@@ -100,7 +100,7 @@ func (s *sessionStream) send(ctx context.Context, message []byte, kind byte) err
 	return nil
 }
 
-// record logs an entry and returns its number, or 0 if it cannot be logged. The caller
+// record logs an entry and returns its number, or 0 if it has none for the client: it cannot be logged. The caller
 // holds sendLock.
 func (s *sessionStream) record(message []byte, kind byte) uint64 {
 	s.mu.Lock()
@@ -112,31 +112,16 @@ func (s *sessionStream) record(message []byte, kind byte) uint64 {
 	buf := rpc.NewBuffer()
 	defer rpc.FreeBuffer(buf)
 	*buf = appendEntry(*buf, kind, s.origin, message)
-	var err error
-	if seq == 1 {
-		err = s.takeLease()
-	}
-	for attempt := 0; err == nil; attempt++ {
-		if err = s.all.append(s.key, seq, *buf); !errors.Is(err, store.ErrConflict) {
-			break
-		}
-		if err = s.explain(seq, *buf); !errors.Is(err, errEndedElsewhere) {
-			break
-		}
-		if s.feed != nil && attempt < maxCatchUps {
-			seq, err = s.catchUp(context.Background())
-		}
-		if errors.Is(err, errEndedElsewhere) {
-			s.endElsewhere()
-			return 0
-		}
+	seq, err := s.write(seq, *buf)
+	if errors.Is(err, errEndedElsewhere) {
+		s.endElsewhere()
+		return 0
 	}
 
 	s.mu.Lock()
 	dropped, followed := s.dropped, false
 	if err != nil {
 		s.incomplete = true
-		seq = 0
 	} else {
 		now := time.Now()
 		s.last, s.logged, s.final = seq, now, entry(*buf).isLast()
@@ -155,6 +140,35 @@ func (s *sessionStream) record(message []byte, kind byte) uint64 {
 		s.all.notify(s.key, false)
 	}
 	return seq
+}
+
+// write logs an entry as number seq, or as a later one if another replica has logged events of a standalone stream. It
+// returns the number of the event for the client, also with some errors. The error is errEndedElsewhere if another replica
+// has ended or taken over the stream, or that of the store. The caller holds sendLock.
+func (s *sessionStream) write(seq uint64, e entry) (number uint64, err error) {
+	if seq == 1 {
+		if err := s.takeLease(); err != nil {
+			return 0, err
+		}
+	}
+	for attempt := 0; ; attempt++ {
+		if err = s.all.append(s.key, seq, e); errors.Is(err, store.ErrConflict) {
+			err = s.explain(seq, e)
+		}
+		if !errors.Is(err, errEndedElsewhere) || s.feed == nil || attempt == maxCatchUps {
+			break
+		}
+		if seq, err = s.catchUp(context.Background()); err != nil {
+			break
+		}
+	}
+	switch {
+	case err == nil:
+		return seq, nil
+	case errors.Is(err, errEndedElsewhere) || len(s.origin) == 0:
+		return 0, err
+	}
+	return s.logFailure(seq, e, err)
 }
 
 func (s *sessionStream) hasEnded() bool {
@@ -206,8 +220,11 @@ func (s *sessionStream) entriesAfter(ctx context.Context, seq uint64) (entries [
 			return nil, err
 		}
 	}
-	if s.replay && !s.follows && !entry(final[len(final)-1]).isLast() {
+	switch last := entry(final[len(final)-1]); {
+	case s.replay && !s.follows && !last.isLast():
 		return nil, errNotFinal
+	case len(entries) == 0 && last[0] == entryUnlogged:
+		return final, nil
 	}
 	return entries, nil
 }

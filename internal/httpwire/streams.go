@@ -30,6 +30,8 @@ type Streams struct {
 	mu       sync.Mutex
 	closed   bool
 	sessions map[string]map[string]*sessionStream // by group, which is the key of the session, and by name
+	// unterminated has the streams for TerminateStreams, with the number of the event that could not be logged.
+	unterminated map[*sessionStream]uint64
 }
 
 // NewStreams returns a registry without streams, which stores events in log. The operations of
@@ -119,7 +121,13 @@ func (a *Streams) find(ctx context.Context, group, name string, seq uint64) (*se
 	}
 	s = a.newStream(group, name)
 	s.replay, s.ended = true, true
-	switch _, err := s.entriesAfter(ctx, seq); {
+	_, err := s.entriesAfter(ctx, seq)
+	if errors.Is(err, errUnknownEvent) && a.Lease != nil && name[0] == kindPost {
+		if err = s.terminateForClient(ctx, seq); err == nil {
+			_, err = s.entriesAfter(ctx, seq)
+		}
+	}
+	switch {
 	case errors.Is(err, errNotFinal) && a.Lease != nil && name[0] == kindPost:
 		s.follows, s.ended, s.wake = true, false, make(chan struct{}, 1)
 	case err != nil:
@@ -171,8 +179,10 @@ func (a *Streams) standalone(group string) (all []*sessionStream) {
 
 // append stores an event. It belongs to no request: the stream outlives its connection.
 func (a *Streams) append(key store.StreamKey, seq uint64, entry []byte) error {
-	return a.log.Append(context.Background(), key, seq, entry, store.AppendOptions{TTL: logTTL, MaxEntries: maxLoggedEvents, MaxBytes: maxLoggedBytes})
+	return a.log.Append(context.Background(), key, seq, entry, appendOptions)
 }
+
+var appendOptions = store.AppendOptions{TTL: logTTL, MaxEntries: maxLoggedEvents, MaxBytes: maxLoggedBytes}
 
 // logOnly logs the only event of a stream of a request and returns the name of the stream.
 // It reports false if the event cannot be logged.

@@ -26,6 +26,8 @@ type Lease struct {
 	KV     store.KV
 	Shared bool // other replicas use KV; otherwise the lease is never needed
 	Logger *slog.Logger
+	// Renewed is called each time the lease was renewed. It must return well before the next renewal is due. May be nil.
+	Renewed func(ctx context.Context)
 
 	once sync.Once
 	id   string
@@ -170,7 +172,12 @@ func (l *Lease) keep() {
 		if l.giveUp() {
 			return
 		}
-		if err := l.renew(l.life); err != nil && l.life.Err() == nil {
+		switch err := l.renew(l.life); {
+		case err == nil:
+			if l.Renewed != nil {
+				l.Renewed(l.life)
+			}
+		case l.life.Err() == nil:
 			l.Logger.Error("cannot renew the lease of this replica", "error", err)
 		}
 	}
