@@ -28,7 +28,7 @@ type forwardedMessage struct {
 	Session string `json:"s"`           // key of the session
 	Message []byte `json:"m,omitempty"` // in base64, so that its length does not depend on characters to escape
 	Entry   string `json:"e,omitempty"` // key of the entry of a long message
-	Notify  bool   `json:"n,omitempty"` // the message is a notification for the client
+	Notify  string `json:"n,omitempty"` // if the message is a notification for the client: the replica with its standalone stream
 	Pair    bool   `json:"p,omitempty"` // Session is the key of an HTTP+SSE pair
 }
 
@@ -67,7 +67,9 @@ func (r *replicas) receiveForwarded(ctx context.Context, data []byte) {
 		if !wire.HasPair(m.Session) {
 			return
 		}
-	} else if session = wire.Sessions.InUse(m.Session); session == nil {
+	} else if m.Notify != "" && m.Notify != r.origin {
+		return
+	} else if session = wire.Sessions.InUse(m.Session); session == nil && m.Notify == "" {
 		return
 	}
 	message, err := r.messageOf(ctx, &m)
@@ -78,8 +80,8 @@ func (r *replicas) receiveForwarded(ctx context.Context, data []byte) {
 	switch {
 	case m.Pair:
 		wire.DeliverToPair(m.Session, message)
-	case m.Notify:
-		wire.DeliverToClient(m.Session, message)
+	case m.Notify != "":
+		wire.Sessions.Notify(m.Session, message)
 	default:
 		wire.Deliver(session, message)
 	}

@@ -81,7 +81,7 @@ func (r *replicas) receiveSession(ctx context.Context, data []byte) {
 	case m.Kind == sessionListening:
 		wire.RefreshSession(ctx, m.Session)
 		wire.Sessions.HandOver(m.Session, func(notification []byte) {
-			if err := r.sendMessage(ctx, forwardedMessage{Session: m.Session, Notify: true}, notification); err != nil && ctx.Err() == nil {
+			if err := r.sendMessage(ctx, forwardedMessage{Session: m.Session, Notify: m.Origin}, notification); err != nil && ctx.Err() == nil {
 				r.server.logger().ErrorContext(ctx, "a notification is lost: cannot send it to the replica with the client's stream", "error", err)
 			}
 		})

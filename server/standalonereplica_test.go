@@ -40,7 +40,7 @@ func wantEvents(t *testing.T, what string, x *exchange, want ...string) {
 // update changes the resource of withNote, and waits until the clients know.
 func (f *bubbleFleet) update(replica int) {
 	f.servers[replica].ResourceUpdated("note://a")
-	time.Sleep(coalescing)
+	time.Sleep(time.Second)
 }
 
 // 2025-11-25, basic/transports, Resumability and Redelivery: a client that has lost the standalone stream resumes it at
@@ -49,6 +49,7 @@ func TestAStandaloneStreamIsResumedAtAnotherReplica(t *testing.T) {
 	for _, version := range resumableRevisions {
 		synctest.Test(t, func(t *testing.T) {
 			f := newBubbleFleet(t, 3, withNote)
+			time.Sleep(time.Second) // the tools and resources are no recent changes then
 			session := f.session(version)
 			f.subscribe(0, session, mcp.MethodSubscribe)
 			x := f.listen(0, session)
@@ -76,6 +77,7 @@ func TestAStandaloneStreamIsResumedAtAnotherReplica(t *testing.T) {
 func TestLoggedEventsOfAStandaloneStreamArriveAtAnotherReplica(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newBubbleFleet(t, 3, withNote)
+		time.Sleep(time.Second) // the tools and resources are no recent changes then
 		session := f.session("2025-06-18")
 		f.subscribe(0, session, mcp.MethodSubscribe)
 		first := f.listen(0, session)
@@ -97,6 +99,7 @@ func TestLoggedEventsOfAStandaloneStreamArriveAtAnotherReplica(t *testing.T) {
 func TestAStandaloneStreamWithoutEventsIsResumedAtAnotherReplica(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newBubbleFleet(t, 2, withNote)
+		time.Sleep(time.Second)
 		session := f.session("2025-11-25")
 		f.subscribe(0, session, mcp.MethodSubscribe)
 		x := f.listen(0, session)
@@ -114,6 +117,7 @@ func TestAStandaloneStreamOfAReplicaThatHasEndedIsResumedAtAnother(t *testing.T)
 	for _, how := range []string{"its process has ended", "it shuts down", "it has shut down", "the stream is idle"} {
 		synctest.Test(t, func(t *testing.T) {
 			f := newBubbleFleet(t, 2, withNote)
+			time.Sleep(time.Second)
 			session := f.session("2025-06-18")
 			f.subscribe(0, session, mcp.MethodSubscribe)
 			x := f.listen(0, session)
@@ -180,6 +184,7 @@ func TestEventsOfTheEarlierReplicaOfAStandaloneStreamArriveOnce(t *testing.T) {
 				buses = append(buses, &unreliableBus{Memory: memory})
 				s.Bus = silentBus{buses[len(buses)-1]}
 			})
+			time.Sleep(time.Second)
 			session := f.session("2025-06-18")
 			f.subscribe(0, session, mcp.MethodSubscribe)
 			first := f.listen(0, session)
@@ -215,6 +220,7 @@ func TestEventsOfTheEarlierReplicaOfAStandaloneStreamArriveOnce(t *testing.T) {
 func TestOnlyTheNewestStandaloneStreamIsResumedAtAnotherReplica(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newBubbleFleet(t, 2, withNote)
+		time.Sleep(time.Second)
 		session := f.session("2025-06-18")
 		f.subscribe(0, session, mcp.MethodSubscribe)
 		older := f.listen(0, session)

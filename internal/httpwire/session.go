@@ -139,14 +139,6 @@ func (s *Server) Deliver(session *legacy.Session, message []byte) {
 	}
 }
 
-// DeliverToClient sends a notification that another replica has queued for a session, if this replica has its
-// standalone stream.
-func (s *Server) DeliverToClient(session string, notification []byte) {
-	if live := s.Sessions.Listening(session); live != nil {
-		live.Notify(notification)
-	}
-}
-
 // RefreshSession adopts the changes of another replica to a session. It ends a standalone stream that another
 // replica has taken over, and all streams of a session that has ended.
 func (s *Server) RefreshSession(ctx context.Context, session string) {

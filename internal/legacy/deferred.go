@@ -12,9 +12,11 @@ import (
 
 // Limits on deferred notifications. Each needs a goroutine.
 const (
-	maxDeferred            = 1_024 // of all sessions
-	maxSessionDeferred     = 16
-	maxQueuedNotifications = 64 // without a listener; the oldest are dropped first
+	maxDeferred        = 1_024 // of all sessions
+	maxSessionDeferred = 16
+	// maxQueuedNotifications limits the notifications without a listener; the oldest are dropped first. It allows
+	// a change of each resource of a subscription, see NotificationQueue.HandOver.
+	maxQueuedNotifications = rpc.MaxSubscribed + 64
 )
 
 // deferredLimit counts the deferred notifications of all sessions. Close cancels them.

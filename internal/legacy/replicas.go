@@ -95,6 +95,20 @@ func (s *Sessions) HandOver(key string, send func(notification []byte)) {
 	}
 }
 
+// Notify queues a notification of another replica for a session, if this replica has served the session lately.
+func (s *Sessions) Notify(key string, notification []byte) {
+	s.mu.Lock()
+	ss := s.byKey(key)
+	if ss != nil {
+		s.acquire(ss)
+	}
+	s.mu.Unlock()
+	if ss != nil {
+		ss.Notify(notification)
+		ss.Release()
+	}
+}
+
 // Listening returns the session with a store key if this replica has its standalone stream, or nil.
 func (s *Sessions) Listening(key string) *Session {
 	s.mu.Lock()

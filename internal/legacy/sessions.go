@@ -210,7 +210,9 @@ func (s *Sessions) adopt(ref sessionRef, key string, before uint64, item store.I
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ss := s.live[ref]
+	var queued [][]byte
 	if ss != nil && ss.refs == 0 && ss.version == before && (!found || item.Version != ss.version) { // another replica has ended or changed it
+		queued = ss.deferred.takeQueued()
 		s.evict(ss)
 		ss = nil
 	}
@@ -238,7 +240,7 @@ func (s *Sessions) adopt(ref sessionRef, key string, before uint64, item store.I
 		if ss.Session, err = s.server.Resume(ref.who, state, ss.inflight); err != nil {
 			return nil, err
 		}
-		ss.stored, ss.Source = ss, ref.ID
+		ss.stored, ss.Source, ss.deferred.queued = ss, ref.ID, queued
 		s.live[ref] = ss
 	}
 	ss.version, ss.record, ss.renewed = item.Version, item.Value, state.Index.Renewed

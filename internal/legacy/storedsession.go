@@ -127,6 +127,9 @@ func (ss *StoredSession) TakeOver(ctx context.Context, name string) (replaced <-
 	if err != nil {
 		return nil, nil, err
 	}
+	if changes := ss.server.Changes; changes != nil {
+		changes.Replay(notifications.changes)
+	}
 	if before != ss.sessions.Replicas.ID() {
 		if serves, err := ss.sessions.Replicas.Serves(ctx, before); err == nil && serves {
 			return replaced, notifications, nil

@@ -77,6 +77,7 @@ type Changes struct {
 	subscriptions map[*Subscription]struct{}
 	subscribers   subscriberCounter
 	bytes         SubscribedBytes
+	recent        recentChanges
 }
 
 // Bytes returns the counter of the bytes of subscribed URIs; nil if h is nil.
@@ -89,6 +90,7 @@ func (h *Changes) Bytes() *SubscribedBytes {
 
 // Publish records a change in all subscriptions. It does not block.
 func (h *Changes) Publish(c Change) {
+	h.recent.add(nil, c)
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	for s := range h.subscriptions {
@@ -103,6 +105,7 @@ func (h *Changes) PublishTo(visible func(principal.Principal) bool, c Change) {
 		h.Publish(c)
 		return
 	}
+	h.recent.add(visible, c)
 	h.mu.RLock()
 	all := slices.Collect(maps.Keys(h.subscriptions))
 	h.mu.RUnlock()
