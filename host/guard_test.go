@@ -116,8 +116,12 @@ func TestDeniedRequestDoesNotReachTheServer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			up, audit := newCounted(), &log{}
 			var messages atomic.Int32
+			approve := func(context.Context, *host.Approval) error { return nil } // must not be called
+			if name == "ask and no user" {
+				approve = nil
+			}
 			h := start(t, &host.Host{
-				Servers: []host.ServerConfig{configOf(t, up.Server, "up")}, Policy: policy, Audit: audit.write,
+				Servers: []host.ServerConfig{configOf(t, up.Server, "up")}, Policy: policy, Approve: approve, Audit: audit.write,
 				Trace: func(_ string, sent bool, _ []byte) {
 					if sent {
 						messages.Add(1)
@@ -132,7 +136,9 @@ func TestDeniedRequestDoesNotReachTheServer(t *testing.T) {
 			_, errs[2] = h.GetPrompt(t.Context(), "up", "hint", nil)
 			_, errs[3] = h.ReadResource(t.Context(), "up", "lib://a")
 			_, errs[4] = h.Complete(t.Context(), "up", mcp.CompleteParams{Ref: mcp.CompleteReference{Type: mcp.RefPrompt, Name: "hint"}, Argument: mcp.CompleteArgument{Name: "text", Value: "a"}})
-			errs[5] = h.Subscribe(t.Context(), "up", "lib://a", func() {})
+			subscribed, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			errs[5] = h.Subscribe(subscribed, "up", "lib://a", func() {})
 			for _, err := range errs {
 				wantDenied(t, err, "is denied: ")
 			}
@@ -380,4 +386,22 @@ func TestHookWithInvalidValuesRejects(t *testing.T) {
 			t.Fatal(name)
 		}
 	}
+}
+
+func TestUsersAreNotAskedAboutCompletionsAndSubscriptions(t *testing.T) {
+	up, audit := newCounted(), &log{}
+	h := start(t, &host.Host{
+		Servers: []host.ServerConfig{configOf(t, up.Server, "up")}, Policy: always(host.Ask), Audit: audit.write,
+		Approve: func(_ context.Context, a *host.Approval) error {
+			t.Errorf("the user was asked about %v", a.Request)
+			return nil
+		},
+	})
+	await(t, h, "up", isReady)
+	_, err := h.Complete(t.Context(), "up", mcp.CompleteParams{Ref: mcp.CompleteReference{Type: mcp.RefPrompt, Name: "hint"}, Argument: mcp.CompleteArgument{Name: "text", Value: "a"}})
+	wantDenied(t, err, "users are not asked about it")
+	subscribed, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	wantDenied(t, h.Subscribe(subscribed, "up", "lib://a", func() {}), "users are not asked about it")
+	audit.want(t, "denied hint, error, users are not asked about it", "denied lib://a, error, users are not asked about it")
 }
