@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -34,6 +35,13 @@ func newPayments() *payments {
 	err := p.RegisterTool(mcp.Tool{Name: "pay", InputSchema: json.RawMessage(`{"type":"object"}`)}, func(context.Context, json.RawMessage) (*mcp.CallToolResult, error) {
 		p.paid.Add(1)
 		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "paid"}}}, nil
+	})
+	if err != nil {
+		panic(err)
+	}
+	err = p.RegisterPrompt(mcp.Prompt{Name: "pay", Arguments: []mcp.PromptArgument{{Name: "amount"}}}, func(context.Context, map[string]string) (*mcp.GetPromptResult, error) {
+		p.paid.Add(1)
+		return &mcp.GetPromptResult{Messages: []mcp.PromptMessage{{Role: mcp.RoleUser, Content: mcp.Text("paid")}}}, nil
 	})
 	if err != nil {
 		panic(err)
@@ -168,37 +176,36 @@ func TestClientThatCannotBeAskedIsDenied(t *testing.T) {
 	}
 }
 
-// The client of 2026-07-28 sends its answer with a new request, which it can change or repeat.
+// The client of 2026-07-28 sends its answer with a new request, which it can change or repeat. The handler of a
+// tool waits for it; that of a prompt runs again.
 func TestApprovalFitsOneRequestOnly(t *testing.T) {
-	p, log := newPayments(), &events{}
-	s := asking(t, p, log)
-	post := poster(t, s)
-	params := func(arguments, state string) string {
-		text := `"name":"bank__pay","arguments":` + arguments
-		if state != "" {
-			text += state
+	for _, test := range []struct {
+		method, approved string
+		others           []string
+	}{
+		{mcp.MethodCallTool, `{"amount":9007199254740993}`, []string{`{"amount":1}`, `{}`, `{"amount":"9007199254740993"}`, `{"amount":9007199254740992}`}},
+		{mcp.MethodGetPrompt, `{"amount":"7"}`, []string{`{"amount":"8"}`, `{}`}},
+	} {
+		p, log := newPayments(), &events{}
+		post := poster(t, asking(t, p, log), test.method)
+		key, state := post(test.approved, "").question(t)
+		answer := `,"requestState":` + state + `,"inputResponses":{` + key + `:{"action":"accept","content":{"approve":true}}}`
+		for _, arguments := range test.others {
+			if got := post(arguments, answer); strings.Contains(string(got), `"paid"`) || p.paid.Load() != 0 {
+				t.Errorf("%s: arguments %s with the approval of others: %s", test.method, arguments, got)
+			}
 		}
-		return text
-	}
-	first := post(params(`{"amount":9007199254740993}`, ""))
-	key, state := first.question(t)
-	answer := `,"requestState":` + state + `,"inputResponses":{` + key + `:{"action":"accept","content":{"approve":true}}}`
-
-	for _, arguments := range []string{`{"amount":1}`, `{}`, `{"amount":"9007199254740993"}`, `{"amount":9007199254740992}`} {
-		if got := post(params(arguments, answer)); strings.Contains(string(got), "paid") || p.paid.Load() != 0 {
-			t.Errorf("arguments %s with the approval of others: %s", arguments, got)
+		if got := post(test.approved, answer); !strings.Contains(string(got), `"paid"`) || p.paid.Load() != 1 {
+			t.Fatalf("%s: the approved request: %s", test.method, got)
 		}
-	}
-	if got := post(params(`{"amount":9007199254740993}`, answer)); !strings.Contains(string(got), `"paid"`) || p.paid.Load() != 1 {
-		t.Fatalf("the approved request: %s", got)
-	}
-	for range 2 {
-		if got := post(params(`{"amount":9007199254740993}`, answer)); strings.Contains(string(got), `"paid"`) || p.paid.Load() != 1 {
-			t.Fatalf("the approved request again: %s; paid %d times", got, p.paid.Load())
+		for range 2 {
+			if got := post(test.approved, answer); strings.Contains(string(got), `"paid"`) || p.paid.Load() != 1 {
+				t.Errorf("%s: the approved request again: %s; paid %d times", test.method, got, p.paid.Load())
+			}
 		}
-	}
-	if got := log.take(); strings.Count(got, "allowed") != 1 || strings.Count(got, "done") != 1 || !strings.HasSuffix(got, "denied not asked") && !strings.HasSuffix(got, "done approved") {
-		t.Errorf("audit log: %s", got)
+		if got := log.take(); strings.Count(got, "allowed") != 1 || strings.Count(got, "done") != 1 {
+			t.Errorf("%s: audit log: %s", test.method, got)
+		}
 	}
 }
 
@@ -211,11 +218,10 @@ func TestApprovalOfAnotherPolicyVersionDoesNotFit(t *testing.T) {
 			return host.Decision{Action: host.Ask, Version: version.Load().(string)}, nil
 		})
 	})
-	post := poster(t, s)
-	first := post(`"name":"bank__pay","arguments":{}`)
-	key, state := first.question(t)
+	post := poster(t, s, mcp.MethodGetPrompt)
+	key, state := post(`{}`, "").question(t)
 	version.Store("2")
-	got := post(`"name":"bank__pay","arguments":{},"requestState":` + state + `,"inputResponses":{` + key + `:{"action":"accept","content":{"approve":true}}}`)
+	got := post(`{}`, `,"requestState":`+state+`,"inputResponses":{`+key+`:{"action":"accept","content":{"approve":true}}}`)
 	if p.paid.Load() != 0 {
 		t.Errorf("the approval of another version was used: %s", got)
 	}
@@ -234,10 +240,13 @@ func TestLateApprovalDoesNotCount(t *testing.T) {
 					return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: json.RawMessage(`{"approve":true}`)}, nil
 				}
 			})
-			if text := failure(t, c, "bank__pay", nil); !strings.Contains(text, "it was not approved in time") || p.paid.Load() != 0 {
-				t.Errorf("%s: %s; paid %d times", r, text, p.paid.Load())
+			_, err := c.GetPrompt(t.Context(), "bank__pay", nil)
+			for _, text := range []string{failure(t, c, "bank__pay", nil), fmt.Sprint(err)} {
+				if !strings.Contains(text, "it was not approved in time") || p.paid.Load() != 0 {
+					t.Errorf("%s: %s; paid %d times", r, text, p.paid.Load())
+				}
 			}
-			if got := log.take(); !strings.HasSuffix(got, "denied unanswered") {
+			if got := log.take(); strings.Count(got, "denied unanswered") != 2 || strings.Contains(got, "allowed") {
 				t.Errorf("%s: audit log: %s", r, got)
 			}
 		})
@@ -246,10 +255,6 @@ func TestLateApprovalDoesNotCount(t *testing.T) {
 
 func TestDeniedCallIsAToolErrorAndDeniedPromptAnError(t *testing.T) {
 	up := newPayments()
-	server.AddPrompt(up.Server, mcp.Prompt{Name: "hint"}, func(context.Context, none) (string, error) {
-		up.paid.Add(1)
-		return "hint", nil
-	})
 	server.AddStatic(up.Server, mcp.Resource{URI: "bank://rates", Name: "rates"}, "1")
 	for _, r := range mcp.Revisions() {
 		c := mcptest.Dial(t, asking(t, up, &events{}, func(h *host.Host) {
@@ -258,7 +263,7 @@ func TestDeniedCallIsAToolErrorAndDeniedPromptAnError(t *testing.T) {
 		if text := failure(t, c, "bank__pay", nil); text != `tools/call pay of server "bank" is denied: closed today` {
 			t.Errorf("%s: the tool returns %s", r, text)
 		}
-		if _, err := c.GetPrompt(t.Context(), "bank__hint", nil); err == nil || !strings.Contains(err.Error(), "closed today") {
+		if _, err := c.GetPrompt(t.Context(), "bank__pay", nil); err == nil || !strings.Contains(err.Error(), "closed today") {
 			t.Errorf("%s: the prompt returns %v", r, err)
 		}
 		if _, err := c.ReadResource(t.Context(), "bank://rates"); err == nil || !strings.Contains(err.Error(), "closed today") {
@@ -300,13 +305,13 @@ func (r response) question(t *testing.T) (key, state string) {
 	return key, string(m.Result.RequestState)
 }
 
-// poster returns a function that calls a tool in 2026-07-28. The params are written without _meta.
-func poster(t *testing.T, s *server.Server) func(params string) response {
+// poster returns a function that calls the tool or prompt pay in 2026-07-28. More are further members of the params.
+func poster(t *testing.T, s *server.Server, method string) func(arguments, more string) response {
 	endpoint := httptest.NewServer(s)
 	t.Cleanup(endpoint.Close)
-	return func(params string) response {
+	return func(arguments, more string) response {
 		t.Helper()
-		body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{` + params + `,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
+		body := `{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{"name":"bank__pay","arguments":` + arguments + more + `,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
 			`"io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"io.modelcontextprotocol/clientCapabilities":{"elicitation":{"form":{}}}}}}`
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, endpoint.URL, strings.NewReader(body))
 		if err != nil {
@@ -314,7 +319,7 @@ func poster(t *testing.T, s *server.Server) func(params string) response {
 		}
 		for name, value := range map[string]string{
 			"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
-			"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "bank__pay",
+			"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": method, "Mcp-Name": "bank__pay",
 		} {
 			req.Header.Set(name, value)
 		}
