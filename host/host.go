@@ -55,6 +55,11 @@ type Host struct {
 	// 256 texts at a time, and concurrently. If it fails, the words alone count.
 	Embed func(ctx context.Context, texts []string) ([][]float32, error)
 
+	// Middleware, if set, returns middleware for the requests to a server, by its name. It runs inside
+	// of Dialer.Middleware, and sees the server's own names. It is called once for each server that is
+	// added.
+	Middleware func(server string) []call.Middleware
+
 	// Trace, if set, is called with every message that is sent or received, and the
 	// name of the server. See client.Dialer.Trace.
 	Trace func(server string, sent bool, message []byte)

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -84,6 +85,9 @@ func newSupervisor(h *Host, config ServerConfig) *supervisor {
 	}
 	s.local = h.setHandlers(&s.dialer, config.Name)
 	s.dialer.OnConnectionLost = func(err error) { s.lost(nil, err) }
+	if h.Middleware != nil {
+		s.dialer.Middleware = append(slices.Clip(s.dialer.Middleware), h.Middleware(config.Name)...)
+	}
 	s.dialer.Trace = nil
 	s.callers.init(s)
 	if config.Roots != nil {
