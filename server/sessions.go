@@ -24,6 +24,17 @@ const (
 	sessionWaiting   = "w"
 )
 
+// ActiveSessions returns the number of sessions over Streamable HTTP that have a request or an open event
+// stream in this process now. Sessions in a shared store that other replicas serve do not count. It is for
+// metrics, and safe for concurrent use.
+func (s *Server) ActiveSessions() int {
+	c, err := s.ready()
+	if err != nil {
+		return 0
+	}
+	return c.http.Sessions.Active()
+}
+
 // sessionMessage is news about a session, or about all sessions.
 type sessionMessage struct {
 	Session string `json:"s,omitzero"` // its key; empty: all sessions may have changed

@@ -312,6 +312,13 @@ func (s *Sessions) InUse(key string) *Session {
 	return nil
 }
 
+// Active returns the number of sessions with a request or a stream in this process.
+func (s *Sessions) Active() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.live) - s.cache.n
+}
+
 // CloseStreams ends every standalone stream, including later ones. Call it when the server
 // shuts down.
 func (s *Sessions) CloseStreams() {
