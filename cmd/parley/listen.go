@@ -37,6 +37,8 @@ type httpFlags struct {
 	trace      bool
 	auth       authFlag
 	store      storeFlags
+	admin      adminFlags
+	log        logFlag
 }
 
 func (f *httpFlags) add(cmd *cobra.Command) {
@@ -45,6 +47,8 @@ func (f *httpFlags) add(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.trace, "trace", false, "print every message to stderr")
 	f.auth.add(cmd)
 	f.store.add(cmd)
+	f.admin.add(cmd)
+	f.log.add(cmd)
 }
 
 // listen starts to listen. The address must name the interface, so that the user does not
@@ -57,22 +61,34 @@ func (f *httpFlags) listen(cmd *cobra.Command) (net.Listener, error) {
 	if f.limitCalls < 0 {
 		return nil, errors.New("--limit-calls must not be negative; 0 means no limit")
 	}
-	host, port, err := net.SplitHostPort(f.addr)
+	if err := f.admin.check(); err != nil {
+		return nil, err
+	}
+	listener, err := listenTCP(cmd, "--addr", f.addr)
 	if err != nil {
-		return nil, fmt.Errorf("--addr %q must be HOST:PORT, such as %s", f.addr, defaultAddr)
-	}
-	if host == "" {
-		return nil, fmt.Errorf("--addr %q must name an interface; write 127.0.0.1:%s, or 0.0.0.0:%s to accept connections from other machines", f.addr, port, port)
-	}
-	listener, err := new(net.ListenConfig).Listen(cmd.Context(), "tcp", f.addr)
-	switch {
-	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, fmt.Errorf("cannot serve: %w; stop the other program or choose another port with --addr", err)
-	case err != nil:
-		return nil, fmt.Errorf("cannot serve: %w", err)
+		return nil, err
 	}
 	if !isLoopback(listener) && !f.auth.required() {
 		cmd.PrintErrf("parley: warning: other machines can connect to %s without authorization; require it with --auth\n", listener.Addr())
+	}
+	return listener, nil
+}
+
+// listenTCP listens on the address that a flag has. The address must name the interface.
+func listenTCP(cmd *cobra.Command, flag, addr string) (net.Listener, error) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, fmt.Errorf("%s %q must be HOST:PORT, such as %s", flag, addr, defaultAddr)
+	}
+	if host == "" {
+		return nil, fmt.Errorf("%s %q must name an interface; write 127.0.0.1:%s, or 0.0.0.0:%[3]s to accept connections from other machines", flag, addr, port)
+	}
+	listener, err := new(net.ListenConfig).Listen(cmd.Context(), "tcp", addr)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, fmt.Errorf("cannot serve: %w; stop the other program or choose another port with %s", err, flag)
+	case err != nil:
+		return nil, fmt.Errorf("cannot serve: %w", err)
 	}
 	return listener, nil
 }
@@ -94,8 +110,8 @@ func (f *httpFlags) limit(s *server.Server) {
 	}
 }
 
-// serve serves s and toolsets until ctx is done, and then shuts them down gracefully within
-// shutdownTimeout. It closes the listener.
+// serve serves s and toolsets until ctx is done, and then shuts them down gracefully, as adminHelp says. It
+// closes the listener.
 func (f *httpFlags) serve(ctx context.Context, cmd *cobra.Command, listener net.Listener, s *server.Server, below *toolsets) error {
 	f.limit(s)
 	traced := func(handler http.Handler) http.Handler { return handler }
@@ -117,6 +133,11 @@ func (f *httpFlags) serve(ctx context.Context, cmd *cobra.Command, listener net.
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          log.New(io.Discard, "", 0), // broken connections are not logged
 	}
+	stopAdmin, err := f.admin.start(cmd)
+	if err != nil {
+		return err
+	}
+	defer stopAdmin()
 	served := make(chan error, 1)
 	go func() { served <- h.Serve(listener) }()
 	select {
@@ -124,7 +145,8 @@ func (f *httpFlags) serve(ctx context.Context, cmd *cobra.Command, listener net.
 		return err
 	case <-ctx.Done():
 	}
-	shutdown, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
+	f.admin.drain(cmd)
+	shutdown, cancel := context.WithTimeout(context.Background(), f.admin.drainTimeout)
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() { ended <- below.Shutdown(shutdown) }()

@@ -10,8 +10,12 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 )
 
-// newLogger returns a logger that writes one line per record, for the user.
+// newLogger returns a logger that writes one line per record, for the user. If w is for log records, it writes
+// those of level info and above.
 func newLogger(w io.Writer, level slog.Level) *slog.Logger {
+	if logger := loggerOf(w); logger != nil {
+		return logger
+	}
 	return slog.New(&lineHandler{w: w, level: level, mu: new(sync.Mutex)})
 }
 

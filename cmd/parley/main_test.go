@@ -39,6 +39,8 @@ func scripts(dir string) testscript.Params {
 			"interrupt":  interrupt, // not stop: a built-in command of that name ends the script
 			"hangup":     hangup,
 			"exits":      exits,
+			"get":        get,
+			"terminate":  terminate,
 			"json":       isJSON,
 			"id":         taskID,
 			"asks":       asks,

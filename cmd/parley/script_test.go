@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -86,7 +87,7 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	b := newBackground(ts, args[1:])
 	b.run(ts, args[0])
-	ts.Setenv(args[0], b.match(ts, `(http://\S+)`)[1])
+	ts.Setenv(args[0], b.match(ts, `(http://[^\s"]+)`)[1])
 }
 
 // browse NAME [deny] opens the login page that NAME has printed, in a new simulated browser, and
@@ -173,12 +174,56 @@ func lookPath(ts *testscript.TestScript, name string) string {
 	return ""
 }
 
-// await NAME pattern waits until the output of NAME matches.
+// await NAME pattern [VARIABLE] waits until the output of NAME matches, and sets the variable to the
+// first submatch.
 func await(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 2 || running(ts)[args[0]] == nil {
-		ts.Fatalf("usage: await NAME pattern")
+	if neg || len(args) < 2 || len(args) > 3 || running(ts)[args[0]] == nil {
+		ts.Fatalf("usage: await NAME pattern [VARIABLE]")
 	}
-	running(ts)[args[0]].match(ts, args[1])
+	found := running(ts)[args[0]].match(ts, args[1])
+	if len(args) == 3 {
+		ts.Setenv(args[2], found[1])
+	}
+}
+
+// get STATUS URL [HOST] waits until a request has the status, and stores the body in the file body.
+func get(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 || len(args) > 3 {
+		ts.Fatalf("usage: get STATUS URL [HOST]")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
+	defer cancel()
+	poll := time.NewTicker(50 * time.Millisecond)
+	defer poll.Stop()
+	for {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, args[1], nil)
+		ts.Check(err)
+		if len(args) == 3 {
+			req.Host = args[2]
+		}
+		resp, err := http.DefaultClient.Do(req)
+		ts.Check(err)
+		body, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		ts.Check(err)
+		if strconv.Itoa(resp.StatusCode) == args[0] {
+			ts.Check(os.WriteFile(ts.MkAbs("body"), body, 0o600))
+			return
+		}
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+			ts.Fatalf("status %d within %v, want %s: %s", resp.StatusCode, waitLimit, args[0], body)
+		}
+	}
+}
+
+// terminate NAME sends SIGTERM to NAME.
+func terminate(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 || running(ts)[args[0]] == nil {
+		ts.Fatalf("usage: terminate NAME")
+	}
+	ts.Check(running(ts)[args[0]].cmd.Process.Signal(syscall.SIGTERM))
 }
 
 // absent NAME text fails if the output of NAME contains the text.

@@ -22,7 +22,7 @@ func newServe() *cobra.Command {
 the files of a directory as resources, and notify clients when they change. To serve the
 servers of a configuration file, see parley up.
 
-` + authHelp + "\n\n" + storeHelp,
+` + authHelp + "\n\n" + storeHelp + "\n\n" + adminHelp,
 		Example: `
 parley serve --addr 127.0.0.1:8080
 parley serve --auth dev
@@ -31,6 +31,9 @@ parley serve --store redis://127.0.0.1:6379 --key-file keys
 parley ls -- parley serve --stdio`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := flags.log.apply(cmd); err != nil {
+				return err
+			}
 			if !stdio {
 				return serveHTTP(cmd, &flags, &dirs)
 			}
@@ -42,6 +45,9 @@ parley ls -- parley serve --stdio`,
 			}
 			if cmd.Flags().Changed("store") || cmd.Flags().Changed("key-file") {
 				return errors.New("cannot use --stdio with --store or --key-file; they are for replicas that serve HTTP")
+			}
+			if cmd.Flags().Changed("admin") {
+				return errors.New("cannot use --stdio with --admin; a client that starts the program operates it")
 			}
 			return serveStdio(cmd, &dirs, flags.trace)
 		},
@@ -106,6 +112,9 @@ func serveHTTP(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag) error {
 		return err
 	}
 	defer closeStore()
+	if err := flags.admin.observe(s); err != nil {
+		return err
+	}
 	listener, err := flags.listen(cmd)
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"log/slog"
 	"os"
 	"strings"
 	"sync"
@@ -20,9 +21,10 @@ import (
 // statusPrinter prints the endpoint and the state of the servers for the user. Its methods are
 // safe for concurrent use.
 type statusPrinter struct {
-	mu    sync.Mutex
-	w     io.Writer
-	width int // of the longest server name
+	mu     sync.Mutex
+	w      io.Writer
+	width  int          // of the longest server name
+	logger *slog.Logger // if w is for log records, and otherwise nil
 
 	bold, dim, green, red lipgloss.Style
 }
@@ -30,15 +32,20 @@ type statusPrinter struct {
 func newStatusPrinter(w io.Writer) *statusPrinter {
 	return &statusPrinter{
 		// The writer removes colours unless w is a terminal, or if NO_COLOR is set.
-		w:     colorprofile.NewWriter(w, os.Environ()),
-		bold:  lipgloss.NewStyle().Bold(true),
-		dim:   lipgloss.NewStyle().Faint(true),
-		green: lipgloss.NewStyle().Foreground(lipgloss.Green),
-		red:   lipgloss.NewStyle().Foreground(lipgloss.Red),
+		w:      colorprofile.NewWriter(w, os.Environ()),
+		logger: loggerOf(w),
+		bold:   lipgloss.NewStyle().Bold(true),
+		dim:    lipgloss.NewStyle().Faint(true),
+		green:  lipgloss.NewStyle().Foreground(lipgloss.Green),
+		red:    lipgloss.NewStyle().Foreground(lipgloss.Red),
 	}
 }
 
 func (p *statusPrinter) title(url string) {
+	if p.logger != nil {
+		p.logger.Info("serving MCP", "url", url, "version", version())
+		return
+	}
 	p.print("\n  %s %s  %s\n\n", p.bold.Render("parley"), version(), p.bold.Render(url))
 }
 
@@ -64,6 +71,9 @@ func (p *statusPrinter) authorizedDemo(url string) {
 }
 
 func (p *statusPrinter) examples(commands ...string) {
+	if p.logger != nil {
+		return
+	}
 	p.print("  Serving demo tools. Try in another terminal:\n\n")
 	for _, command := range commands {
 		p.print("    parley %s\n", command)
@@ -73,6 +83,9 @@ func (p *statusPrinter) examples(commands ...string) {
 
 // directories prints examples for a server of directories.
 func (p *statusPrinter) directories(url string, dirs []string) {
+	if p.logger != nil {
+		return
+	}
 	p.print("  Serving the files of %s. Try in another terminal:\n\n", terminal.Line(strings.Join(dirs, ", ")))
 	for _, command := range []string{"ls", "watch"} {
 		p.print("    parley %s %s\n", command, url)
@@ -124,10 +137,18 @@ func (p *statusPrinter) summary(s host.ServerStatus) string {
 }
 
 func (p *statusPrinter) failed(name, text string) {
+	if p.logger != nil {
+		p.logger.Warn(text, "server", name)
+		return
+	}
 	p.line(p.red.Render("✗"), name, terminal.Line(text))
 }
 
 func (p *statusPrinter) note(name, text string) {
+	if p.logger != nil {
+		p.logger.Info(text, "server", name)
+		return
+	}
 	p.line(p.dim.Render("–"), name, p.dim.Render(text))
 }
 

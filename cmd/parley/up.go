@@ -45,7 +45,7 @@ command gets a minimal environment; add other variables to "env".
 If a server at a URL requires a login, parley uses the login of the user who runs parley up,
 for all callers (see parley login). It does not forward the tokens of callers.
 
-` + guardHelp + "\n\n" + discoverHelp + "\n\n" + authHelp + "\n\n" + storeHelp,
+` + guardHelp + "\n\n" + discoverHelp + "\n\n" + authHelp + "\n\n" + storeHelp + "\n\n" + adminHelp,
 		Example: `
 parley up
 parley up --config mcp.json --dir docs
@@ -53,6 +53,9 @@ parley up --config mcp.json --auth issuer=https://login.example.com
 parley up --config mcp.json --store '${REDIS_URL}' --key-file keys`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := flags.log.apply(cmd); err != nil {
+				return err
+			}
 			if len(files.paths) == 0 && guard.used() {
 				return errors.New("--lock and --audit require the servers of a configuration file; add --config FILE")
 			}
@@ -63,6 +66,7 @@ parley up --config mcp.json --store '${REDIS_URL}' --key-file keys`,
 		},
 	}
 	flags.add(cmd)
+	flags.admin.addRequire(cmd)
 	dirs.add(cmd)
 	files.add(cmd, "configuration file with the servers")
 	discover.add(cmd)
@@ -110,6 +114,9 @@ func up(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag, files *configFlags,
 		logger = newLogger(cmd.ErrOrStderr(), slog.LevelInfo)
 		u.host.Logger, u.host.Dialer.Logger = logger, logger
 	}
+	if flags.log.format == "json" {
+		u.host.Logger = logger
+	}
 	if flags.trace {
 		t := newTracer(cmd.ErrOrStderr())
 		u.host.Trace = func(server string, sent bool, message []byte) { t.print(sent, server, message) }
@@ -120,6 +127,9 @@ func up(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag, files *configFlags,
 		return err
 	}
 	defer closeStore()
+	if err := flags.admin.observe(s); err != nil {
+		return err
+	}
 	var scopes []string
 	for _, t := range loaded.Toolsets {
 		scopes = append(scopes, t.Scopes...)
@@ -142,6 +152,9 @@ func up(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag, files *configFlags,
 	if err := discover.apply(g, u.status); err != nil {
 		return err
 	}
+	if err := flags.admin.observeHost(u.host, g); err != nil {
+		return err
+	}
 	if u.standard = loaded.Toolset(loaded.DefaultToolset); u.standard != nil {
 		g.Toolset = gatewayToolset(u.standard)
 		if err := authorized.limit(s, u.standard, ""); err != nil {
@@ -152,6 +165,7 @@ func up(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag, files *configFlags,
 		of := newGatewayServer(logger)
 		of.KV, of.Log, of.Bus, of.Keys = s.KV, s.Log, s.Bus, s.Keys
 		flags.limit(of)
+		flags.admin.observeToolset(of)
 		g := gateway.New(u.host, of)
 		g.Logger = logger
 		err := discover.apply(g, u.status)
@@ -174,7 +188,7 @@ func up(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag, files *configFlags,
 	var watching sync.WaitGroup
 	watching.Go(func() { g.Run(ctx) })
 	watching.Go(func() { u.watch(ctx, cancel) })
-	if !verbose { // the log has the state changes
+	if !verbose && flags.log.format != "json" { // the log has the state changes
 		watching.Go(func() { u.status.watch(registered(ctx, g, u.host.Watch(ctx))) })
 	}
 	err = flags.serve(ctx, cmd, listener, s, u.toolsets)

@@ -1,0 +1,268 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/gateway"
+	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/server"
+	"github.com/parley-mcp/parley/store"
+)
+
+const adminHelp = `With --admin, parley serves three pages on another address, for the programs that operate it. They need
+no token, so do not let clients connect to that address:
+  /healthz   200 while the process runs
+  /readyz    200 if requests can be served, otherwise 503, with the state of each server
+  /metrics   metrics in the format of Prometheus
+
+On SIGTERM and Ctrl-C, /readyz becomes 503 at once. Parley serves requests for another --drain-delay,
+rejects new ones after that, and waits up to --drain-timeout for those in flight.`
+
+// storeCheckTimeout limits the time in which the store must respond for /readyz.
+const storeCheckTimeout = 2 * time.Second
+
+// The states of a server for the operator.
+const (
+	stateStarting   = "starting"
+	stateReady      = "ready"
+	stateDegraded   = "degraded"
+	stateDown       = "down"
+	stateNeedsLogin = "needs login"
+)
+
+var serverStates = []string{stateStarting, stateReady, stateDegraded, stateDown, stateNeedsLogin}
+
+// stateOf returns the state of a server for the operator.
+func stateOf(s *host.ServerStatus) string {
+	switch {
+	case s.State == host.Starting && s.Err == nil:
+		return stateStarting
+	case s.State == host.Ready && s.Incomplete != nil:
+		return stateDegraded
+	case s.State == host.Ready:
+		return stateReady
+	case errors.Is(s.Err, client.ErrUnauthorized):
+		return stateNeedsLogin
+	}
+	return stateDown // also while it is started again after a failure
+}
+
+// adminFlags are the flags for the operation of commands that serve HTTP.
+type adminFlags struct {
+	addr         string
+	drainDelay   time.Duration
+	drainTimeout time.Duration
+	require      []string
+	metrics      *metrics // nil without an address
+	state        readiness
+}
+
+func (f *adminFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.addr, "admin", "", "serve /healthz, /readyz and /metrics on this `address`, as HOST:PORT")
+	cmd.Flags().DurationVar(&f.drainDelay, "drain-delay", 0, "`time` to serve requests after a signal, in which /readyz is 503, so that load balancers notice")
+	cmd.Flags().DurationVar(&f.drainTimeout, "drain-timeout", shutdownTimeout, "maximum `time` for the requests in flight after that")
+}
+
+// addRequire adds the flag for commands that have servers.
+func (f *adminFlags) addRequire(cmd *cobra.Command) {
+	cmd.Flags().StringArrayVar(&f.require, "require-ready", nil, "`name` of a server without which /readyz is 503, or all; repeatable. By default, servers may be down")
+}
+
+func (f *adminFlags) check() error {
+	if f.drainDelay < 0 || f.drainTimeout < 0 {
+		return errors.New("--drain-delay and --drain-timeout must not be negative")
+	}
+	if len(f.require) > 0 && f.addr == "" {
+		return errors.New("--require-ready needs --admin, because /readyz is served there")
+	}
+	return nil
+}
+
+// observe makes the metrics record the requests of s, and /readyz check its store. It is called before s is used.
+func (f *adminFlags) observe(s *server.Server) (err error) {
+	if f.addr == "" {
+		return nil
+	}
+	if f.metrics, err = newMetrics(); err != nil {
+		return err
+	}
+	f.state.store, f.state.require = s.KV, f.require
+	f.metrics.observe(s)
+	return nil
+}
+
+// observeToolset makes the metrics record the requests of the server of a toolset. It is called before s is used.
+func (f *adminFlags) observeToolset(s *server.Server) {
+	if f.metrics != nil {
+		f.metrics.observe(s)
+	}
+}
+
+// observeHost is observe for the servers of a host and their tools. It is called before the host is started.
+func (f *adminFlags) observeHost(h *host.Host, g *gateway.Gateway) error {
+	if f.metrics == nil {
+		return nil
+	}
+	f.state.host = h
+	return errors.Join(f.metrics.observeHost(h), f.metrics.observeCatalog(g))
+}
+
+// start serves the pages until stop is called. The address must name the interface.
+func (f *adminFlags) start(cmd *cobra.Command) (stop func(), err error) {
+	if f.addr == "" {
+		return func() {}, nil
+	}
+	listener, err := listenTCP(cmd, "--admin", f.addr)
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
+	mux.Handle("GET /readyz", &f.state)
+	mux.Handle("GET /metrics", f.metrics.handler())
+	h := &http.Server{
+		Handler: onlyLocal(listener, mux), ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: readTimeout,
+		IdleTimeout: idleTimeout, MaxHeaderBytes: 16 << 10, ErrorLog: log.New(io.Discard, "", 0),
+	}
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = h.Serve(listener) })
+	cmd.PrintErrf("parley: health and metrics at http://%s\n", listener.Addr())
+	return func() {
+		_ = h.Close()
+		serving.Wait()
+	}, nil
+}
+
+// onlyLocal rejects requests to the loopback interface that name another host: they come from a web page whose
+// domain was made to resolve to it (2026-07-28, basic/transports/streamable-http, Security Warning).
+func onlyLocal(listener net.Listener, next http.Handler) http.Handler {
+	if !isLoopback(listener) {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := r.Host
+		if name, _, err := net.SplitHostPort(host); err == nil {
+			host = name
+		}
+		addr, err := netip.ParseAddr(strings.Trim(host, "[]"))
+		if host != "localhost" && (err != nil || !addr.IsLoopback()) {
+			http.Error(w, "the Host header must be localhost or a loopback address", http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// readiness serves /readyz. Its fields are set before it is used.
+type readiness struct {
+	host     *host.Host // may be nil
+	store    store.KV   // may be nil
+	require  []string
+	draining atomic.Bool
+
+	mu      sync.Mutex
+	checked time.Time // when the store was asked
+	storeOK bool
+}
+
+// readinessReport is the body of /readyz. It contains no reasons for failures, which can have secrets.
+type readinessReport struct {
+	Ready    bool          `json:"ready"`
+	Draining bool          `json:"draining,omitempty"`
+	Store    string        `json:"store,omitempty"`
+	Servers  []serverReady `json:"servers,omitempty"`
+}
+
+type serverReady struct {
+	Name     string `json:"name"`
+	State    string `json:"state"`
+	Required bool   `json:"required,omitempty"`
+}
+
+// ServeHTTP implements http.Handler.
+func (r *readiness) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	report := r.report(req.Context())
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	if !report.Ready {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+	_ = json.NewEncoder(w).Encode(report)
+}
+
+// report returns the readiness now. The program is not ready while a server starts for the first time, because its
+// tools are not known, and while a required server is down.
+func (r *readiness) report(ctx context.Context) readinessReport {
+	report := readinessReport{Draining: r.draining.Load()}
+	report.Ready = !report.Draining
+	if r.store != nil {
+		report.Store = "reachable"
+		if !r.reachable(ctx) {
+			report.Store, report.Ready = "unreachable", false
+		}
+	}
+	missing := slices.DeleteFunc(slices.Clone(r.require), func(name string) bool { return name == "all" })
+	if r.host != nil {
+		for _, status := range r.host.Status() {
+			s := serverReady{Name: status.Name, State: stateOf(&status)}
+			s.Required = slices.Contains(r.require, s.Name) || slices.Contains(r.require, "all")
+			missing = slices.DeleteFunc(missing, func(name string) bool { return name == s.Name })
+			switch {
+			case s.State == stateStarting, s.Required && s.State != stateReady && s.State != stateDegraded:
+				report.Ready = false
+			}
+			report.Servers = append(report.Servers, s)
+		}
+	}
+	for _, name := range missing { // it is not configured, or was skipped
+		report.Servers = append(report.Servers, serverReady{Name: name, State: stateDown, Required: true})
+		report.Ready = false
+	}
+	return report
+}
+
+// reachable reports whether the store responds. It asks at most once a second, however many requests there are.
+func (r *readiness) reachable(ctx context.Context) bool {
+	r.mu.Lock()
+	recent, ok := time.Since(r.checked) < time.Second, r.storeOK
+	if !recent {
+		r.checked = time.Now()
+	}
+	r.mu.Unlock()
+	if recent {
+		return ok
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeCheckTimeout)
+	defer cancel()
+	_, err := r.store.Get(ctx, "parley/readyz")
+	ok = err == nil || errors.Is(err, store.ErrNotFound)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.storeOK = ok
+	return ok
+}
+
+// drain makes /readyz report that the program ends, and waits until load balancers have noticed.
+func (f *adminFlags) drain(cmd *cobra.Command) {
+	f.state.draining.Store(true)
+	if f.drainDelay == 0 {
+		return
+	}
+	cmd.PrintErrf("parley: draining: requests are served for another %v\n", f.drainDelay)
+	time.Sleep(f.drainDelay) // a second signal ends the program
+}

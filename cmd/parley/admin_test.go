@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/parley-mcp/parley/store"
+)
+
+// checkedStore is a store of which only Get is used.
+type checkedStore struct {
+	store.KV
+	asked atomic.Int32
+	get   func(ctx context.Context) error
+}
+
+func (s *checkedStore) Get(ctx context.Context, _ string) (store.Item, error) {
+	s.asked.Add(1)
+	return store.Item{}, s.get(ctx)
+}
+
+func readyz(r *readiness) (status int, body string) {
+	w := httptest.NewRecorder()
+	r.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://localhost/readyz", nil))
+	return w.Code, strings.TrimSpace(w.Body.String())
+}
+
+func TestReadinessDependsOnTheStore(t *testing.T) {
+	const unreachable = `{"ready":false,"store":"unreachable"}`
+	for name, test := range map[string]struct {
+		get    func(ctx context.Context) error
+		status int
+		body   string
+	}{
+		"empty":       {func(context.Context) error { return store.ErrNotFound }, http.StatusOK, `{"ready":true,"store":"reachable"}`},
+		"broken":      {func(context.Context) error { return errors.New("password=hunter2") }, http.StatusServiceUnavailable, unreachable},
+		"hangs":       {func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, http.StatusServiceUnavailable, unreachable},
+		"has a value": {func(context.Context) error { return nil }, http.StatusOK, `{"ready":true,"store":"reachable"}`},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			if status, body := readyz(&readiness{store: &checkedStore{get: test.get}}); status != test.status || body != test.body {
+				t.Errorf("%s: %d %s", name, status, body)
+			}
+		})
+	}
+}
+
+// Health checks do not load the store.
+func TestTheStoreIsAskedOnceASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kv := &checkedStore{get: func(context.Context) error { return nil }}
+		r := &readiness{store: kv}
+		for range 100 {
+			readyz(r)
+		}
+		if n := kv.asked.Load(); n != 1 {
+			t.Errorf("asked %d times", n)
+		}
+		time.Sleep(2 * time.Second)
+		kv.get = func(context.Context) error { return errors.New("gone") }
+		if status, _ := readyz(r); status != http.StatusServiceUnavailable || kv.asked.Load() != 2 {
+			t.Errorf("status %d after the store has failed, asked %d times", status, kv.asked.Load())
+		}
+	})
+}
+
+func TestLinesForTheUserAreLogRecords(t *testing.T) {
+	var log strings.Builder
+	cmd := newServe()
+	cmd.SetErr(&log)
+	if err := (&logFlag{"json"}).apply(cmd); err != nil {
+		t.Fatal(err)
+	}
+	cmd.PrintErr("parley: warning: a \x1b[31mred\nlight\n\nparley: one")
+	cmd.PrintErr(" line\nhalf")
+	newLogger(cmd.ErrOrStderr(), 8).Info("a record", "n", 1)
+	var got []string
+	for line := range strings.Lines(log.String()) {
+		_, rest, _ := strings.Cut(line, `,`)
+		got = append(got, strings.TrimSpace(rest))
+	}
+	want := []string{`"level":"WARN","msg":"a \u001b[31mred"}`, `"level":"INFO","msg":"light"}`, `"level":"INFO","msg":"one line"}`, `"level":"INFO","msg":"a record","n":1}`}
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
