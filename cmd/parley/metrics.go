@@ -39,7 +39,7 @@ type metrics struct {
 
 	mu      sync.Mutex
 	servers []weak.Pointer[server.Server] // those of toolsets end when the configuration changes
-	clients map[string]call.Middleware // by the name of the server
+	clients map[string]call.Middleware    // by the name of the server
 }
 
 func newMetrics() (*metrics, error) {
