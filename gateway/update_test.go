@@ -140,3 +140,70 @@ func TestInstructionsOfServersAreForwarded(t *testing.T) {
 		t.Errorf("instructions of %d bytes: %.200q", len(got), got)
 	}
 }
+
+// A page begins after the last name of the previous one, so that changes neither repeat nor omit what stays.
+func TestPagesAreStableWhileServersComeAndGo(t *testing.T) {
+	quiet := slog.New(slog.DiscardHandler)
+	s := &server.Server{Logger: quiet, PageSize: 3}
+	g := New(&host.Host{}, s)
+	g.Logger = quiet
+	lists := func(name string) host.ServerStatus {
+		status := statusOf(name, mcp.Tool{Name: "1"}, mcp.Tool{Name: "2"}, mcp.Tool{Name: "3"}, mcp.Tool{Name: "4"})
+		status.Resources = []mcp.Resource{{URI: name + "://1", Name: "1"}, {URI: name + "://2", Name: "2"}}
+		return status
+	}
+	servers := []string{"a", "b", "c", "d", "e", "f"}
+	for _, name := range []string{"b", "d", "f"} {
+		g.update(servers, lists(name))
+	}
+	c := mcptest.Dial(t, s)
+	step := 0
+	change := func() { // a and c appear, b and f disappear, in several steps
+		switch step++; step {
+		case 2:
+			g.update(servers, lists("a"))
+		case 3:
+			g.update(servers, host.ServerStatus{Name: "b", State: host.Removed})
+		case 4:
+			g.update(servers, lists("e"))
+		case 5:
+			g.update(servers, host.ServerStatus{Name: "f", State: host.Removed})
+		}
+	}
+	seen := make(map[string]int)
+	for tool, err := range c.Tools(t.Context(), client.WithRefresh()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen[tool.Name]++
+		change()
+	}
+	step = 1
+	for _, name := range []string{"a", "e"} {
+		g.update(servers, host.ServerStatus{Name: name, State: host.Removed})
+	}
+	g.update(servers, lists("b"))
+	g.update(servers, lists("f"))
+	for resource, err := range c.Resources(t.Context(), client.WithRefresh()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen[resource.URI]++
+		change()
+	}
+	for name, n := range seen {
+		if n != 1 {
+			t.Errorf("%s is listed %d times", name, n)
+		}
+	}
+	for _, name := range []string{"d__1", "d__2", "d__3", "d__4", "d://1", "d://2"} {
+		if seen[name] != 1 {
+			t.Errorf("%s, which stays, is listed %d times: %v", name, seen[name], slices.Sorted(maps.Keys(seen)))
+		}
+	}
+	for _, name := range []string{"e__1", "e://1"} {
+		if seen[name] != 1 {
+			t.Errorf("%s, which is added after the current page, is listed %d times", name, seen[name])
+		}
+	}
+}
