@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync/atomic"
 
+	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
@@ -40,36 +43,56 @@ type discovery struct {
 	reported *Catalog // by report
 
 	// names are the names at the gateway by the server and the name of the tool there. They are immutable.
-	names atomic.Pointer[map[[2]string]string]
+	names atomic.Pointer[map[string]map[string]string]
+	sizes map[string]Catalog // of the tools of each server
 }
 
 // discover decides whether tools/list has the tools of the servers, before they are registered under the
-// names that they are to have.
-func (g *Gateway) discover() Catalog {
-	now := Catalog{Listed: true}
-	names := make(map[[2]string]string)
-	var unlisted []string
-	for _, name := range g.servers {
-		for _, t := range g.tools.byServer[name] {
-			if g.isDiscovery(t.want) { // it is not registered
-				continue
-			}
-			now.Tools++
-			now.Bytes += len(t.definition)
-			names[[2]string{name, t.entry.Definition.Name}] = t.want
-			unlisted = append(unlisted, t.want)
-		}
+// names that they are to have. Only the list of one server, if any, has changed since the last call.
+func (g *Gateway) discover(changed string) Catalog {
+	g.discovery.setTools(changed, slices.DeleteFunc(slices.Clone(g.tools.byServer[changed]), func(t *registration[host.MergedTool]) bool {
+		return g.isDiscovery(t.want) // it is not registered
+	}))
+	var now Catalog
+	for _, size := range g.discovery.sizes {
+		now.Tools += size.Tools
+		now.Bytes += size.Bytes
 	}
 	now.Listed = g.ListBudget == 0 || g.ListBudget > 0 && now.Bytes <= g.ListBudget
-	g.discovery.names.Store(&names)
 	if now.Listed {
 		g.server.UnlistTools()
 		g.removeDiscovery()
 	} else {
 		g.addDiscovery()
+		var unlisted []string
+		for _, names := range *g.discovery.names.Load() {
+			unlisted = slices.AppendSeq(unlisted, maps.Values(names))
+		}
 		g.server.UnlistTools(unlisted...)
 	}
 	return now
+}
+
+// setTools replaces the tools of a server.
+func (d *discovery) setTools(server string, tools []*registration[host.MergedTool]) {
+	all := make(map[string]map[string]string)
+	if before := d.names.Load(); before != nil {
+		maps.Copy(all, *before)
+	}
+	delete(all, server)
+	delete(d.sizes, server)
+	if len(tools) > 0 {
+		if d.sizes == nil {
+			d.sizes = make(map[string]Catalog)
+		}
+		names, size := make(map[string]string, len(tools)), Catalog{Tools: len(tools)}
+		for _, t := range tools {
+			names[t.entry.Definition.Name] = t.want
+			size.Bytes += len(t.definition)
+		}
+		all[server], d.sizes[server] = names, size
+	}
+	d.names.Store(&all)
 }
 
 // report calls OnCatalog if the catalogue has changed, after its tools were registered.
@@ -226,7 +249,7 @@ func (g *Gateway) find(ctx context.Context, query, serverName string) (visible [
 		if serverName != "" && t.Server != serverName {
 			continue
 		}
-		name := names[[2]string{t.Server, t.Definition.Name}]
+		name := names[t.Server][t.Definition.Name]
 		if _, ok := g.server.LookupTool(ctx, name); ok {
 			visible = append(visible, visibleTool{t.Server, name})
 		}

@@ -101,7 +101,7 @@ func New(h *host.Host, s *server.Server) *Gateway {
 func (g *Gateway) Run(ctx context.Context) {
 	defer close(g.registered.ended)
 	g.options = []client.CallOption{client.WithTimeout(g.timeout()), client.WithUndecodedText()}
-	g.report(g.discover())
+	g.report(g.discover(""))
 	for status := range g.host.Watch(ctx) {
 		// A server that is down keeps its lists, in which names may be withheld since.
 		if status.Revision != "" || status.State == host.Removed { // Removed has empty lists
@@ -133,7 +133,7 @@ func (g *Gateway) update(servers []string, status host.ServerStatus) {
 		t.want = t.entry.Name
 	}
 	g.routes.Store(to)
-	catalog := g.discover()
+	catalog := g.discover(status.Name)
 	g.prompts.apply(g.servers)
 	g.resources.apply(g.servers)
 	g.templates.apply(g.servers)
