@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/gateway"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
@@ -16,11 +15,14 @@ import (
 )
 
 // newCatalog returns a host with 2,000 tools from 40 servers, until the test ends.
-func newCatalog(tb testing.TB) *host.Host {
+func newCatalog(tb testing.TB) *host.Host { return newCatalogOf(tb, 40) }
+
+// newCatalogOf returns a host with 50 tools from each of several servers, until the test ends.
+func newCatalogOf(tb testing.TB, servers int) *host.Host {
 	verbs := []string{"read", "create", "update", "delete", "list", "search", "export", "import", "approve", "archive"}
 	nouns := []string{"invoice", "customer", "order", "ticket", "document"}
 	h := &host.Host{Logger: slog.New(slog.DiscardHandler)}
-	for i := range 40 {
+	for i := range servers {
 		s := &server.Server{Name: fmt.Sprint("server", i)}
 		for _, verb := range verbs {
 			for _, noun := range nouns {
@@ -73,25 +75,7 @@ func BenchmarkSearch(b *testing.B) {
 			}
 		})
 	}
-	s := &server.Server{Limits: server.Limits{CallsPerSecond: -1}, Logger: h.Logger}
-	registered := make(chan struct{})
-	g := gateway.New(h, s)
-	g.ListBudget, g.OnCatalog = -1, func(c gateway.Catalog) {
-		if c.Tools == len(h.Tools()) {
-			close(registered)
-		}
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ran := make(chan struct{})
-	go func() {
-		defer close(ran)
-		g.Run(ctx)
-	}()
-	b.Cleanup(func() {
-		cancel()
-		<-ran
-	})
-	<-registered
+	s, _ := register(b, h, -1)
 	c := mcptest.Dial(b, s)
 	b.Run("gateway", func(b *testing.B) {
 		b.ReportAllocs()

@@ -1,0 +1,39 @@
+//go:build !race
+
+package bench
+
+import (
+	"runtime"
+	"testing"
+)
+
+const (
+	maxCatalogListAllocs = 20  // a page of 1,000 of 2,000 tools, which is encoded before
+	maxRegistrationRatio = 1.6 // allocated bytes for each tool with 40 servers, compared with 10 servers
+)
+
+func TestAllocationsOfACatalogList(t *testing.T) {
+	s, _ := register(t, newCatalog(t), 0)
+	allocs, size := handlerCost(t, s, listMessage())
+	t.Logf("%v allocations, %v bytes", allocs, size)
+	if allocs > maxCatalogListAllocs {
+		t.Errorf("%v allocations, the limit is %d", allocs, maxCatalogListAllocs)
+	}
+}
+
+// The work for a tool does not depend on the number of servers.
+func TestRegistrationIsLinear(t *testing.T) {
+	bytesPerTool := func(servers int) float64 {
+		h := newCatalogOf(t, servers)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		register(t, h, 0)
+		runtime.ReadMemStats(&after)
+		return float64(after.TotalAlloc-before.TotalAlloc) / float64(50*servers)
+	}
+	few, many := bytesPerTool(10), bytesPerTool(40)
+	t.Logf("%.0f bytes for each tool of 10 servers, %.0f of 40 servers", few, many)
+	if many > maxRegistrationRatio*few {
+		t.Errorf("%.0f bytes for each tool of 10 servers, %.0f of 40 servers", few, many)
+	}
+}
