@@ -77,7 +77,8 @@ type TaskRecord struct {
 // a task. In 2026-07-28 the server decides that. In 2025-11-25 StartTool asks for a task if the
 // tool supports tasks; it lists the tools if it does not know that. If the server runs the tool
 // without a task, as in older revisions, StartTool returns after the tool has run; the ID of the
-// Task is empty then, and Wait returns the result. The options apply to the later requests about
+// Task is empty then, and Wait returns the result. When ctx ends, StartTool waits for up to one second
+// for the response, whose task it cancels. The options apply to the later requests about
 // the task, too.
 func (c *Client) StartTool(ctx context.Context, name string, arguments any, options ...CallOption) (*Task, error) {
 	o, err := optionsOf(options, c.dialer.Timeouts.Tool)

@@ -45,8 +45,12 @@ func (c *Client) CallTool(ctx context.Context, name string, arguments any, optio
 	if err != nil {
 		return nil, fmt.Errorf("tools/call %s: %w", name, err)
 	}
-	raw, task, err := c.sendToolCall(ctx, name, arguments, o, false)
+	created := rpc.CreatedTask(ctx)
+	raw, task, err := c.sendToolCall(ctx, name, arguments, o, created != nil)
 	if err == nil && task != nil {
+		if created != nil {
+			created()
+		}
 		if raw, err = task.awaitCall(ctx); err != nil {
 			err = withMethod(mcp.MethodCallTool, err)
 		}
@@ -76,7 +80,7 @@ func (c *Client) sendToolCall(ctx context.Context, name string, arguments any, o
 	var r mcp.Revision
 	send := func() (json.RawMessage, error) {
 		sending, stop := ctx, context.CancelFunc(func() {})
-		if asTask {
+		if asTask || preferTask { // the response may have the id of a task to cancel
 			sending, stop = outlast(ctx, abandonTimeout)
 		}
 		defer stop()
@@ -109,7 +113,7 @@ func (c *Client) sendToolCall(ctx context.Context, name string, arguments any, o
 		}
 	}
 	switch {
-	case err != nil && asTask && ctx.Err() != nil:
+	case err != nil && (asTask || preferTask) && ctx.Err() != nil:
 		return nil, nil, withMethod(mcp.MethodCallTool, context.Cause(ctx))
 	case err != nil:
 		return nil, nil, err

@@ -42,6 +42,9 @@
 // 2026-07-28 sees the capabilities of the client of each call. Log messages are forwarded in the
 // same way, at the level of the client.
 //
+// Tools that a server may run as tasks can run as tasks of the gateway, which keeps them for up
+// to 24 hours and cancels the server's task with its own.
+//
 // Every message is checked. A result whose content is text is decoded only if middleware or
 // the revision of the client requires it. The ids of requests, sessions and servers on one
 // side are never visible on the other.

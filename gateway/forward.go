@@ -17,7 +17,12 @@ import (
 // forward returns a handler that calls a tool of a server.
 func (g *Gateway) forward(serverName, tool string) server.ToolHandler {
 	return func(ctx context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error) {
-		result, err := g.host.CallTool(ctx, serverName, tool, arguments, g.callOptions(ctx)...)
+		sending := ctx
+		if rpc.From(ctx).AsTask().Detach != nil {
+			// If the call cannot become a task, it waits for the task of the server.
+			sending = rpc.WithCreatedTask(ctx, func() { _, _ = server.Detach(ctx) })
+		}
+		result, err := g.host.CallTool(sending, serverName, tool, arguments, g.callOptions(ctx)...)
 		if err != nil {
 			return nil, toolError(ctx, serverName, err)
 		}

@@ -54,6 +54,7 @@ type Gateway struct {
 	// Used by Run only.
 	servers      []string          // in the order of the configuration
 	instructions map[string]string // by server, with a heading
+	capabilities map[string]mcp.ServerCapabilities
 	tools        registrations[host.MergedTool]
 	prompts      registrations[host.MergedPrompt]
 	resources    registrations[mcp.Resource]
@@ -76,7 +77,7 @@ func New(h *host.Host, s *server.Server) *Gateway {
 	if !h.Forward { // the host may have been started with another gateway
 		h.Forward = true
 	}
-	g := &Gateway{host: h, server: s, instructions: make(map[string]string), registered: newRegistered()}
+	g := &Gateway{host: h, server: s, instructions: make(map[string]string), capabilities: make(map[string]mcp.ServerCapabilities), registered: newRegistered()}
 	g.tools = registrations[host.MergedTool]{
 		kind: "tool", key: func(t *host.MergedTool) string { return t.Name },
 		register: g.registerTool, unregister: func(name string) { s.RemoveTool(name) },
@@ -115,6 +116,7 @@ func (g *Gateway) Run(ctx context.Context) {
 // servers become ready does not matter for the result.
 func (g *Gateway) update(servers []string, status host.ServerStatus) {
 	g.order(servers, status.Name)
+	g.capabilities[status.Name] = status.Server.Capabilities
 	if status.State == host.Removed {
 		defer g.forget(status.Name)
 	}
@@ -146,6 +148,7 @@ func (g *Gateway) update(servers []string, status host.ServerStatus) {
 func (g *Gateway) forget(name string) {
 	g.servers = slices.DeleteFunc(g.servers, func(server string) bool { return server == name })
 	delete(g.instructions, name)
+	delete(g.capabilities, name)
 	g.tools.forget(name)
 	g.prompts.forget(name)
 	g.resources.forget(name)
@@ -175,10 +178,6 @@ func (g *Gateway) present() (servers []string) {
 func (g *Gateway) registerTool(serverName, name string, t *host.MergedTool) string {
 	logger := g.logger().With("server", serverName, "tool", t.Definition.Name)
 	tool := t.Definition
-	if tool.Execution != nil && tool.Execution.TaskSupport == mcp.TaskRequired {
-		logger.Warn("tool not registered: it requires a task, which the gateway does not support")
-		return ""
-	}
 	if g.isDiscovery(name) {
 		logger.Warn("tool not registered: the gateway has a tool of this name; rename it, or give its server a prefix", "name", name)
 		return ""
@@ -186,7 +185,11 @@ func (g *Gateway) registerTool(serverName, name string, t *host.MergedTool) stri
 	tool.Name = name
 	tool.Execution = nil
 	tool.Meta = revision.ForwardableMeta(tool.Meta)
-	if err := g.server.ForwardTool(tool, g.forward(serverName, t.Definition.Name), server.Parked()); err != nil {
+	options := []server.ToolOption{server.Parked()}
+	if g.runsTasks(serverName, &t.Definition) {
+		options = append(options, server.AsTask(asTask))
+	}
+	if err := g.server.ForwardTool(tool, g.forward(serverName, t.Definition.Name), options...); err != nil {
 		logger.Warn("tool not registered", "error", err)
 		return ""
 	}

@@ -62,17 +62,17 @@ func TestUpdateReplacesChangedTools(t *testing.T) {
 	}
 }
 
-func TestToolsThatRequireTasksAreNotRegistered(t *testing.T) {
+func TestToolsThatRequireTasksAreRegistered(t *testing.T) {
 	got := toolsAfter(t, statusOf("a",
 		mcp.Tool{Name: "fine"},
 		mcp.Tool{Name: "fine", Description: "listed twice"},
 		mcp.Tool{Name: "task", Execution: &mcp.ToolExecution{TaskSupport: mcp.TaskRequired}},
 		mcp.Tool{Name: "maybe", Execution: &mcp.ToolExecution{TaskSupport: mcp.TaskOptional}},
 	))
-	if want := []string{"a__fine", "a__maybe"}; !slices.Equal(sortedNames(got), want) {
+	if want := []string{"a__fine", "a__maybe", "a__task"}; !slices.Equal(sortedNames(got), want) {
 		t.Fatalf("tools are %v, want %v", sortedNames(got), want)
 	}
-	if got["a__fine"].Description != "" || got["a__maybe"].Execution != nil {
+	if got["a__fine"].Description != "" {
 		t.Errorf("tools are %+v", got)
 	}
 }

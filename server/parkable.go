@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/internal/tasks"
 	"github.com/parley-mcp/parley/mcp"
@@ -18,10 +20,12 @@ import (
 // a task that its client does not see: the questions and answers reach every replica.
 type parkable struct {
 	server   *Server
+	entry    *toolEntry
 	request  *rpc.Call // the first request
 	call     *rpc.Call // of the handler
 	cancel   context.CancelCauseFunc
 	detach   func() bool // stops the end of the request from ending call
+	isTask   atomic.Bool // see becomeTask
 	returned chan parkableResult
 	parked   chan string   // receives the id of the parked call
 	turn     chan struct{} // held while parking
@@ -35,19 +39,32 @@ type parkableResult struct {
 	err    error
 }
 
-func (s *Server) newParkable(ctx context.Context, c *rpc.Call) *parkable {
-	h := &parkable{server: s, request: c, returned: make(chan parkableResult, 1), parked: make(chan string, 1), turn: make(chan struct{}, 1)}
+func (s *Server) newParkable(ctx context.Context, c *rpc.Call, entry *toolEntry) *parkable {
+	h := &parkable{server: s, entry: entry, request: c, returned: make(chan parkableResult, 1), parked: make(chan string, 1), turn: make(chan struct{}, 1)}
 	life, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	h.cancel, h.detach = cancel, context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 	h.call = &rpc.Call{Call: c.Call, ProgressToken: c.ProgressToken, LogLevel: c.LogLevel, Stream: (*parkableStream)(h), InputRequester: h, Store: s.core.engine.Store}
 	h.call.RestoreKey(c.Key())
-	h.call.SetAsTask(rpc.AsTask{Progress: h.progress})
+	as := rpc.AsTask{Progress: h.progress, Caller: c.Caller()}
+	if canDetach(c, entry) {
+		as.Detach = h.becomeTask
+	}
+	h.call.SetAsTask(as)
 	h.call.Bind(life)
 	return h
 }
 
+// canDetach reports whether the handler of a call can make it a task.
+func canDetach(c *rpc.Call, entry *toolEntry) bool {
+	if entry.task == nil || !entry.task.AtDetach || !c.Can(revision.TaskExtension) {
+		return false
+	}
+	_, declared := c.Extension(mcp.ExtensionTasks)
+	return declared
+}
+
 // run runs the handler to its end.
-func (h *parkable) run(entry *toolEntry, arguments json.RawMessage) {
+func (h *parkable) run(arguments json.RawMessage) {
 	r := parkableResult{err: errFailedUnexpectedly}
 	defer func() {
 		h.call.Finish()
@@ -63,17 +80,17 @@ func (h *parkable) run(entry *toolEntry, arguments json.RawMessage) {
 		result, _ := r.result.(*mcp.CallToolResult)
 		run.End(h.server.outcome(run, result, r.err))
 	}()
-	r = h.result(entry, arguments)
+	r = h.result(arguments)
 }
 
 // result runs the handler and returns the outcome of the call. If the call is parked, its result is an
 // *mcp.CallToolResult.
-func (h *parkable) result(entry *toolEntry, arguments json.RawMessage) parkableResult {
-	s := h.server
+func (h *parkable) result(arguments json.RawMessage) parkableResult {
+	s, entry := h.server, h.entry
 	result, err := s.undecodedResult(h.call.Context(), h.call, entry, arguments)
 	run := h.runOf()
 	if required, ok := errors.AsType[*call.URLRequiredError](err); ok && run == nil && h.call.CheckURLs(required) == nil {
-		run, err = h.park(h.call.Context())
+		run, err = h.park(h.call.Context(), false)
 		if err == nil {
 			err = required
 		}
@@ -101,8 +118,8 @@ func (h *parkable) runOf() *tasks.Run {
 	return h.parkedRun
 }
 
-// park parks the call, unless it is parked.
-func (h *parkable) park(ctx context.Context) (*tasks.Run, error) {
+// park parks the call, or makes it a task that its client sees. It does nothing if that is done.
+func (h *parkable) park(ctx context.Context, visible bool) (*tasks.Run, error) {
 	select {
 	case h.turn <- struct{}{}:
 	case <-ctx.Done():
@@ -112,11 +129,15 @@ func (h *parkable) park(ctx context.Context) (*tasks.Run, error) {
 	if run := h.runOf(); run != nil {
 		return run, nil
 	}
-	t, err := storedTask(h.request, &TaskOptions{Timeout: parkedTime, PollInterval: time.Second}, parkedTime)
+	o := &TaskOptions{Timeout: parkedTime, PollInterval: time.Second, TTL: parkedTime}
+	if visible {
+		o = h.entry.task
+	}
+	t, err := storedTask(h.request, o, o.TTL)
 	if err != nil {
 		return nil, err
 	}
-	t.Parked = true
+	t.Parked = !visible
 	run, err := h.server.tasks.runner.Begin(ctx, t, nil)
 	if err != nil {
 		return nil, err
@@ -132,9 +153,22 @@ func (h *parkable) park(ctx context.Context) (*tasks.Run, error) {
 	return run, nil
 }
 
+// becomeTask makes the call a task. The handler continues with its context.
+func (h *parkable) becomeTask(ctx context.Context) (context.Context, error) {
+	run, err := h.park(ctx, true)
+	if err == nil {
+		err = run.Reveal(ctx)
+	}
+	if err != nil {
+		return ctx, err
+	}
+	h.isTask.Store(true)
+	return ctx, nil
+}
+
 // RequestInput implements rpc.InputRequester. It parks the call.
 func (h *parkable) RequestInput(ctx context.Context, _ *rpc.Call, requests []rpc.InputRequest) ([]json.RawMessage, error) {
-	run, err := h.park(ctx)
+	run, err := h.park(ctx, false)
 	if err != nil {
 		return nil, err
 	}
@@ -150,8 +184,12 @@ func (h *parkable) Answered(q rpc.InputRequest) bool {
 // Finish implements rpc.InputRequester.
 func (h *parkable) Finish(_ context.Context, result any, err error) (any, error) { return result, err }
 
-// progress reports progress to the request that waits for the handler, if there is one.
+// progress reports progress to the request that waits for the handler, if there is one, or in the status of
+// the task.
 func (h *parkable) progress(ctx context.Context, done, total float64, text string) error {
+	if h.isTask.Load() {
+		return h.runOf().Progress(ctx, done, total, text)
+	}
 	if current := h.current(); current != nil {
 		return current.Progress(ctx, done, total, text)
 	}

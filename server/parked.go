@@ -23,7 +23,8 @@ const parkedTime = time.Hour
 // hour in all. Its context ends when the client cancels a request of the call, when the hour has passed,
 // or when the server stops. The client's next request may reach another replica if the replicas share
 // [Server.KV], [Server.Bus] and [Server.Keys]. If the process has ended, that request fails. Parked calls
-// count in Limits.Tasks and Limits.TasksPerPrincipal. A tool with [TaskOptions.AtDetach] cannot be parked.
+// count in Limits.Tasks and Limits.TasksPerPrincipal. In a tool with [TaskOptions.AtDetach],
+// Detach makes a parked call a task.
 func Parked() ToolOption { return parked{} }
 
 type parked struct{}
@@ -36,12 +37,12 @@ var errNotParked = jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "invalid requestSta
 // callParked serves one request of a call that can be parked.
 func (s *Server) callParked(ctx context.Context, c *rpc.Call, parker rpc.Parker, entry *toolEntry, arguments json.RawMessage) (any, error) {
 	id, answers := parker.Parked()
-	if id == "" && c.InputKinds() == 0 { // the handler cannot ask
+	if id == "" && c.InputKinds() == 0 && !canDetach(c, entry) { // the handler cannot ask
 		return s.callAtOnce(ctx, c, entry, arguments)
 	}
 	if id == "" {
-		h := s.newParkable(ctx, c)
-		go h.run(entry, arguments)
+		h := s.newParkable(ctx, c, entry)
+		go h.run(arguments)
 		select {
 		case a := <-h.returned:
 			return a.result, a.err
@@ -81,6 +82,8 @@ func (s *Server) parkedRound(ctx context.Context, c *rpc.Call, parker rpc.Parker
 		switch {
 		case err != nil:
 			return nil, err
+		case !t.Parked: // see Detach
+			return createdTask(c, t), nil
 		case t.Status == mcp.TaskInputRequired:
 			parker.Park(id, t.Open())
 			return nil, nil

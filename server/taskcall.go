@@ -33,7 +33,7 @@ func (s *Server) callTask(ctx context.Context, c *rpc.Call, entry *toolEntry, ar
 			return nil, nil, false
 		case !declared && o.Support == mcp.TaskRequired:
 			return nil, requiresTasks, true
-		case !declared:
+		case !declared, o.AtDetach && entry.parked: // see callParked
 			return nil, nil, false
 		case o.AtDetach:
 			result, err = s.callDetachable(ctx, c, entry, arguments)
@@ -96,6 +96,7 @@ func (s *Server) newTask(ctx context.Context, c *rpc.Call, entry *toolEntry, ttl
 	}
 	run.Call.Store = s.core.engine.Store
 	run.Continue(keys)
+	run.SetCaller(c.Caller())
 	if token := c.ProgressToken; notifier != nil && !token.IsZero() {
 		meta, as := metaOf(t.ID), run.Call.AsTask()
 		as.Progress = func(ctx context.Context, done, total float64, text string) error {

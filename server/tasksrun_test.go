@@ -278,11 +278,6 @@ func TestToolCanBecomeATaskWhileServing(t *testing.T) {
 }
 
 func TestInvalidTaskOptionsAreRejected(t *testing.T) {
-	if got := panicOf(func() {
-		server.AddTool(quiet(), newTool("job"), nothing, server.Parked(), server.AsTask(server.TaskOptions{AtDetach: true}))
-	}); !strings.Contains(got, "Parked") {
-		t.Errorf("Parked and AtDetach: %q", got)
-	}
 	for text, o := range map[string]server.TaskOptions{
 		"Support must be":            {Support: "never"},
 		"must not be negative":       {TTL: -1},

@@ -44,9 +44,6 @@ func (s *Server) addTool(e *toolEntry, options []ToolOption) error {
 		if err := e.task.check(); err != nil {
 			return err
 		}
-		if e.parked && e.task.AtDetach {
-			return errors.New("Parked: AsTask must not have AtDetach, with which the handler runs again for each answer")
-		}
 		e.tool.Execution = &mcp.ToolExecution{TaskSupport: e.task.Support}
 		if e.task.Support == mcp.TaskForbidden {
 			e.task = nil

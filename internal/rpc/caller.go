@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/parley-mcp/parley/internal/revision"
+	"github.com/parley-mcp/parley/principal"
 )
 
 // InputKinds is a set of kinds of input requests.
@@ -70,4 +71,43 @@ func WithCaller(ctx context.Context, caller Caller) context.Context {
 func CallerOf(ctx context.Context) Caller {
 	caller, _ := ctx.Value(callerKey{}).(Caller)
 	return caller
+}
+
+// session identifies a session of a client.
+type session struct {
+	principal principal.Principal
+	id        string // of a session that has one
+	notifier  any    // identifies other sessions, one for each connection
+}
+
+// Caller returns the caller of the call: its session or, in 2026-07-28, its principal. Calls of
+// 2026-07-28 without authentication have nothing in common, so each has a caller of its own.
+func (c *Call) Caller() Caller {
+	if caller := c.AsTask().Caller; caller.Key != nil {
+		return caller
+	}
+	who := c.Principal()
+	switch {
+	case c.SessionNotifier != nil && c.Source() != "":
+		return Caller{Key: session{principal: who, id: c.Source()}, Returns: true, Session: true}
+	case c.SessionNotifier != nil:
+		return Caller{Key: session{notifier: c.SessionNotifier}, Returns: true, Session: true}
+	case who == principal.Anonymous:
+		return Caller{Key: c}
+	}
+	return Caller{Key: who, Returns: true}
+}
+
+type createdTaskKey struct{}
+
+// WithCreatedTask returns a context for calls of tools that prefer to run as tasks. The client calls created
+// when the server has created a task for the call.
+func WithCreatedTask(ctx context.Context, created func()) context.Context {
+	return context.WithValue(ctx, createdTaskKey{}, created)
+}
+
+// CreatedTask returns the function that WithCreatedTask has set, or nil.
+func CreatedTask(ctx context.Context) func() {
+	created, _ := ctx.Value(createdTaskKey{}).(func())
+	return created
 }

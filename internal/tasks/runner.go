@@ -180,6 +180,20 @@ func (run *Run) Continue(keys rpc.InputKeys) { run.journal.keys = keys }
 // ID returns the id of the task.
 func (run *Run) ID() string { return run.task.ID }
 
+// SetCaller sets the caller of the request that has created the task. It must be called before the handler
+// runs.
+func (run *Run) SetCaller(caller rpc.Caller) {
+	as := run.Call.AsTask()
+	as.Caller = caller
+	run.Call.SetAsTask(as)
+}
+
+// Reveal makes the task of a parked call one that its client sees.
+func (run *Run) Reveal(ctx context.Context) error {
+	_, err := run.runner.Store.Update(ctx, run.task.Request.Principal, run.task.ID, (*Task).reveal)
+	return err
+}
+
 // Restart prepares the run for a handler that runs again from its beginning. The handler finds the
 // answers to the questions that it has asked before.
 func (run *Run) Restart() { run.journal.restart() }

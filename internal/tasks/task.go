@@ -189,6 +189,18 @@ func (t *Task) Open() mcp.InputRequests {
 	return open
 }
 
+// reveal makes a parked call a task that its client sees.
+func (t *Task) reveal() error {
+	switch {
+	case t.Status.Terminal():
+		return ErrEnded
+	case !t.Parked:
+		return errUnchanged
+	}
+	t.Parked = false
+	return nil
+}
+
 // Describe sets the status message of a task that has not ended.
 func (t *Task) Describe(text string) error {
 	text = cut(text)
