@@ -47,6 +47,7 @@ func (g *Gateway) callOptions(ctx context.Context) []client.CallOption {
 		options = append(options, client.WithMeta(meta))
 	}
 	if c.LogLevel != "" {
+		//lint:ignore SA1019 logging is deprecated, but still supported
 		options = append(options, client.WithLogLevel(c.LogLevel))
 	}
 	if !c.ProgressToken.IsZero() {
