@@ -27,22 +27,11 @@ type Replicas interface {
 	Waiting(session string)
 }
 
-// byKey returns the session with a store key, or nil if it is not in memory. It looks at all sessions in
-// memory, so it is for rare messages only. The caller holds mu.
-func (s *Sessions) byKey(key string) *StoredSession {
-	for _, ss := range s.live {
-		if ss.key == key {
-			return ss
-		}
-	}
-	return nil
-}
-
 // Refresh adopts the changes of other replicas to a session that is in use. If the session has ended, Refresh
 // cancels its requests in flight in this process and returns ErrNoSession. Other errors are the store's.
 func (s *Sessions) Refresh(ctx context.Context, key string) error {
 	s.mu.Lock()
-	ss := s.byKey(key)
+	ss := s.byKey[key]
 	if ss == nil || ss.refs == 0 { // its next use reads the record
 		s.mu.Unlock()
 		return nil
@@ -85,7 +74,7 @@ func (s *Sessions) RefreshAll(ctx context.Context, refresh func(key string)) {
 // stream.
 func (s *Sessions) HandOver(key string, send func(notification []byte)) {
 	s.mu.Lock()
-	ss := s.byKey(key)
+	ss := s.byKey[key]
 	s.mu.Unlock()
 	if ss == nil || ss.subscriptions.isOpen() {
 		return
@@ -98,7 +87,7 @@ func (s *Sessions) HandOver(key string, send func(notification []byte)) {
 // Notify queues a notification of another replica for a session, if this replica has served the session lately.
 func (s *Sessions) Notify(key string, notification []byte) {
 	s.mu.Lock()
-	ss := s.byKey(key)
+	ss := s.byKey[key]
 	if ss != nil {
 		s.acquire(ss)
 	}
@@ -112,7 +101,7 @@ func (s *Sessions) Notify(key string, notification []byte) {
 // Listening returns the session with a store key if this replica has its standalone stream, or nil.
 func (s *Sessions) Listening(key string) *Session {
 	s.mu.Lock()
-	ss := s.byKey(key)
+	ss := s.byKey[key]
 	s.mu.Unlock()
 	if ss == nil || !ss.subscriptions.isOpen() {
 		return nil

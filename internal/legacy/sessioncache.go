@@ -78,6 +78,7 @@ func (s *Sessions) evict(ss *StoredSession) {
 	s.cache.remove(ss)
 	ss.cached = false
 	delete(s.live, ss.sessionRef)
+	delete(s.byKey, ss.key)
 }
 
 // ticksPerTTL is the resolution at which the use of sessions is measured.

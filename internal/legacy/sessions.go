@@ -69,6 +69,7 @@ type Sessions struct {
 
 	mu       sync.Mutex
 	live     map[sessionRef]*StoredSession // in use or cached
+	byKey    map[string]*StoredSession     // the same by store key, for messages of other replicas
 	cache    sessionCache
 	ticks    int         // calls of touchActive
 	timer    *time.Timer // for touchActive; nil until needed
@@ -89,7 +90,7 @@ const storeTimeout = 5 * time.Second
 // NewSessions returns the sessions of server, stored in kv.
 func NewSessions(server *Server, kv store.KV, limits SessionLimits) *Sessions {
 	limits = limits.withDefaults()
-	s := &Sessions{server: server, store: kv, limits: limits, live: make(map[sessionRef]*StoredSession), quota: quota{total: limits.Total, bytes: server.Changes.Bytes()}}
+	s := &Sessions{server: server, store: kv, limits: limits, live: make(map[sessionRef]*StoredSession), byKey: make(map[string]*StoredSession), quota: quota{total: limits.Total, bytes: server.Changes.Bytes()}}
 	s.quota.bytes.OnFull(func(ctx context.Context, owner rpc.Owner) { s.quota.removeExpiredOf(owner, s.expired(ctx)) })
 	return s
 }
@@ -241,7 +242,7 @@ func (s *Sessions) adopt(ref sessionRef, key string, before uint64, item store.I
 			return nil, err
 		}
 		ss.stored, ss.Source, ss.deferred.queued = ss, ref.ID, queued
-		s.live[ref] = ss
+		s.live[ref], s.byKey[key] = ss, ss
 	}
 	ss.version, ss.record, ss.renewed = item.Version, item.Value, state.Index.Renewed
 	ss.subscriptions.behind.Store(changed) // after the record is set
@@ -288,6 +289,7 @@ func (s *Sessions) end(ctx context.Context, ref sessionRef, key string) {
 	s.mu.Lock()
 	ss := s.live[ref]
 	delete(s.live, ref)
+	delete(s.byKey, key)
 	if ss != nil && ss.cached {
 		s.evict(ss)
 	}
@@ -306,7 +308,7 @@ func (s *Sessions) end(ctx context.Context, ref sessionRef, key string) {
 func (s *Sessions) InUse(key string) *Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if ss := s.byKey(key); ss != nil && ss.refs > 0 {
+	if ss := s.byKey[key]; ss != nil && ss.refs > 0 {
 		return ss.Session
 	}
 	return nil
