@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/server"
@@ -151,7 +153,18 @@ func TestHandlersOfNotificationsOfAPairAreLimited(t *testing.T) {
 // A message keeps its caller on the way to another replica, but not the token.
 func TestMessagesOfAPairKeepTheirCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var failed atomic.Int64 // calls without the scope that the middleware has seen
 		f := newBubbleFleet(t, 2, func(s *server.Server) {
+			s.Middleware = append(s.Middleware, func(next call.Handler) call.Handler {
+				return func(ctx context.Context, c *call.Call) (any, error) {
+					result, err := next(ctx, c)
+					var missing *auth.ScopeError
+					if c.Method() == mcp.MethodCallTool && errors.As(err, &missing) {
+						failed.Add(1)
+					}
+					return result, err
+				}
+			})
 			s.Auth = &auth.ProtectedResource{
 				URI: "http://localhost/", Issuers: []string{"https://as.example"},
 				Verifier: auth.VerifierFunc(func(_ context.Context, token string) (*auth.Info, error) {
@@ -176,11 +189,16 @@ func TestMessagesOfAPairKeepTheirCaller(t *testing.T) {
 		if got := x.messages(); len(got) != 3 || !strings.Contains(got[2], `ada of \"read\"`) {
 			t.Errorf("%q", got)
 		}
-		call := `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"who"}}`
-		if status, _ := f.post(1, endpoint, call, as("ada.write")...); status != http.StatusForbidden {
-			t.Errorf("without the scope: %d", status)
+		again := `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"who"}}`
+		for replica := range 2 {
+			if status, _ := f.post(replica, endpoint, again, as("ada.write")...); status != http.StatusForbidden {
+				t.Errorf("without the scope: %d", status)
+			}
+			if n := failed.Load(); n != int64(replica+1) {
+				t.Errorf("the middleware has seen %d calls without the scope, after replica %d", n, replica)
+			}
 		}
-		if status, text := f.post(1, endpoint, call, as("eve.read")...); status != http.StatusNotFound || strings.Contains(text, "process") {
+		if status, text := f.post(1, endpoint, again, as("eve.read")...); status != http.StatusNotFound || strings.Contains(text, "process") {
 			t.Errorf("another principal: %d %s", status, text)
 		}
 		if got := x.messages(); len(got) != 3 {

@@ -4,9 +4,11 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"log/slog"
 	"sync"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/loglimit"
 	"github.com/parley-mcp/parley/store"
 )
 
@@ -16,6 +18,8 @@ type replicas struct {
 	server *Server
 	bus    store.Bus
 	origin string // identifies this replica in messages
+
+	unreadable loglimit.Limiter // lines about messages that no key decrypts
 
 	changes  outbox[announcement]
 	streams  outbox[streamMessage]
@@ -118,7 +122,7 @@ func (r *replicas) receive(ctx context.Context, topic string, messages *store.Su
 				default:
 					data, err := r.open(topic, m.Data)
 					if err != nil {
-						r.server.logger().ErrorContext(ctx, "cannot read a message of another replica: the replicas must have the same Keys", "topic", topic)
+						r.unreadable.Log(ctx, r.server.logger(), slog.LevelError, "cannot read a message of another replica: the replicas must have the same Keys", slog.String("topic", topic))
 						lost()
 						continue
 					}

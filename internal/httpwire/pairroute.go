@@ -14,8 +14,10 @@ import (
 
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/internal/lease"
+	"github.com/parley-mcp/parley/internal/legacy"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/store"
 )
@@ -93,7 +95,8 @@ func (s *Server) routeToPair(w http.ResponseWriter, r *http.Request, id string, 
 		rejectUnknownPair(w, m, unknownPair+": the server process with its event stream has ended")
 		return
 	case err == nil && m.Kind == jsonrpc.Request && s.Auth != nil:
-		if _, err := s.Legacy.Engine.Authorize(r.Context(), descriptionOf(r, m)); err != nil {
+		if ctx, err := s.Legacy.Engine.Authorize(r.Context(), descriptionOf(r, m)); err != nil {
+			s.serveUnauthorized(ctx, s.principalOf(r), m)
 			s.rejectCalls(w, r, m.ID, err)
 			return
 		}
@@ -107,6 +110,19 @@ func (s *Server) routeToPair(w http.ResponseWriter, r *http.Request, id string, 
 		return
 	}
 	respondEmpty(w, http.StatusAccepted)
+}
+
+// serveUnauthorized serves a call for the pair of another replica whose scopes are missing, so that middleware sees it, as
+// pair.serveUnauthorized does. The description of the client is at the other replica.
+func (s *Server) serveUnauthorized(ctx context.Context, who principal.Principal, m *jsonrpc.Message) {
+	state := legacy.State{Revision: mcp.V20241105, Info: []byte("{}"), Capabilities: []byte("{}"), Ready: true}
+	session, err := s.Legacy.Resume(who, state, &rpc.Inflight{Max: 1})
+	if err != nil {
+		s.Logger.ErrorContext(ctx, "cannot pass a rejected call to the middleware", "error", err)
+		return
+	}
+	defer session.Close()
+	session.Serve(ctx, new([]byte), m, nil)
 }
 
 // routed encodes a message for DeliverToPair.
