@@ -170,3 +170,39 @@ func TestAStreamIsResumedAfterAnUnloggedEvent(t *testing.T) {
 		})
 	}
 }
+
+// The ids of the requests are in the log, so that another replica can answer them. If they are too long for it, the client
+// receives no event id, and knows that it cannot resume the stream.
+func TestABatchWithLongIDsHasAStreamThatCannotBeResumed(t *testing.T) {
+	for _, c := range []struct {
+		requests  int
+		resumable bool
+	}{{15, true}, {20, false}} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newBubbleFleet(t, 2)
+			session := f.session("2025-03-26")
+			batch := []string{stepCall}
+			for i := range c.requests {
+				batch = append(batch, fmt.Sprintf(`{"jsonrpc":"2.0","id":"%0250d","method":"ping"}`, i))
+			}
+			x := f.open(0, http.MethodPost, "["+strings.Join(batch, ",")+"]", session...)
+			f.progress(1, 1)
+			if got := x.frames(); len(got) != 1 || (got[0].id != "") != c.resumable {
+				t.Errorf("%d long ids: %v", c.requests, got)
+			}
+			if c.resumable {
+				follower := f.resume(1, session, x.frames()[0].id)
+				f.stores[0].cut.Store(true)
+				time.Sleep(30 * time.Second)
+				if got := follower.frames(); len(got) != 1 || strings.Count(got[0].data, "the server process that served the request has ended") != c.requests+1 {
+					t.Errorf("%d long ids: %v", c.requests, got)
+				}
+				f.stores[0].cut.Store(false)
+			}
+			close(f.steps)
+			if got := x.frames(); !c.resumable && (len(got) != 2 || got[1].id != "" || strings.Count(got[1].data, `"result"`) != c.requests+1) {
+				t.Errorf("%d long ids: %v", c.requests, got)
+			}
+		})
+	}
+}

@@ -24,15 +24,14 @@ const (
 	entryUnlogged = 'u'
 )
 
-// maxOrigin limits the origin, in bytes, because each entry has it.
+// maxOrigin limits the origin, in bytes, because each entry has it. The stream of a batch with longer ids cannot be
+// resumed.
 const maxOrigin = 4 << 10
 
 // originOf returns the origin of the stream of a request or a batch: the replica that serves it, a space,
-// and the ids of the requests as JSON. A batch has an array. If the ids are too long, the origin does not
-// have them.
+// and the ids of the requests as JSON. A batch has an array. The origin is nil if it is longer than maxOrigin.
 func originOf(replica string, request jsonrpc.ID, batch []jsonrpc.ID) []byte {
 	origin := append([]byte(replica), ' ')
-	start := len(origin)
 	if batch == nil {
 		origin = request.Append(origin)
 	} else {
@@ -46,7 +45,7 @@ func originOf(replica string, request jsonrpc.ID, batch []jsonrpc.ID) []byte {
 		origin = append(origin, ']')
 	}
 	if len(origin) > maxOrigin {
-		origin = origin[:start]
+		return nil
 	}
 	return origin
 }

@@ -47,6 +47,7 @@ func (a *Streams) add(group string, conn *eventStream) *sessionStream {
 	s.conn = conn
 	if a.Lease != nil {
 		s.origin = conn.answer.origin(a.Lease.ID())
+		s.incomplete = s.origin == nil // otherwise other replicas could not end the stream with an error
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
