@@ -24,6 +24,9 @@
 // Schemas are used for validation as far as possible, and never a reason to reject a tool.
 // The instructions of the gateway contain those of the servers.
 //
+// Lists do not wait for servers that are not ready. The instructions name the servers whose
+// lists are missing.
+//
 // Tools are registered when their server becomes ready. They stay registered when it
 // goes down: a call then starts the server again, or returns an error with the name of
 // the server. When the lists of a server change, the lists of the gateway change.

@@ -54,6 +54,7 @@ type Gateway struct {
 	// Used by Run only.
 	servers      []string          // in the order of the configuration
 	instructions map[string]string // by server, with a heading
+	missing      map[string]string // the servers whose lists are not known, as the instructions name them
 	capabilities map[string]mcp.ServerCapabilities
 	tools        registrations[host.MergedTool]
 	prompts      registrations[host.MergedPrompt]
@@ -77,7 +78,10 @@ func New(h *host.Host, s *server.Server) *Gateway {
 	if !h.Forward { // the host may have been started with another gateway
 		h.Forward = true
 	}
-	g := &Gateway{host: h, server: s, instructions: make(map[string]string), capabilities: make(map[string]mcp.ServerCapabilities), registered: newRegistered()}
+	g := &Gateway{
+		host: h, server: s, registered: newRegistered(),
+		instructions: make(map[string]string), missing: make(map[string]string), capabilities: make(map[string]mcp.ServerCapabilities),
+	}
 	g.tools = registrations[host.MergedTool]{
 		kind: "tool", key: func(t *host.MergedTool) string { return t.Name },
 		register: g.registerTool, unregister: func(name string) { s.RemoveTool(name) },
@@ -108,6 +112,7 @@ func (g *Gateway) Run(ctx context.Context) {
 		if status.Revision != "" || status.State == host.Removed { // Removed has empty lists
 			g.update(g.present(), g.Toolset.filter(status))
 		}
+		g.updateMissing(status)
 		g.registered.set(status)
 	}
 }

@@ -1,6 +1,8 @@
 package gateway
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/parley-mcp/parley/host"
@@ -10,13 +12,41 @@ import (
 const maxInstructions = 64 << 10
 
 // updateInstructions sets the instructions of the gateway's server: its own, followed by
-// those of the servers in their order.
+// those of the servers in their order and by the servers that are missing.
 func (g *Gateway) updateInstructions(of host.ServerStatus) {
 	text := instructionsOf(&of)
 	if g.instructions[of.Name] == text {
 		return
 	}
 	g.instructions[of.Name] = text
+	g.setInstructions()
+}
+
+// updateMissing notes in the instructions whether the lists of a server are missing. Lists do not wait for a server:
+// a client that requests them before a server is ready learns here that they are not complete.
+func (g *Gateway) updateMissing(of host.ServerStatus) {
+	before := g.missing[of.Name]
+	now := ""
+	switch {
+	case of.State == host.Removed || of.Revision != "" || !g.Toolset.mayHave(&of):
+	case of.State == host.NeedsLogin:
+		now = of.Name + " (needs a login)"
+	case of.State == host.Starting && before != "": // it is tried again
+		now = before
+	default:
+		now = of.Name
+	}
+	if now == before {
+		return
+	}
+	if g.missing[of.Name] = now; now == "" {
+		delete(g.missing, of.Name)
+	}
+	g.setInstructions()
+}
+
+// setInstructions sets the instructions of the gateway's server.
+func (g *Gateway) setInstructions() {
 	all := []string{}
 	if own := g.server.Instructions; own != "" {
 		all = append(all, own)
@@ -33,6 +63,10 @@ func (g *Gateway) updateInstructions(of host.ServerStatus) {
 		}
 		size += len(text)
 		all = append(all, text)
+	}
+	if len(g.missing) > 0 {
+		all = append(all, "The tools, resources and prompts of these servers are missing in the lists, because the servers are not ready: "+
+			strings.Join(slices.Sorted(maps.Values(g.missing)), ", ")+". List them again later.")
 	}
 	g.server.SetInstructions(strings.Join(all, "\n\n"))
 }

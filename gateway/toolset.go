@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/glob"
@@ -22,6 +23,20 @@ type Toolset struct {
 	// Hide has patterns of the names of tools and prompts, in the merged lists of the host, that
 	// are not selected.
 	Hide []string
+}
+
+// mayHave reports whether t may select something of a server whose lists are not known.
+func (t *Toolset) mayHave(s *host.ServerStatus) bool {
+	if t == nil || glob.Any(t.Servers, s.Name) {
+		return true
+	}
+	return slices.ContainsFunc(slices.Concat(t.Tools, t.Prompts), func(pattern string) bool {
+		literal := pattern
+		if i := strings.IndexAny(pattern, "*?"); i >= 0 {
+			literal = pattern[:i]
+		}
+		return strings.HasPrefix(literal, s.Prefix) || literal != pattern && strings.HasPrefix(s.Prefix, literal)
+	})
 }
 
 // filter returns a status with the lists that t selects. The instructions of a server of which

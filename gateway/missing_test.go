@@ -1,0 +1,72 @@
+package gateway_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/gateway"
+	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/mcptest"
+)
+
+// A server that does not respond, one that requires a login and one that cannot be started do not delay the lists.
+func TestListsDoNotWaitForServersThatAreNotReady(t *testing.T) {
+	release := make(chan struct{})
+	slow := answering("slow")
+	waiting := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-release:
+			slow.ServeHTTP(w, r)
+		case <-r.Context().Done():
+		}
+	}))
+	t.Cleanup(waiting.Close)
+	private := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "log in", http.StatusUnauthorized)
+	}))
+	t.Cleanup(private.Close)
+	h := &host.Host{Logger: quiet, Servers: []host.ServerConfig{
+		inMemory(t, "fast", answering("fast")),
+		{Name: "gone", Target: client.Command("no-such-program-anywhere")},
+		{Name: "private", Target: client.URL(private.URL)},
+		{Name: "slow", Target: client.URL(waiting.URL)},
+	}}
+	if err := h.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.Close() })
+	s := present(t, h, nil, 1)
+	partly := present(t, h, &gateway.Toolset{Servers: []string{"fast"}, Tools: []string{"gone__*"}}, 1)
+	const text = "are missing in the lists, because the servers are not ready: "
+	awaitInstructions(t, func() string { return mcptest.Dial(t, s).Server().Instructions }, text+"gone, private (needs a login), slow. ")
+	awaitInstructions(t, func() string { return mcptest.Dial(t, partly).Server().Instructions }, text+"gone. ")
+	close(release)
+	awaitList(t, mcptest.Dial(t, s), func(tools []*mcp.Tool) bool { return len(tools) == 2 })
+	awaitInstructions(t, func() string { return mcptest.Dial(t, s).Server().Instructions }, text+"gone, private (needs a login). ")
+}
+
+// awaitInstructions waits until instructions contain a text.
+func awaitInstructions(t *testing.T, instructions func() string, want string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		got := instructions()
+		if strings.Contains(got, want) {
+			return
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			t.Fatalf("instructions %q, want %q", got, want)
+		}
+	}
+}
