@@ -46,27 +46,47 @@ func (l lists) replaced(kinds client.ChangeKind, by *lists) lists {
 const allKinds = client.ToolsChanged | client.PromptsChanged | client.ResourcesChanged
 
 // list requests the lists of the given kinds for which the server declares a
-// capability.
-func list(ctx context.Context, c *client.Client, kinds client.ChangeKind) (l lists, err error) {
+// capability. The options apply to each request.
+func list(ctx context.Context, c *client.Client, kinds client.ChangeKind, options ...client.CallOption) (l lists, err error) {
+	options = append(options, client.WithSource())
 	has := c.Server().Capabilities
 	l.incomplete = make(map[client.ChangeKind]error)
 	if kinds&client.ToolsChanged != 0 && has.Tools != nil {
-		if l.tools, err = collect(&l, client.ToolsChanged, c.Tools(ctx, client.WithRefresh(), client.WithSource())); err != nil {
+		if l.tools, err = collect(&l, client.ToolsChanged, c.Tools(ctx, options...)); err != nil {
 			return l, err
 		}
 	}
 	if kinds&client.ResourcesChanged != 0 && has.Resources != nil {
-		if l.resources, err = collect(&l, client.ResourcesChanged, c.Resources(ctx, client.WithRefresh(), client.WithSource())); err != nil {
+		if l.resources, err = collect(&l, client.ResourcesChanged, c.Resources(ctx, options...)); err != nil {
 			return l, err
 		}
-		if l.templates, err = collect(&l, client.ResourcesChanged, c.ResourceTemplates(ctx, client.WithRefresh(), client.WithSource())); err != nil {
+		if l.templates, err = collect(&l, client.ResourcesChanged, c.ResourceTemplates(ctx, options...)); err != nil {
 			return l, err
 		}
 	}
 	if kinds&client.PromptsChanged != 0 && has.Prompts != nil {
-		l.prompts, err = collect(&l, client.PromptsChanged, c.Prompts(ctx, client.WithRefresh(), client.WithSource()))
+		l.prompts, err = collect(&l, client.PromptsChanged, c.Prompts(ctx, options...))
 	}
 	return l, err
+}
+
+// outdatedError is the reason why a list is incomplete that could not be updated.
+type outdatedError struct{ err error }
+
+func (e *outdatedError) Error() string {
+	return "cannot update a list, so the previous one is used: " + e.err.Error()
+}
+
+func (e *outdatedError) Unwrap() error { return e.err }
+
+// outdated returns the kinds of lists that could not be updated.
+func (l *lists) outdated() (kinds client.ChangeKind) {
+	for kind, err := range l.incomplete {
+		if errors.As(err, new(*outdatedError)) {
+			kinds |= kind
+		}
+	}
+	return kinds
 }
 
 // collect returns the elements of a list. It returns none if the server does not

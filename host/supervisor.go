@@ -154,7 +154,7 @@ func (s *supervisor) connect(ctx context.Context) error {
 		return err
 	}
 	s.startWatching(ctx, c) // before listing, so that no change is missed
-	listed, err := list(ctx, c, allKinds)
+	listed, err := list(ctx, c, allKinds, client.WithRefresh())
 	if err != nil {
 		s.stopWatching()
 		if s.current() == nil {

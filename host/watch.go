@@ -3,7 +3,7 @@ package host
 import (
 	"context"
 	"errors"
-	"fmt"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,6 +18,11 @@ const (
 
 	// relistInterval is the minimum time between two requests for the same list.
 	relistInterval = 250 * time.Millisecond
+
+	// pollInterval is the time between two requests for a list whose changes the server does not
+	// report, or that could not be updated. The client answers the request itself while the list is
+	// fresh (2026-07-28, server/utilities/caching).
+	pollInterval = time.Minute
 
 	// subscribeDelay is the time to collect changes of the subscriptions before they
 	// are sent to the server: each request contains all of them.
@@ -36,6 +41,7 @@ type watcher struct {
 	client     *client.Client
 	open       chan struct{} // closed when the server reports changes of its lists, or does not support that
 	late       atomic.Bool   // the first list was requested before open was closed
+	listing    chan struct{} // capacity 1: has an element while a list is requested
 	done       sync.WaitGroup
 }
 
@@ -43,13 +49,14 @@ type watcher struct {
 // requested afterwards misses no change. Only run calls startWatching and stopWatching.
 func (s *supervisor) startWatching(ctx context.Context, c *client.Client) {
 	ctx, cancel := context.WithCancel(ctx)
-	w := &watcher{supervisor: s, client: c, open: make(chan struct{})}
+	w := &watcher{supervisor: s, client: c, open: make(chan struct{}), listing: make(chan struct{}, 1)}
 	s.watcher = w
 	s.mu.Lock()
 	s.stopWatcher = cancel
 	s.mu.Unlock()
 	w.done.Go(func() { w.watchLists(ctx) })
 	w.done.Go(func() { w.watchResources(ctx) })
+	w.done.Go(func() { w.pollLists(ctx) })
 	timer := time.NewTimer(openTimeout)
 	defer timer.Stop()
 	select {
@@ -72,12 +79,7 @@ func (s *supervisor) stopWatching() {
 func (w *watcher) watchLists(ctx context.Context) {
 	opened := sync.OnceFunc(func() { close(w.open) })
 	defer opened()
-	has := w.client.Server().Capabilities
-	filter := client.WatchFilter{
-		Tools:     has.Tools != nil && has.Tools.ListChanged,
-		Prompts:   has.Prompts != nil && has.Prompts.ListChanged,
-		Resources: has.Resources != nil && has.Resources.ListChanged,
-	}
+	filter := w.reported()
 	if !filter.Tools && !filter.Prompts && !filter.Resources {
 		return
 	}
@@ -88,11 +90,48 @@ func (w *watcher) watchLists(ctx context.Context) {
 			}
 			opened()
 			if err == nil && (!change.Resync || !first || w.late.Load()) {
-				w.relist(ctx, change.Kind)
+				w.relist(ctx, change.Kind, client.WithRefresh())
 			}
 		}
 		if !sleep(ctx, rewatchDelay, nil) {
 			return
+		}
+	}
+}
+
+// reported returns the lists whose changes the server reports.
+func (w *watcher) reported() client.WatchFilter {
+	has := w.client.Server().Capabilities
+	return client.WatchFilter{
+		Tools:     has.Tools != nil && has.Tools.ListChanged,
+		Prompts:   has.Prompts != nil && has.Prompts.ListChanged,
+		Resources: has.Resources != nil && has.Resources.ListChanged,
+	}
+}
+
+// pollLists updates the lists of a modern server whose changes it does not report when they are not fresh any
+// more, and lists that could not be updated.
+func (w *watcher) pollLists(ctx context.Context) {
+	var unreported client.ChangeKind
+	filter := w.reported()
+	for kind, reports := range map[client.ChangeKind]bool{
+		client.ToolsChanged: filter.Tools, client.PromptsChanged: filter.Prompts, client.ResourcesChanged: filter.Resources,
+	} {
+		if !reports && w.client.Revision().Modern() {
+			unreported |= kind
+		}
+	}
+	for sleep(ctx, pollInterval, nil) {
+		w.supervisor.mu.Lock()
+		outdated := w.supervisor.lists.outdated()
+		w.supervisor.mu.Unlock()
+		for _, kind := range []client.ChangeKind{client.ToolsChanged, client.PromptsChanged, client.ResourcesChanged} {
+			switch {
+			case outdated&kind != 0:
+				w.relist(ctx, kind, client.WithRefresh())
+			case unreported&kind != 0:
+				w.relist(ctx, kind)
+			}
 		}
 	}
 }
@@ -169,26 +208,35 @@ func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
 
 // relist requests the lists of one kind and replaces them. It keeps the old lists if
 // the request fails.
-func (w *watcher) relist(ctx context.Context, kind client.ChangeKind) {
+func (w *watcher) relist(ctx context.Context, kind client.ChangeKind, options ...client.CallOption) {
 	s := w.supervisor
 	if !s.isReady(ctx, w.client) {
 		return
 	}
-	listed, err := list(ctx, w.client, kind)
+	select {
+	case w.listing <- struct{}{}:
+		defer func() { <-w.listing }()
+	case <-ctx.Done():
+		return
+	}
+	listed, err := list(ctx, w.client, kind, options...)
 	if ctx.Err() != nil {
 		return
 	}
 	if err != nil {
 		s.logger.Warn("cannot update list: using the previous one", "list", kind, "error", err)
 	}
+	same := false
 	s.publish(func(all *lists, _ *client.ServerDetails) client.ChangeKind {
 		if err != nil {
 			listed = *all
-			listed.incomplete = map[client.ChangeKind]error{kind: fmt.Errorf("cannot update a list, so the previous one is used: %w", err)}
+			listed.incomplete = map[client.ChangeKind]error{kind: &outdatedError{err}}
 		}
-		*all = all.replaced(kind, &listed)
+		now := all.replaced(kind, &listed)
+		same = reflect.DeepEqual(now, *all)
+		*all = now
 		return kind
-	}, func(status *ServerStatus) bool { return s.client == w.client && status.State.Usable() })
+	}, func(status *ServerStatus) bool { return s.client == w.client && status.State.Usable() && !same })
 	sleep(ctx, relistInterval, nil)
 }
 
