@@ -106,7 +106,7 @@ func (h *Host) approve(ctx context.Context, r *Request, d Decision) (outcome str
 	}
 	asking, cancel := context.WithTimeoutCause(ctx, a.Timeout, errUnanswered)
 	defer cancel()
-	err = contain(func() error { return h.Approve(asking, a) })
+	err = h.contain("Approve", func() error { return h.Approve(asking, a) })
 	switch {
 	case errors.Is(context.Cause(ctx), rpc.ErrInputRequired):
 		return "", rpc.ErrInputRequired

@@ -52,7 +52,7 @@ type AuditRecord struct {
 	Kind   string `json:"kind,omitzero"`
 	Name   string `json:"name,omitzero"` // as the server calls it; a URI for resources
 
-	// Shape has the names and types of the arguments, at most 64 of each object and three levels.
+	// Shape has the names and types of the arguments: at most 256 names of three levels.
 	Shape json.RawMessage `json:"arguments,omitempty"`
 	// Arguments are the arguments of the request, with their values. They are not part of the JSON form.
 	Arguments json.RawMessage `json:"-"`
@@ -77,15 +77,16 @@ func (r *Request) newRecord(event string, number uint64) *AuditRecord {
 		Time: time.Now(), Event: event, Call: number,
 		Issuer: p.Issuer(), Subject: p.Subject(), Client: p.Client(), Actors: actorsOf(r.Caller),
 		Server: r.Server, Method: r.Method, Kind: r.Kind, Name: bounded(r.Name, maxAuditName),
-		Shape: shapeOf(r.Arguments, shapeDepth), Arguments: r.Arguments,
+		Shape: shapeOf(r.Arguments), Arguments: r.Arguments,
 	}
 }
 
 const (
-	maxActors    = 8
-	maxAuditName = 512
-	maxMembers   = 64 // of an object in a shape
-	shapeDepth   = 3
+	maxActors      = 8
+	maxAuditName   = 512
+	maxShapeName   = 64  // bytes, of a name in a shape
+	maxShape       = 256 // members of a shape
+	maxShapeLevels = 3
 )
 
 // actorsOf returns the subjects of the claim act, from the current actor to earlier ones.
@@ -102,7 +103,13 @@ func actorsOf(caller *auth.Info) (actors []string) {
 }
 
 // shapeOf returns a JSON value with the names of raw, in which each value is replaced by its type.
-func shapeOf(raw json.RawMessage, depth int) json.RawMessage {
+func shapeOf(raw json.RawMessage) json.RawMessage {
+	left := maxShape
+	return shapeWithin(raw, maxShapeLevels, &left)
+}
+
+// shapeWithin returns the shape of a value with at most depth levels and *left members, which it decreases.
+func shapeWithin(raw json.RawMessage, depth int, left *int) json.RawMessage {
 	if len(raw) == 0 {
 		return nil
 	}
@@ -123,15 +130,15 @@ func shapeOf(raw json.RawMessage, depth int) json.RawMessage {
 		return json.RawMessage(`"object"`)
 	}
 	shape := json.RawMessage{'{'}
-	n := 0
 	for name, value := range jsonrpc.All(raw) {
-		if n++; n > maxMembers {
+		if *left == 0 {
 			break
 		}
-		if n > 1 {
+		*left--
+		if len(shape) > 1 {
 			shape = append(shape, ',')
 		}
-		shape = append(append(jsonrpc.AppendString(shape, bounded(name, maxMembers)), ':'), shapeOf(value, depth-1)...)
+		shape = append(append(jsonrpc.AppendString(shape, bounded(name, maxShapeName)), ':'), shapeWithin(value, depth-1, left)...)
 	}
 	return append(shape, '}')
 }
@@ -154,7 +161,7 @@ func (h *Host) record(ctx context.Context, record *AuditRecord) error {
 	if h.Audit == nil {
 		return nil
 	}
-	return contain(func() error { return h.Audit(ctx, record) })
+	return h.contain("Audit", func() error { return h.Audit(ctx, record) })
 }
 
 // recordLater is record for what has happened already: an error cannot prevent it, and is logged.

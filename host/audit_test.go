@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -95,5 +96,24 @@ func TestRequestThatCannotBeRecordedIsNotSent(t *testing.T) {
 		if up.calls.Load() != 0 {
 			t.Errorf("%s: the call reached the server", name)
 		}
+	}
+}
+
+func TestShapeOfArgumentsIsBounded(t *testing.T) {
+	up, audit := newCounted(), &log{}
+	h := start(t, &host.Host{Servers: []host.ServerConfig{configOf(t, up.Server, "up")}, Audit: audit.write})
+	large := make(map[string]any)
+	for i := range 100 {
+		inner := make(map[string]any)
+		for j := range 100 {
+			inner[fmt.Sprint(strings.Repeat("long", 20), j)] = j
+		}
+		large[fmt.Sprint("name", i)] = inner
+	}
+	if _, err := h.CallTool(t.Context(), "up", "write", large); err != nil {
+		t.Fatal(err)
+	}
+	if shape := audit.records[0].Shape; !json.Valid(shape) || len(shape) > 256*80 || strings.Count(string(shape), ":") != 256 {
+		t.Errorf("the shape has %d bytes and %d members", len(shape), strings.Count(string(shape), ":"))
 	}
 }

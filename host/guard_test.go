@@ -367,7 +367,7 @@ func TestHooksChangeAndReject(t *testing.T) {
 	audit.want(t, "denied write, error, a hook rejects it")
 	reject = true
 	_, err = h.ReadResource(t.Context(), "up", "lib://a")
-	wantDenied(t, err, "a hook rejects the result: panic: broken")
+	wantDenied(t, err, "a hook rejects the result: internal error")
 	audit.want(t, "allowed lib://a", "done lib://a, error, a hook rejects the result")
 }
 

@@ -31,7 +31,7 @@ func (h *Host) beforeRequest(ctx context.Context, r *Request) error {
 			continue
 		}
 		seen := *r
-		if err := contain(func() error { return f(ctx, &seen) }); err != nil {
+		if err := h.contain("Hook.Request", func() error { return f(ctx, &seen) }); err != nil {
 			return r.denied("a hook rejects it", err)
 		}
 		if r.Arguments == nil && seen.Arguments == nil {
@@ -52,7 +52,7 @@ func (h *Host) afterResponse(ctx context.Context, r *Request, result json.RawMes
 		if f == nil {
 			continue
 		}
-		err := contain(func() (err error) {
+		err := h.contain("Hook.Response", func() (err error) {
 			result, err = f(ctx, r, result)
 			return err
 		})

@@ -3,7 +3,9 @@ package host
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"runtime/debug"
 
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/mcp"
@@ -113,7 +115,7 @@ func (h *Host) decide(ctx context.Context, r *Request) (d Decision, err error) {
 	if h.Policy == nil {
 		return Decision{Action: Allow}, nil
 	}
-	err = contain(func() (err error) {
+	err = h.contain("Policy", func() (err error) {
 		d, err = h.Policy.Decide(ctx, r)
 		return err
 	})
@@ -131,11 +133,16 @@ func (h *Host) decide(ctx context.Context, r *Request) (d Decision, err error) {
 	return d, nil
 }
 
-// contain calls f and returns a panic of f as an error.
-func contain(f func() error) (err error) {
+// errPanic is the error of a function of the program that panicked. The value of the panic is in the log only,
+// because the error can reach a caller.
+var errPanic = errors.New("internal error")
+
+// contain calls f, a function of the program, and returns errPanic if it panics.
+func (h *Host) contain(name string, f func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = fmt.Errorf("panic: %v", v)
+			h.logger().Error("a function of the program panicked", "function", name, "panic", v, "stack", string(debug.Stack()))
+			err = errPanic
 		}
 	}()
 	return f()

@@ -92,7 +92,7 @@ func (s *supervisor) accepts(found withheld, kind, name string, definition any) 
 		d.JSON, err = digest.Canonical(raw)
 	}
 	if err == nil {
-		err = contain(func() error { return s.reviewer(d) })
+		err = s.host.contain("Review", func() error { return s.reviewer(d) })
 	}
 	if err == nil {
 		return true

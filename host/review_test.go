@@ -132,7 +132,7 @@ func TestPromptsAndInstructionsAreWithheld(t *testing.T) {
 	if s.Server.Instructions != "" || len(s.Prompts) != 0 || len(s.Tools) != 2 || len(s.Resources) != 1 {
 		t.Errorf("status: %+v", s)
 	}
-	if s.Incomplete == nil || s.Incomplete.Error() != "instructions are withheld: panic: broken\nprompt \"hint\" is withheld: panic: broken" {
+	if s.Incomplete == nil || s.Incomplete.Error() != "instructions are withheld: internal error\nprompt \"hint\" is withheld: internal error" {
 		t.Errorf("Incomplete: %v", s.Incomplete)
 	}
 	_, err := h.GetPrompt(t.Context(), "up", "hint", nil)

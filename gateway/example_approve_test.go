@@ -1,0 +1,73 @@
+package gateway_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http/httptest"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/gateway"
+	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/server"
+)
+
+// The client's user is asked about each call that the policy does not allow.
+func ExampleApprove() {
+	upstream := &server.Server{Name: "greeter"}
+	server.AddTool(upstream, mcp.Tool{Name: "greet"}, func(context.Context, struct{}) (string, error) { return "Hello!", nil })
+	upstreamHTTP := httptest.NewServer(upstream)
+	defer upstreamHTTP.Close()
+
+	h := &host.Host{
+		Servers: []host.ServerConfig{{Name: "people", Target: client.URL(upstreamHTTP.URL)}},
+		Policy:  host.Rules{Default: host.Ask, Version: "1"},
+		Approve: gateway.Approve,
+		Logger:  slog.New(slog.DiscardHandler),
+	}
+	s := &server.Server{Name: "gateway"}
+	g := gateway.New(h, s)
+	if err := h.Start(); err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		g.Run(ctx)
+	}()
+	defer func() {
+		cancel()
+		<-done
+		_ = h.Close()
+	}()
+	gatewayHTTP := httptest.NewServer(s)
+	defer gatewayHTTP.Close()
+
+	d := client.Dialer{Elicit: func(_ context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+		fmt.Println(form.Message)
+		return mcp.AcceptElicit(map[string]bool{"approve": true})
+	}}
+	c, err := d.Dial(ctx, client.URL(gatewayHTTP.URL))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer c.Close()
+	// Tools are registered when their server becomes ready.
+	for range c.Watch(ctx, client.WatchFilter{Tools: true}) {
+		if text, err := client.CallTool[string](ctx, c, "people__greet", nil); err == nil {
+			fmt.Println(text)
+			return
+		}
+	}
+	// Output:
+	// Allow the tool "greet" of the server "people"?
+	//
+	// Arguments: {}
+	//
+	// Reason for the question: no rule of the policy matches
+	// Hello!
+}
