@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/webhook"
 	"github.com/parley-mcp/parley/gateway"
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/loglimit"
 )
 
 // maxApprovalTimeout limits the time for an approval that a policy can set.
@@ -28,6 +30,9 @@ type rules struct {
 	current atomic.Pointer[ruleSet]
 	client  *webhook.Client
 	user    *userApprover // nil without a terminal
+
+	logger   *slog.Logger
+	failures loglimit.Limiter // of webhooks
 }
 
 // ruleSet is the content of the files at one time. It is immutable.
@@ -38,7 +43,7 @@ type ruleSet struct {
 }
 
 func newRules(cmd *cobra.Command) *rules {
-	r := &rules{client: webhook.NewClient()}
+	r := &rules{client: webhook.NewClient(), logger: newLogger(cmd.ErrOrStderr(), slog.LevelWarn)}
 	r.current.Store(&ruleSet{})
 	if terminal.Is(cmd.InOrStdin()) && terminal.Is(cmd.ErrOrStderr()) {
 		r.user = &userApprover{screen: &form.Screen{In: cmd.InOrStdin(), Out: cmd.ErrOrStderr()}, turn: make(chan struct{}, 1)}
@@ -99,7 +104,7 @@ func (r *rules) request(ctx context.Context, request *host.Request) error {
 	hooks := r.current.Load().hooks
 	for i := range hooks {
 		if err := r.client.Request(ctx, &hooks[i], request); err != nil {
-			return err
+			return r.failed(ctx, err)
 		}
 	}
 	return nil
@@ -109,10 +114,20 @@ func (r *rules) response(ctx context.Context, request *host.Request, result json
 	hooks := r.current.Load().hooks
 	for i := range hooks {
 		if result, err = r.client.Response(ctx, &hooks[i], request, result); err != nil {
-			return nil, err
+			return nil, r.failed(ctx, err)
 		}
 	}
 	return result, nil
+}
+
+// failed returns the error of a webhook for a caller: the webhook's reason, or that the webhook has failed, which
+// it logs.
+func (r *rules) failed(ctx context.Context, err error) error {
+	if errors.As(err, new(*webhook.DeniedError)) {
+		return err
+	}
+	r.failures.Log(ctx, r.logger, slog.LevelWarn, "a webhook has failed", slog.Any("error", err))
+	return errors.New("cannot get the decision of a webhook")
 }
 
 // defaultApprovalTimeout is the time for an approval if the policy sets none.

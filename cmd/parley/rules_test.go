@@ -17,6 +17,7 @@ import (
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/internal/config"
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/syncbuffer"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
@@ -62,7 +63,9 @@ func TestWebhooksOfTheConfigurationAreCalled(t *testing.T) {
 	defer upstream.Close()
 
 	cmd := &cobra.Command{}
+	var printed syncbuffer.Buffer
 	cmd.SetIn(strings.NewReader(""))
+	cmd.SetErr(&printed)
 	r := newRules(cmd)
 	defer r.client.Close()
 	values := &config.Values{Env: func(string) (string, bool) { return "k3y", true }}
@@ -95,8 +98,11 @@ func TestWebhooksOfTheConfigurationAreCalled(t *testing.T) {
 		t.Errorf("the servers have received %q, want %q; the hook was called %d times", received, want, calls.Load())
 	}
 	hook.Close()
-	if err := call("up", "good"); err == nil || !strings.Contains(err.Error(), "a hook rejects it: cannot call the hook at 127.0.0.1") {
+	if err := call("up", "good"); err == nil || !strings.Contains(err.Error(), "a hook rejects it: cannot get the decision of a webhook") {
 		t.Errorf("call without the hook: %v", err)
+	}
+	if text := printed.String(); !strings.Contains(text, "cannot call the hook at 127.0.0.1") {
+		t.Errorf("the log has no reason: %s", text)
 	}
 	r.set(&ruleSet{})
 	if err := call("up", "good"); err != nil {

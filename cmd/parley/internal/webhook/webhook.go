@@ -7,6 +7,7 @@ package webhook
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -38,6 +39,13 @@ type Hook struct {
 	// OnRequest and OnResponse select the events.
 	OnRequest, OnResponse bool
 }
+
+// DeniedError is the error for a request or result that a hook denies. Other errors mean that the hook has not
+// answered well.
+type DeniedError struct{ Reason string }
+
+// Error returns the reason.
+func (e *DeniedError) Error() string { return e.Reason }
 
 // Check returns an error unless the URL is one of http or https with a host.
 func (h *Hook) Check() error {
@@ -192,10 +200,7 @@ func read(response *http.Response, from string) (*answer, error) {
 	case "allow":
 		return a, nil
 	case "deny":
-		if a.Reason == "" {
-			return nil, errors.New("rejected")
-		}
-		return nil, fmt.Errorf("%.*s", maxReason, a.Reason)
+		return nil, &DeniedError{fmt.Sprintf("%.*s", maxReason, cmp.Or(a.Reason, "rejected"))}
 	}
 	return nil, fmt.Errorf(`the action of the hook at %s must be allow or deny, not %.20q`, from, a.Action)
 }
