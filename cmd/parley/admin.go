@@ -17,7 +17,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/gateway"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/server"
@@ -36,30 +35,15 @@ rejects new ones after that, and waits up to --drain-timeout for those in flight
 // storeCheckTimeout limits the time in which the store must respond for /readyz.
 const storeCheckTimeout = 2 * time.Second
 
-// The states of a server for the operator.
-const (
-	stateStarting   = "starting"
-	stateReady      = "ready"
-	stateDegraded   = "degraded"
-	stateDown       = "down"
-	stateNeedsLogin = "needs login"
-)
+// serverStates are the states of a server for the operator.
+var serverStates = []string{host.Starting.String(), host.Ready.String(), host.Degraded.String(), host.Down.String(), host.NeedsLogin.String()}
 
-var serverStates = []string{stateStarting, stateReady, stateDegraded, stateDown, stateNeedsLogin}
-
-// stateOf returns the state of a server for the operator.
+// stateOf returns the state of a server for the operator. A server that is started again after a failure is down.
 func stateOf(s *host.ServerStatus) string {
-	switch {
-	case s.State == host.Starting && s.Err == nil:
-		return stateStarting
-	case s.State == host.Ready && s.Incomplete != nil:
-		return stateDegraded
-	case s.State == host.Ready:
-		return stateReady
-	case errors.Is(s.Err, client.ErrUnauthorized):
-		return stateNeedsLogin
+	if s.State == host.Starting && s.Err != nil {
+		return host.Down.String()
 	}
-	return stateDown // also while it is started again after a failure
+	return s.State.String()
 }
 
 // adminFlags are the flags for the operation of commands that serve HTTP.
@@ -222,15 +206,14 @@ func (r *readiness) report(ctx context.Context) readinessReport {
 			s := serverReady{Name: status.Name, State: stateOf(&status)}
 			s.Required = slices.Contains(r.require, s.Name) || slices.Contains(r.require, "all")
 			missing = slices.DeleteFunc(missing, func(name string) bool { return name == s.Name })
-			switch {
-			case s.State == stateStarting, s.Required && s.State != stateReady && s.State != stateDegraded:
+			if s.State == host.Starting.String() || s.Required && !status.State.Usable() {
 				report.Ready = false
 			}
 			report.Servers = append(report.Servers, s)
 		}
 	}
 	for _, name := range missing { // it is not configured, or was skipped
-		report.Servers = append(report.Servers, serverReady{Name: name, State: stateDown, Required: true})
+		report.Servers = append(report.Servers, serverReady{Name: name, State: host.Down.String(), Required: true})
 		report.Ready = false
 	}
 	return report
