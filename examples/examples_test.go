@@ -533,6 +533,13 @@ func TestHost(t *testing.T) {
 	}
 }
 
+func TestAgent(t *testing.T) {
+	out, err := exec.Command(binary("agent"), binary("hello")).CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "Answer: ") || !strings.Contains(string(out), "Hello, Ada!") {
+		t.Errorf("%s, %v", out, err)
+	}
+}
+
 func TestGateway(t *testing.T) {
 	c := startExample(t, "gateway", binary("hello"), binary("weather"))
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)

@@ -217,6 +217,10 @@ func (h *Host) Close() error {
 // Call calls a tool by its name in the merged list of [Host.Tools], such as
 // "files__read_text_file". It waits for the server as [Host.CallTool] does. It returns
 // ErrUnknownServer or ErrUnknownTool if there is no such tool.
+//
+// The deadline of ctx limits the wait for the server and the call. The option
+// client.WithTimeout limits the call alone: the server receives the cancellation, and stays
+// ready.
 func (h *Host) Call(ctx context.Context, name string, arguments any, options ...client.CallOption) (*mcp.CallToolResult, error) {
 	server, tool, err := h.resolve(ctx, name)
 	if err != nil {

@@ -124,21 +124,30 @@ func (e *DownError) Error() string {
 // Unwrap returns the reason why the server is down.
 func (e *DownError) Unwrap() error { return e.Err }
 
-// WaitReady waits until no server is starting. It returns nil if all servers are ready or degraded.
-// Otherwise it returns a *DownError for each server that is down, joined; the servers
-// that are ready can be used. The Host starts a server again that has never been ready,
-// see [ServerStatus.Retry]; WaitReady does not wait for that.
+// WaitReady waits until none of the named servers is starting, or without names, no server. It returns nil
+// if they are ready or degraded. Otherwise it returns a *DownError for each of them that is down, joined; the
+// servers that are ready can be used. The Host starts a server again that has never been ready, see
+// [ServerStatus.Retry]; WaitReady does not wait for that. It returns ErrUnknownServer for a name that is
+// not in Host.Servers.
 //
 // When ctx ends first, the error wraps context.Cause(ctx) and names the servers that
 // are still starting. WaitReady returns ErrClosed if the Host is closed or not started.
-func (h *Host) WaitReady(ctx context.Context) error {
+func (h *Host) WaitReady(ctx context.Context, names ...string) error {
 	if h.ctx == nil {
 		return ErrClosed
 	}
 	for {
 		changed := h.changed.wait()
 		var down, starting []error
+		for _, name := range names {
+			if h.find(name) == nil && h.ctx.Err() == nil {
+				return fmt.Errorf("%w: %q", ErrUnknownServer, name)
+			}
+		}
 		for _, s := range h.all() {
+			if len(names) > 0 && !slices.Contains(names, s.name) {
+				continue
+			}
 			switch status := s.snapshot(); {
 			case status.State == Starting:
 				starting = append(starting, fmt.Errorf("server %q is still starting", status.Name))

@@ -1,0 +1,80 @@
+// Command agent lets a language model use the tools of several servers until it answers. The model here is a script;
+// another program calls the API of a provider instead.
+//
+//	go build -o bin/ ./examples/hello
+//	go run ./examples/agent bin/hello
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// message is an entry of the conversation: of the user, the model or a tool.
+type message struct {
+	role, text, tool string
+	arguments        json.RawMessage // if the model calls the tool
+}
+
+// model returns the next message of a language model.
+type model func(ctx context.Context, tools []host.MergedTool, conversation []message) (message, error)
+
+// script calls a tool and repeats its result.
+func script(_ context.Context, tools []host.MergedTool, conversation []message) (message, error) {
+	last := conversation[len(conversation)-1]
+	if last.role == "tool" || len(tools) == 0 {
+		return message{role: "model", text: "Answer: " + last.text}, nil
+	}
+	return message{role: "model", tool: tools[0].Name, arguments: json.RawMessage(`{"name":"Ada"}`)}, nil
+}
+
+// run lets the model call tools until it answers, at most ten times.
+func run(ctx context.Context, h *host.Host, next model, task string) (string, error) {
+	conversation := []message{{role: "user", text: task}}
+	for range 10 {
+		m, err := next(ctx, h.Tools(), conversation)
+		if err != nil || m.tool == "" {
+			return m.text, err
+		}
+		result, err := h.Call(ctx, m.tool, m.arguments, client.WithTimeout(time.Minute))
+		conversation = append(conversation, m, message{role: "tool", text: textOf(result, err)})
+	}
+	return "", errors.New("the model has not answered after ten calls")
+}
+
+// textOf returns what the model learns of a call. It can correct its arguments after an error.
+func textOf(result *mcp.CallToolResult, err error) string {
+	if err != nil {
+		return "error: " + err.Error()
+	}
+	text, _ := json.Marshal(result.Content)
+	return string(text)
+}
+
+func main() {
+	h := &host.Host{Logger: slog.New(slog.DiscardHandler)} // WaitReady returns the errors
+	for _, program := range os.Args[1:] {
+		name := strings.TrimSuffix(filepath.Base(program), ".exe")
+		h.Servers = append(h.Servers, host.ServerConfig{Name: name, Target: client.Command(program)})
+	}
+	answer, err := "", errors.Join(h.Start(), h.WaitReady(context.Background()))
+	if err == nil {
+		answer, err = run(context.Background(), h, script, "Greet Ada.")
+	}
+	fmt.Println(answer)
+	if err := errors.Join(err, h.Close()); err != nil {
+		log.Fatal(err)
+	}
+}
