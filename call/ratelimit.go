@@ -1,6 +1,7 @@
 package call
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"slices"
@@ -16,6 +17,8 @@ import (
 type RateLimit struct {
 	PerSecond float64 // calls per second on average; 0 or less means no limit
 	Burst     int     // calls at once after a pause; less than 1 means 1
+	// Name names what is counted in the errors, as in "too many calls". Empty means calls.
+	Name string
 	// Methods are the methods that are counted, all together. Nil means tools/call,
 	// completion/complete, resources/read and the requests about tasks (2026-07-28, server/tools,
 	// Security; server/utilities/completion; 2025-11-25, basic/utilities/tasks, Security
@@ -63,7 +66,7 @@ func LimitRate(limit RateLimit) Middleware {
 		return func(ctx context.Context, c *Call) (any, error) {
 			if slices.Contains(limit.Methods, c.Method()) {
 				if wait := b.take(ctx, callerOf(c)); wait > 0 {
-					return nil, &OverloadError{Limit: "calls", RetryAfter: wait.Round(time.Millisecond) + time.Millisecond}
+					return nil, &OverloadError{Limit: cmp.Or(limit.Name, "calls"), RetryAfter: wait.Round(time.Millisecond) + time.Millisecond}
 				}
 			}
 			return next(ctx, c)

@@ -34,10 +34,9 @@ func (s *Server) checkFields() error {
 
 // check returns an error if a limit is negative.
 func (l Limits) check() error {
-	if math.IsNaN(l.CallsPerSecond) {
-		return errors.New("server: Limits.CallsPerSecond must be a number")
+	if math.IsNaN(l.CallsPerSecond) || math.IsNaN(l.ListsPerSecond) {
+		return errors.New("server: Limits.CallsPerSecond and ListsPerSecond must be numbers")
 	}
-	l.CallsPerSecond = 0 // a negative value means no limit
 	v := reflect.ValueOf(l)
 	for i := range v.NumField() {
 		if f := v.Field(i); f.CanInt() && f.Int() < 0 {

@@ -49,6 +49,7 @@ var anyValue = map[string]string{
 	"LocalScopes":  "a scope that no tool requires has no effect",
 	"RootsChanged": "a function", "DiscoverCache": "a negative time means stale",
 	"CallsPerSecond": "a negative value means no limit",
+	"ListsPerSecond": "a negative value means no limit",
 }
 
 func wantWrong(t *testing.T, field string, s *server.Server) {
@@ -89,6 +90,7 @@ func TestCheckRejectsWrongValuesOfEveryField(t *testing.T) {
 		wantWrong(t, "Limits."+name, s)
 	}
 	wantWrong(t, "Limits.CallsPerSecond", &server.Server{Limits: server.Limits{CallsPerSecond: math.NaN()}})
+	wantWrong(t, "Limits.CallsPerSecond and ListsPerSecond", &server.Server{Limits: server.Limits{ListsPerSecond: math.NaN()}})
 }
 
 func TestCheckAcceptsRightValues(t *testing.T) {

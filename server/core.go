@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -206,17 +207,26 @@ func (s *Server) handlers() map[string]rpc.Handler {
 	return handlers
 }
 
-// middleware returns the program's middleware with the rate limit inside of it, so that
+// middleware returns the program's middleware with the rate limits inside of it, so that
 // the program's middleware sees rejected calls as well.
 func (s *Server) middleware() []call.Middleware {
 	limit := call.RateLimit{PerSecond: s.Limits.CallsPerSecond, Burst: orDefault(s.Limits.CallBurst, 2000), Logger: s.Logger}
 	if limit.PerSecond == 0 {
 		limit.PerSecond = 1000
 	}
-	if s.KV != nil {
-		limit.KV = boundKV(s.KV)
+	lists := call.RateLimit{
+		Name: "requests for lists", PerSecond: s.Limits.ListsPerSecond, Burst: orDefault(s.Limits.ListBurst, int(min(2*s.Limits.ListsPerSecond, math.MaxInt32))), Logger: s.Logger,
+		Methods: []string{
+			mcp.MethodDiscover, mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListResourceTemplates,
+		},
 	}
-	return append(slices.Clip(s.Middleware), call.LimitRate(limit))
+	if s.KV != nil {
+		limit.KV, lists.KV = boundKV(s.KV), boundKV(s.KV)
+	}
+	if lists.PerSecond <= 0 {
+		return append(slices.Clip(s.Middleware), call.LimitRate(limit))
+	}
+	return append(slices.Clip(s.Middleware), call.LimitRate(limit), call.LimitRate(lists))
 }
 
 func orDefault[T int | time.Duration](v, def T) T {

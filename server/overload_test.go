@@ -73,6 +73,22 @@ func TestOverloadHasOneErrorOnEveryWire(t *testing.T) {
 		over(t, "stateless", e.modern("1", mcp.MethodCallTool, `"name":"echo","arguments":{"text":"x"}`), http.StatusTooManyRequests, "calls")
 	})
 
+	t.Run("rate of lists", func(t *testing.T) {
+		var log bytes.Buffer
+		onEverySurface(t, func() *server.Server {
+			return newServer(&log, server.Limits{ListsPerSecond: 0.001, ListBurst: 1})
+		}, func(t *testing.T, s surface) {
+			s.ask(1, mcp.MethodListTools, "")
+			checkOverload(t, "list", s.ask(2, mcp.MethodListTools, ""), "requests for lists")
+			if response := s.ask(3, mcp.MethodCallTool, `"name":"echo","arguments":{"text":"x"}`); strings.Contains(response, `"error"`) {
+				t.Errorf("a call counts as a list: %s", response)
+			}
+		})
+		e := endpointOf(t, newServer(&log, server.Limits{ListsPerSecond: 0.001, ListBurst: 1}))
+		e.modern("1", mcp.MethodListResources, "")
+		over(t, "other list", e.modern("1", mcp.MethodDiscover, ""), http.StatusTooManyRequests, "requests for lists")
+	})
+
 	t.Run("requests in flight", func(t *testing.T) {
 		var log bytes.Buffer
 		s := newServer(&log, server.Limits{MaxInflight: 1, InflightPerAddress: 1})

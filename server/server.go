@@ -143,7 +143,7 @@ type Server struct {
 }
 
 // Limits bounds the messages, requests and sessions of clients. A field that is 0 means its
-// default. A negative field, except for CallsPerSecond, is an error of [Server.Check].
+// default. A negative field, except for CallsPerSecond and ListsPerSecond, is an error of [Server.Check].
 //
 // The URIs to which a principal, or the anonymous clients of one address, are subscribed have at
 // most 8 MiB in all sessions and subscriptions together, counting 64 bytes more for each. Further
@@ -174,6 +174,11 @@ type Limits struct {
 	// [call.RateLimit] states.
 	CallsPerSecond float64
 	CallBurst      int
+
+	// ListsPerSecond and ListBurst limit the requests for lists and server/discover in the same
+	// way. The default is no limit. If ListBurst is 0, it is twice ListsPerSecond.
+	ListsPerSecond float64
+	ListBurst      int
 
 	// SessionIdle is how long a session over HTTP lives without requests. The default is 30
 	// minutes.

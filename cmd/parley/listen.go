@@ -23,6 +23,7 @@ const (
 	endpoint    = "/mcp"
 
 	defaultLimitCalls = 10_000 // per second, more than one busy agent makes
+	defaultLimitLists = 1_000
 
 	readHeaderTimeout = 10 * time.Second
 	readTimeout       = 30 * time.Second // of the headers and body of one request
@@ -34,6 +35,7 @@ const (
 type httpFlags struct {
 	addr       string
 	limitCalls int
+	limitLists int
 	trace      bool
 	auth       authFlag
 	store      storeFlags
@@ -45,6 +47,7 @@ func (f *httpFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.addr, "addr", defaultAddr, "address to listen on, as HOST:PORT")
 	cmd.Flags().IntVar(&f.limitCalls, "limit-calls", defaultLimitCalls, "maximum `number` of tool calls, completions and reads of resources per second of each caller; 0 means no limit")
 	cmd.Flags().BoolVar(&f.trace, "trace", false, "print every message to stderr")
+	cmd.Flags().IntVar(&f.limitLists, "limit-lists", defaultLimitLists, "maximum `number` of requests for lists and server/discover per second of each caller; 0 means no limit")
 	f.auth.add(cmd)
 	f.store.add(cmd)
 	f.admin.add(cmd)
@@ -60,6 +63,9 @@ func (f *httpFlags) listen(cmd *cobra.Command) (net.Listener, error) {
 	}
 	if f.limitCalls < 0 {
 		return nil, errors.New("--limit-calls must not be negative; 0 means no limit")
+	}
+	if f.limitLists < 0 {
+		return nil, errors.New("--limit-lists must not be negative; 0 means no limit")
 	}
 	if err := f.admin.check(); err != nil {
 		return nil, err
@@ -102,9 +108,10 @@ func urlOf(listener net.Listener) string {
 	return "http://" + addr + endpoint
 }
 
-// limit sets the maximum rate of calls.
+// limit sets the maximum rates of calls and lists.
 func (f *httpFlags) limit(s *server.Server) {
 	s.Limits.CallsPerSecond, s.Limits.CallBurst = float64(f.limitCalls), 2*f.limitCalls
+	s.Limits.ListsPerSecond = float64(f.limitLists)
 	if f.limitCalls == 0 {
 		s.Limits.CallsPerSecond = -1
 	}
