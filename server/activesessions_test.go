@@ -15,6 +15,10 @@ func TestSessionsAreActiveDuringRequests(t *testing.T) {
 	if n := s.ActiveSessions(); n != 0 {
 		t.Errorf("%d sessions are active before the first", n)
 	}
+	endpointOf(t, s).session("2025-11-25")
+	if n := s.ActiveSessions(); n != 0 {
+		t.Errorf("%d sessions are active without a request", n)
+	}
 	for range 2 {
 		c := mcptest.DialHTTP(t, s, mcptest.WithRevision(mcp.V20251125))
 		result, err := c.CallTool(t.Context(), "count", nil)

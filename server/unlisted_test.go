@@ -91,6 +91,7 @@ func TestChangesOfUnlistedToolsAreNotified(t *testing.T) {
 		s.UnlistTools(next[0]...)
 		want, wants, next = wants[0], wants[1:], next[1:]
 	}
+	t.Errorf("the client was not notified that the list is %q", want)
 }
 
 // The tool that is called decides about arguments, results, errors, scopes and visibility, not the tool that
