@@ -12,7 +12,8 @@
 // [host.MergedTool]. Resources and resource templates keep their URIs, unless a server
 // that is earlier in the configuration has the same URI, or a template that may match it.
 // Then they have the prefix server:NAME/, as in server:files/file:///notes.txt. Links,
-// embedded resources and contents in the results of a server are changed in the same way,
+// embedded resources, contents and user interfaces in the results of a server, and the user
+// interfaces of its tools (MCP Apps), are changed in the same way,
 // so that they never lead to another server. Resources that a server does not list cannot
 // be read. Completion requests are forwarded to the server that has the prompt or template.
 //

@@ -26,13 +26,15 @@ func (g *Gateway) forward(serverName, tool string) server.ToolHandler {
 		if err != nil {
 			return nil, toolError(ctx, serverName, err)
 		}
+		toGateway := func(uri string) string { return g.routes.Load().uri(serverName, uri) }
 		if hasURIs(result.Content) {
 			strip(&result.ResultBase)
 			g.routes.Load().rewrite(serverName, result.Content...)
+			result.Meta = rewriteUI(result.Meta, toGateway)
 			return result, nil
 		}
 		meta, _ := jsonrpc.Get(result.Source, "_meta")
-		result.Meta, result.ResultType = forwardableMembers(meta), ""
+		result.Meta, result.ResultType = rewriteUI(forwardableMembers(meta), toGateway), ""
 		rpc.From(ctx).Forwarded = result
 		return result, nil
 	}

@@ -144,6 +144,7 @@ func (g *Gateway) update(servers []string, status host.ServerStatus) {
 	g.prompts.apply(g.servers)
 	g.resources.apply(g.servers)
 	g.templates.apply(g.servers)
+	g.referToUIs()
 	g.tools.apply(g.servers)
 	g.report(catalog)
 	g.updateInstructions(status)
@@ -189,7 +190,7 @@ func (g *Gateway) registerTool(serverName, name string, t *host.MergedTool) stri
 	}
 	tool.Name = name
 	tool.Execution = nil
-	tool.Meta = revision.ForwardableMeta(tool.Meta)
+	tool.Meta = rewriteUI(revision.ForwardableMeta(tool.Meta), g.uriOf(serverName))
 	options := []server.ToolOption{server.Parked()}
 	if g.runsTasks(serverName, &t.Definition) {
 		options = append(options, server.AsTask(asTask))

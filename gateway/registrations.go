@@ -26,6 +26,8 @@ type registration[E any] struct {
 	want       string // the name or URI that the entry is to have at the gateway
 	tried      string // the name or URI that register was called with; empty if it was not
 	name       string // as registered; empty if it could not be registered
+	wantUI     string // the URI of the user interface of a tool, if it has one
+	ui         string // wantUI when register was called
 }
 
 // set replaces the entries of a server and unregisters those that it does not list any
@@ -81,7 +83,7 @@ func (r *registrations[E]) apply(servers []string) {
 	}
 	for _, server := range servers {
 		for _, e := range r.byServer[server] {
-			if e.tried != e.want {
+			if e.tried != e.want || e.ui != e.wantUI {
 				r.drop(e)
 			}
 		}
@@ -90,6 +92,7 @@ func (r *registrations[E]) apply(servers []string) {
 		for _, e := range r.byServer[server] {
 			if e.tried == "" && r.byName[e.want] == nil {
 				r.byName[e.want] = e
+				e.ui = e.wantUI
 				e.tried, e.name = e.want, r.register(server, e.want, &e.entry)
 			}
 		}

@@ -66,9 +66,9 @@ func isText(value []byte) bool {
 	return true
 }
 
-// AppendForwarded appends the Source of a result for a peer of revision r, on one line. It appends
-// only the members of _meta that are in Meta, and the resultType and identity of this server; see
-// AppendResult. Source must be a JSON object that has been checked. Downgrade must not change the
+// AppendForwarded appends the Source of a result for a peer of revision r, on one line. It replaces
+// _meta by the members of Meta that the Source has, and adds the resultType and identity of this
+// server; see AppendResult. Source must be a JSON object that has been checked. Downgrade must not change the
 // result.
 func AppendForwarded(dst []byte, r mcp.Revision, result *mcp.CallToolResult, identity []byte) []byte {
 	var meta []byte
@@ -101,11 +101,13 @@ func AppendForwarded(dst []byte, r mcp.Revision, result *mcp.CallToolResult, ide
 	return dst
 }
 
-// selectMembers returns an object with the members that selected has.
+// selectMembers returns an object with the members that both have, with the values of selected in the order of
+// object.
 func selectMembers(object []byte, selected mcp.Meta) []byte {
 	out := []byte{'{'}
-	for name, value := range jsonrpc.All(object) {
-		if _, ok := selected[name]; !ok {
+	for name := range jsonrpc.All(object) {
+		value, ok := selected[name]
+		if !ok {
 			continue
 		}
 		if len(out) > 1 {
