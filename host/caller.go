@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"sync"
 
 	"github.com/parley-mcp/parley/internal/rpc"
 )
@@ -19,5 +20,40 @@ func (s *supervisor) withCaller(ctx context.Context) context.Context {
 	}
 	input := c.InputKinds() | s.local
 	caller.Input = &input
-	return rpc.WithCaller(ctx, caller)
+	return context.WithValue(rpc.WithCaller(ctx, caller), completionsKey{}, new(completions))
+}
+
+type completionsKey struct{}
+
+// completions are those of the URL elicitations of a request to a server. A nil completions keeps none.
+type completions struct {
+	mu  sync.Mutex
+	all []*rpc.Completion
+}
+
+func completionsOf(ctx context.Context) *completions {
+	c, _ := ctx.Value(completionsKey{}).(*completions)
+	return c
+}
+
+func (c *completions) add(one *rpc.Completion) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.all = append(c.all, one)
+}
+
+// report reports the elicitations that have ended, before the result of the request.
+func (c *completions) report() {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	all := c.all
+	c.mu.Unlock()
+	for _, one := range all {
+		one.Report()
+	}
 }

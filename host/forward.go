@@ -38,6 +38,7 @@ func forwardElicitURL(ctx context.Context, _ string, request *mcp.ElicitParams) 
 				// The user has finished even if the client cannot be notified.
 				_ = c.Notify(c.Context(), mcp.NotificationElicitationComplete, completed)
 			})
+			completionsOf(ctx).add(completion)
 		}
 	}
 	return ask[mcp.ElicitResult](ctx, rpc.URLInput, mcp.MethodElicit, params)

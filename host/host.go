@@ -338,6 +338,7 @@ func use[Result any](ctx context.Context, s *supervisor, f func(context.Context,
 	}
 	defer release()
 	result, err := f(ctx, c)
+	completionsOf(ctx).report()
 	if errors.Is(err, client.ErrConnectionLost) && (c == shared || errors.Is(err, call.ErrNotSent)) {
 		s.lost(shared, err)
 	}

@@ -60,6 +60,7 @@ func (e *urlElicitations) add(id string) *urlElicitation {
 	o := &urlElicitation{all: e, id: id, done: make(chan struct{})}
 	if i := slices.Index(e.completedEarly, id); i >= 0 {
 		e.completedEarly = slices.Delete(e.completedEarly, i, i+1)
+		o.completion.Complete()
 		close(o.done)
 		return o
 	}
@@ -84,6 +85,7 @@ func (e *urlElicitations) done(id string) {
 	defer e.mu.Unlock()
 	if o := e.open[id]; o != nil {
 		delete(e.open, id)
+		o.completion.Complete()
 		close(o.done)
 		return
 	}
@@ -123,7 +125,7 @@ func (c *Client) awaitElicitation(o *urlElicitation, idle <-chan struct{}) {
 	defer stop()
 	select {
 	case <-o.done:
-		o.completion.Complete()
+		o.completion.Report()
 	case <-idle:
 	case <-timeout:
 	case <-c.ctx.Done():
@@ -189,7 +191,7 @@ func (c *Client) completeRequired(ctx context.Context, err error) (completed boo
 	for _, o := range open {
 		select {
 		case <-o.done:
-			o.completion.Complete()
+			o.completion.Report()
 		case <-timeout:
 			return true, nil
 		case <-ctx.Done():

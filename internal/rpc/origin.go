@@ -3,6 +3,7 @@ package rpc
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -103,15 +104,22 @@ func (c withValues) Value(key any) any {
 
 // Completion reports the end of a URL elicitation, in revisions where the server announces it. It is
 // safe for concurrent use.
-type Completion struct{ then atomic.Pointer[func()] }
+type Completion struct {
+	completed atomic.Bool
+	once      sync.Once
+	then      atomic.Pointer[func()]
+}
 
-// Then sets the function that Complete calls.
+// Then sets the function that Report calls.
 func (c *Completion) Then(f func()) { c.then.Store(&f) }
 
-// Complete is called when the server has announced the end of the elicitation.
-func (c *Completion) Complete() {
-	if f := c.then.Load(); f != nil {
-		(*f)()
+// Complete records that the server has announced the end. It does not block.
+func (c *Completion) Complete() { c.completed.Store(true) }
+
+// Report calls the function once, if the server has announced the end.
+func (c *Completion) Report() {
+	if f := c.then.Load(); f != nil && c.completed.Load() {
+		c.once.Do(*f)
 	}
 }
 

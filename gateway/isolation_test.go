@@ -1,0 +1,173 @@
+//lint:file-ignore SA1019 deprecated features must still work
+
+package gateway_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/gatewaytest"
+	"github.com/parley-mcp/parley/internal/ledger"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/server"
+)
+
+const (
+	equalServers    = 10
+	callersOfEach   = 40 // of each revision
+	patienceOfCalls = 2 * time.Minute
+)
+
+// ownedBy is the argument of the tools of equalServer: the caller and the nonce of its call.
+type ownedBy struct{ Owner, Nonce string }
+
+func (o ownedBy) String() string { return o.Owner + " " + o.Nonce }
+
+// equalServer returns one of several servers that have the same tools, resources and, as their ids are
+// counted, the same ids of requests and tokens of progress. Its tools send the owner and the nonce of a call
+// in every way that they can.
+func equalServer(name string, record *ledger.Ledger) *server.Server {
+	s := &server.Server{Name: "equal", Logger: quiet}
+	use := func(ctx context.Context, in ownedBy) (string, error) {
+		record.Started(in.Owner, in.Nonce)
+		if err := server.Progress(ctx, 1, 2, in.String()); err != nil {
+			return "", err
+		}
+		server.Logger(ctx).Error(in.String())
+		answer, err := server.Sample(ctx, mcp.CreateMessageParams{MaxTokens: 1, Messages: []mcp.SamplingMessage{{Role: mcp.RoleUser, Content: []mcp.Content{&mcp.TextContent{Text: in.String()}}}}})
+		if err != nil {
+			return "", err
+		}
+		return name + " " + in.Nonce + " " + text(answer.Content), nil
+	}
+	server.AddTool(s, mcp.Tool{Name: "use"}, use, server.Parked())
+	server.AddTool(s, mcp.Tool{Name: "job"}, use, server.AsTask(server.TaskOptions{PollInterval: 100 * time.Millisecond}))
+	server.AddStatic(s, mcp.Resource{URI: "lib://shared", Name: "shared"}, name)
+	return s
+}
+
+// caller is one client of the gateway.
+type caller struct {
+	name   string
+	ledger *ledger.Ledger
+
+	mu   sync.Mutex
+	open map[string]bool // nonces of its calls
+}
+
+// received checks that what has arrived belongs to a call of the caller.
+func (c *caller) received(t *testing.T, what, owned string) {
+	owner, nonce, _ := strings.Cut(owned, " ")
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if owner != c.name || !c.open[nonce] {
+		t.Errorf("%s has received %s of %q", c.name, what, owned)
+	}
+}
+
+func (c *caller) dial(t *testing.T, url string, r mcp.Revision) *client.Client {
+	d := client.Dialer{Revision: r, Logger: quiet}
+	d.Timeouts.Tool = patienceOfCalls
+	d.Sample = func(_ context.Context, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
+		question := text(params.Messages[0].Content)
+		c.received(t, "a question", question)
+		return &mcp.CreateMessageResult{Model: "m", Role: mcp.RoleAssistant, Content: []mcp.Content{&mcp.TextContent{Text: c.name}}}, nil
+	}
+	d.OnLog = func(_ context.Context, m mcp.LoggingMessageParams) {
+		var record struct{ Message string }
+		if json.Unmarshal(m.Data, &record) == nil {
+			c.received(t, "a log message", record.Message)
+		}
+	}
+	dialled, err := d.Dial(t.Context(), client.URL(url))
+	if err != nil {
+		t.Fatalf("%s: %v", c.name, err)
+	}
+	t.Cleanup(func() { dialled.Close() })
+	return dialled
+}
+
+// call calls a tool of a server and reports the outcome to the ledger.
+func (c *caller) call(t *testing.T, to *client.Client, serverName, tool string) {
+	call := c.ledger.Issue(c.name, time.Now().Add(patienceOfCalls))
+	c.mu.Lock()
+	c.open[call.Nonce()] = true
+	c.mu.Unlock()
+	ctx, cancel := context.WithTimeout(t.Context(), patienceOfCalls)
+	defer cancel()
+	result, err := client.CallTool[string](ctx, to, serverName+"__"+tool, ownedBy{c.name, call.Nonce()},
+		client.WithLogLevel(mcp.LevelError),
+		client.WithProgress(func(_, _ float64, message string) {
+			if message != "" { // 2024-11-05 has none
+				c.received(t, "progress", message)
+			}
+		}))
+	if err != nil {
+		t.Errorf("%s calls %s of %s: %v", c.name, tool, serverName, err)
+		call.Failed(err)
+		return
+	}
+	parts := strings.Fields(result)
+	if len(parts) != 3 || parts[0] != serverName || parts[2] != c.name {
+		t.Errorf("%s has received %q of %s", c.name, result, serverName)
+	}
+	call.Returned(parts[1])
+}
+
+// Servers that are equal in everything but their data, in several revisions, and many callers at the same
+// time: no answer, question, progress, log message or task reaches another caller or server.
+func TestNothingCrossesBetweenEqualServersAndCallers(t *testing.T) {
+	var record ledger.Ledger
+	h := &host.Host{}
+	for i := range equalServers {
+		name := fmt.Sprint("s", i)
+		equal := equalServer(name, &record)
+		up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if i%2 == 0 && r.Header.Get("Mcp-Method") != "" { // every second server has sessions only
+				w.WriteHeader(http.StatusNotFound)
+				return
+			}
+			equal.ServeHTTP(w, r)
+		}))
+		t.Cleanup(up.Close)
+		h.Servers = append(h.Servers, host.ServerConfig{Name: name, Target: client.URL(up.URL), Sharing: []host.Sharing{host.ShareAutomatically, host.Shared}[i/2%2]})
+	}
+	s := &server.Server{Name: "gateway", Limits: server.Limits{CallsPerSecond: -1}}
+	gatewaytest.Run(t, h, s)
+	url := serveHTTP(t, s)
+	var callers sync.WaitGroup
+	for i := range callersOfEach * len(mcp.Revisions()) {
+		r := mcp.Revisions()[i%len(mcp.Revisions())]
+		c := &caller{name: fmt.Sprintf("caller-%d-%s", i, r), ledger: &record, open: make(map[string]bool)}
+		to := c.dial(t, url, r)
+		callers.Go(func() {
+			c.call(t, to, fmt.Sprint("s", i%equalServers), "use")
+			c.call(t, to, fmt.Sprint("s", (i/5)%equalServers), "job")
+			other := fmt.Sprint("s", (i+3)%equalServers)
+			uri, want := "lib://shared", "s0"
+			if other != "s0" {
+				uri, want = "server:"+other+"/lib://shared", other
+			}
+			if read, err := to.ReadResource(t.Context(), uri); err != nil || read.Contents[0].Text != want {
+				t.Errorf("%s reads %s: %+v, %v", c.name, uri, read, err)
+			}
+		})
+	}
+	callers.Wait()
+	totals, violations := record.Check()
+	if want := uint64(2 * callersOfEach * len(mcp.Revisions())); uint64(totals.Results) != want {
+		t.Errorf("%d results, want %d", totals.Results, want)
+	}
+	for _, violation := range violations {
+		t.Error(violation)
+	}
+}
