@@ -29,7 +29,8 @@ config --help.
 "tools" and "prompts" of a server select what clients can use, as in {"only": ["read_*"], "hide":
 ["*_all"], "rename": {"read_text_file": "read"}, "readOnly": true}. readOnly, nonDestructive,
 idempotent and closedWorld trust the annotations of the server. "prefix" replaces the name of the
-server in the names of tools. "toolsets" of the file has selections of all servers, as in {"docs":
+server in the names of tools. "sharing" is "shared" if all callers share one client of the server,
+or "perCaller"; the default is perCaller for servers with sessions over HTTP, and shared for others. "toolsets" of the file has selections of all servers, as in {"docs":
 {"servers": ["files"], "tools": ["search__find*"], "hide": ["*__delete*"], "scopes": ["docs:read"],
 "principals": [{"subject": "ada"}]}}; the toolset docs is served at /mcp/docs. "defaultToolset" names
 the toolset at /mcp.

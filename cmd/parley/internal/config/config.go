@@ -58,7 +58,8 @@ type Server struct {
 	URL     string
 	Headers []Pair
 
-	Prefix         *string // see host.ServerConfig
+	Prefix         *string // see host.ServerConfig, also for the following
+	Sharing        host.Sharing
 	Tools, Prompts host.Selection
 
 	folder string            // the directory of the file
@@ -67,7 +68,7 @@ type Server struct {
 
 // Settings returns the configuration of the server for a host, without the target and the roots.
 func (s *Server) Settings() *host.ServerConfig {
-	return &host.ServerConfig{Name: s.Name, Trusted: s.Trusted, Prefix: s.Prefix, Tools: s.Tools, Prompts: s.Prompts}
+	return &host.ServerConfig{Name: s.Name, Trusted: s.Trusted, Sharing: s.Sharing, Prefix: s.Prefix, Tools: s.Tools, Prompts: s.Prompts}
 }
 
 // Pair is a name and a value.

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 
 	"github.com/tailscale/hujson"
+
+	"github.com/parley-mcp/parley/host"
 )
 
 // entry is an entry of a server that is being read.
@@ -72,6 +74,18 @@ var serverMembers = readers[entry]{
 		e.source, err = d.text(v, name)
 		return err
 	},
+	"sharing": func(d *document, e *entry, v *hujson.Value, name string) error {
+		text, err := d.text(v, name)
+		if err != nil {
+			return err
+		}
+		sharing, ok := sharings[text]
+		if !ok {
+			return d.errorf(v, `%s must be "automatic", "shared" or "perCaller"`, name)
+		}
+		e.Sharing = sharing
+		return nil
+	},
 	"prefix": func(d *document, e *entry, v *hujson.Value, name string) error {
 		prefix, err := d.text(v, name)
 		e.Prefix = &prefix
@@ -89,6 +103,9 @@ var serverMembers = readers[entry]{
 	"excludeTools":  hideTools,
 	"disabledTools": hideTools,
 }
+
+// sharings are the values of sharing.
+var sharings = map[string]host.Sharing{"automatic": host.ShareAutomatically, "shared": host.Shared, "perCaller": host.PerCaller}
 
 func readURL(d *document, e *entry, v *hujson.Value, name string) (err error) {
 	if e.URL != "" {

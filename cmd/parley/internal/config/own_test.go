@@ -136,6 +136,7 @@ func TestSchemaRejectsWhatIsReported(t *testing.T) {
 		{`{MEMBER}`, `"policy": {"default": "deny", "approvalTimeout": "5"}`, `approvalTimeout must be a positive duration`},
 		{`{MEMBER}`, `"hooks": [{"server": "a"}]`, `"url" is missing`},
 		{`{MEMBER}`, `"hooks": [{"url": "a", "on": []}]`, `hooks[0].on must have`},
+		{server, `"sharing": "never"`, `sharing must be "automatic", "shared" or "perCaller"`},
 		{server, `"trusted": 1`, `trusted must be true or false`},
 		{toolset, `"servers": "a"`, `servers must be an array of strings`},
 		{toolset, `"tool": [], "tools": ["a"]`, `toolset "a": tool has no effect`},
@@ -181,12 +182,12 @@ func TestOwnFormIsRead(t *testing.T) {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff(&host.ServerConfig{
-		Name: "search", Prefix: new(""), Tools: host.Selection{Only: []string{"find"}}, Prompts: host.Selection{Only: []string{}},
+		Name: "search", Sharing: host.PerCaller, Prefix: new(""), Tools: host.Selection{Only: []string{"find"}}, Prompts: host.Selection{Only: []string{}},
 	}, search.Settings()); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff([]Toolset{{
-		Name: "reading", Source: "testdata/parley.json:48", Servers: []string{"search"}, Tools: []string{"fs__read*"}, Prompts: []string{"fs__*"},
+		Name: "reading", Source: "testdata/parley.json:49", Servers: []string{"search"}, Tools: []string{"fs__read*"}, Prompts: []string{"fs__*"},
 		Hide: []string{"*__delete*"}, Scopes: []string{"docs:read"},
 		Principals: []Principal{{"https://login.example.com", "ada"}, {"", "grace"}},
 	}}, c.Toolsets); diff != "" || c.DefaultToolset != "reading" {
