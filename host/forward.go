@@ -81,7 +81,7 @@ func ask[Result any](ctx context.Context, kinds rpc.InputKinds, method string, p
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(c.Context(), func() { cancel(call.ErrCallDone) })() // ctx may belong to several calls
-	answers, err := c.RequestInput(ctx, q)
+	answer, err := c.ForwardInput(ctx, q)
 	switch rejected, ok := errors.AsType[*call.AnswerError](err); {
 	case ok:
 		return nil, rejected.Err
@@ -91,7 +91,7 @@ func ask[Result any](ctx context.Context, kinds rpc.InputKinds, method string, p
 		return nil, err
 	}
 	result := new(Result)
-	if err := schema.Decode(answers[0], result); err != nil {
+	if err := schema.Decode(answer, result); err != nil {
 		return nil, jsonrpc.Errorf(jsonrpc.CodeInternalError, "the client's answer is invalid: %s", err)
 	}
 	return result, nil

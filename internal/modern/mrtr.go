@@ -25,7 +25,7 @@ func (*inputRequired) Error() string { return "the server requires input" }
 // rounds sends a request, and while the server requires input, sends it again with the
 // answers. It fails after maxRounds.
 func (c *Client) rounds(ctx context.Context, req *rpc.Request) (json.RawMessage, error) {
-	round := req
+	round, uses := req, make(keyUses)
 	for range maxRounds + 1 {
 		raw, err := c.once(ctx, round)
 		if err == nil {
@@ -43,7 +43,7 @@ func (c *Client) rounds(ctx context.Context, req *rpc.Request) (json.RawMessage,
 			*req.InputRequested = true
 		}
 		next := *req
-		if next.Params, err = c.answerAll(ctx, req.Params, asked.raw); err != nil {
+		if next.Params, err = c.answerAll(ctx, req.Params, asked.raw, uses); err != nil {
 			return nil, err
 		}
 		round = &next
@@ -53,7 +53,7 @@ func (c *Client) rounds(ctx context.Context, req *rpc.Request) (json.RawMessage,
 
 // answerAll answers the input requests of a result and returns the params of the next
 // round: the original params, the answers, and the server's requestState byte for byte.
-func (c *Client) answerAll(ctx context.Context, params []byte, raw json.RawMessage) ([]byte, error) {
+func (c *Client) answerAll(ctx context.Context, params []byte, raw json.RawMessage, uses keyUses) ([]byte, error) {
 	var result mcp.InputRequiredResult
 	if err := schema.Decode(raw, &result); err != nil {
 		return nil, fmt.Errorf("%w: input_required: %w", call.ErrInvalidResponse, err)
@@ -64,7 +64,7 @@ func (c *Client) answerAll(ctx context.Context, params []byte, raw json.RawMessa
 	if n := len(result.InputRequests); n > rpc.MaxInputRequests {
 		return nil, fmt.Errorf("%w: input_required has %d inputRequests, the limit is %d", call.ErrInvalidResponse, n, rpc.MaxInputRequests)
 	}
-	answers, err := c.Answer(ctx, result.InputRequests)
+	answers, err := c.answerRequests(ctx, result.InputRequests, uses)
 	if err != nil {
 		return nil, err
 	}
@@ -96,19 +96,42 @@ func (c *Client) answerAll(ctx context.Context, params []byte, raw json.RawMessa
 	return append(next, '}'), nil
 }
 
-// Answer answers input requests concurrently and returns the responses by key. It returns the
-// first error.
+// keyUses counts how often the server has used a key in one call.
+type keyUses map[string]int
+
+// unique returns a key that is unique in the call for one that the server may use again in a later round.
+func (u keyUses) unique(key string) string {
+	u[key]++
+	if n := u[key]; n > 1 {
+		key = fmt.Sprintf("%s~%d", key, n)
+	}
+	return key
+}
+
+// Answer answers input requests of a task, whose keys the server uses once, concurrently. It returns the responses by key,
+// or the first error.
 func (c *Client) Answer(ctx context.Context, questions mcp.InputRequests) (map[string]json.RawMessage, error) {
+	return c.answerRequests(ctx, questions, make(keyUses))
+}
+
+// answerRequests answers input requests concurrently and returns the responses by key. It returns the first error.
+func (c *Client) answerRequests(ctx context.Context, questions mcp.InputRequests, uses keyUses) (map[string]json.RawMessage, error) {
+	if len(questions) == 0 {
+		return nil, nil
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var mu sync.Mutex
 	answers := make(map[string]json.RawMessage, len(questions))
+	batch := rpc.NewInputBatch(len(questions))
 	var wg sync.WaitGroup
 	for key, q := range questions {
 		if c.answerer == nil {
 			return nil, fmt.Errorf("%w: the server requests %s, a capability that this client has not declared", call.ErrInvalidResponse, q.Method)
 		}
+		ctx, end := batch.Handler(ctx, uses.unique(key))
 		wg.Go(func() {
+			defer end()
 			answer, err := c.answerer(ctx, q.Method, q.Params)
 			if err != nil {
 				cancel(unanswered(q.Method, err))
