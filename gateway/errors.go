@@ -32,6 +32,12 @@ func toolError(ctx context.Context, serverName string, err error) error {
 		return fmt.Errorf("server %q: %w", serverName, err)
 	case reported.Code == mcp.CodeURLElicitationRequired:
 		return urlRequired(ctx, reported)
+	case reported.Code == mcp.CodeMissingCapability:
+		// The gateway declares the capabilities of its client, so that is what the client must declare.
+		var missing mcp.MissingCapabilityData
+		if schema.Decode(reported.Data, &missing) == nil {
+			return &call.CapabilityError{Required: missing.RequiredCapabilities}
+		}
 	case isForCaller(reported.Code):
 		return reported
 	}
@@ -80,7 +86,7 @@ func protocolError(ctx context.Context, serverName string, err error) error {
 	err = toolError(ctx, serverName, err)
 	var reported *jsonrpc.Error
 	var required *call.URLRequiredError
-	if errors.As(err, &reported) || errors.As(err, &required) {
+	if errors.As(err, &reported) || errors.As(err, &required) || errors.As(err, new(*call.CapabilityError)) {
 		return err
 	}
 	code := jsonrpc.CodeInternalError

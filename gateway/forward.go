@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/parley-mcp/parley/client"
@@ -18,12 +19,19 @@ import (
 func (g *Gateway) forward(serverName, tool string) server.ToolHandler {
 	return func(ctx context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error) {
 		sending := ctx
+		var isTask atomic.Bool
 		if rpc.From(ctx).AsTask().Detach != nil {
 			// If the call cannot become a task, it waits for the task of the server.
-			sending = rpc.WithCreatedTask(ctx, func() { _, _ = server.Detach(ctx) })
+			sending = rpc.WithCreatedTask(ctx, func() {
+				_, err := server.Detach(ctx)
+				isTask.Store(err == nil)
+			})
 		}
 		result, err := g.host.CallTool(sending, serverName, tool, arguments, g.callOptions(ctx)...)
-		if err != nil {
+		switch {
+		case err != nil && isTask.Load():
+			return nil, protocolError(ctx, serverName, err) // the task fails, as that of the server
+		case err != nil:
 			return nil, toolError(ctx, serverName, err)
 		}
 		toGateway := func(uri string) string { return g.routes.Load().uri(serverName, uri) }
