@@ -1,14 +1,15 @@
 // Command run runs the official conformance suite against this library and compares the results with a baseline.
 //
-//	go run ./conformance/run            # all six legs, as make conformance does
+//	go run ./conformance/run            # all eight legs, as make conformance does
 //	go run ./conformance/run -leg client-all -leg server-2026-07-28
 //	go run ./conformance/run -shrink    # remove the entries that pass from the baseline
 //
-// It builds two programs and runs three legs with each: the whole suite ("all"), and the frozen requirement sets of
-// 2025-11-25 and 2026-07-28, which fix the revision.
+// It builds three programs and runs legs with each: the frozen requirement sets of 2025-11-25 and 2026-07-28, which fix the
+// revision, and for the server and the client the whole suite ("all").
 //
 //   - The command runs ./conformance/server once, as "server -listen 127.0.0.1:0". The server prints the URL of its
 //     endpoint as the first line of standard output, serves all legs, and exits within 10 seconds of an interrupt.
+//   - The same for ./conformance/gateway, which serves what that server offers. It has the flag -server with the URL.
 //   - The suite runs ./conformance/client once for each scenario. The last argument is the URL of a mock server. The
 //     name of the scenario is in MCP_CONFORMANCE_SCENARIO, its context in MCP_CONFORMANCE_CONTEXT and the revision in
 //     MCP_CONFORMANCE_PROTOCOL_VERSION.

@@ -8,16 +8,25 @@ import (
 
 // leg is one run of the suite: one role, with all scenarios or with one frozen requirement set.
 type leg struct {
-	role string // "server" or "client"
+	role string // "server", "client", or "gateway": our gateway in front of our server
 	set  string // "all" or a revision
 }
 
 var allLegs = []leg{
 	{"server", "all"}, {"server", "2025-11-25"}, {"server", "2026-07-28"},
 	{"client", "all"}, {"client", "2025-11-25"}, {"client", "2026-07-28"},
+	{"gateway", "2025-11-25"}, {"gateway", "2026-07-28"},
 }
 
 func (l leg) String() string { return l.role + "-" + l.set }
+
+// tested returns the role for which the suite has scenarios.
+func (l leg) tested() string {
+	if l.role == "gateway" {
+		return "server"
+	}
+	return l.role
+}
 
 // selection returns the arguments that select the scenarios of the leg.
 func (l leg) selection() []string {

@@ -27,11 +27,12 @@ func main() {
 }
 
 type config struct {
-	legs           []leg
-	tools, out     string // directories
-	baseline       string // file
-	server, client string // packages
-	race, shrink   bool
+	legs       []leg
+	tools, out string // directories
+	baseline   string // file
+	// Packages.
+	server, client, gateway string
+	race, shrink            bool
 }
 
 func parseFlags() config {
@@ -46,6 +47,7 @@ func parseFlags() config {
 	flag.StringVar(&c.baseline, "baseline", filepath.Join("conformance", "baseline.yaml"), "`file` with the scenarios that are known not to pass")
 	flag.StringVar(&c.server, "server", "./conformance/server", "`package` of the server under test")
 	flag.StringVar(&c.client, "client", "./conformance/client", "`package` of the client under test")
+	flag.StringVar(&c.gateway, "gateway", "./conformance/gateway", "`package` of the gateway under test")
 	flag.BoolVar(&c.race, "race", false, "build the programs with the race detector")
 	flag.BoolVar(&c.shrink, "shrink", false, "remove the entries that pass from the baseline")
 	flag.Parse()
@@ -85,26 +87,40 @@ func run(ctx context.Context, c config) (ok bool, err error) {
 			return false, err
 		}
 	}
-	if needs("server") {
-		if err := build(ctx, c.server, filepath.Join(suite.out, "server"), c.race); err != nil {
-			return false, err
+	start := func(role, pkg string, args ...string) (stop func() error, err error) {
+		if err := build(ctx, pkg, filepath.Join(suite.out, role), c.race); err != nil {
+			return nil, err
 		}
-		server, startErr := startServer(ctx, suite.out)
+		p, err := startServer(ctx, suite.out, role, args...)
+		if err != nil {
+			return nil, err
+		}
+		subjects[role] = p.url
+		return p.stop, nil
+	}
+	if needs("server") || needs("gateway") {
+		stop, startErr := start("server", c.server)
 		if startErr != nil {
 			return false, startErr
 		}
-		defer func() { err = errors.Join(err, server.stop()) }()
-		subjects["server"] = server.url
+		defer func() { err = errors.Join(err, stop()) }()
+	}
+	if needs("gateway") {
+		stop, startErr := start("gateway", c.gateway, "-server", subjects["server"])
+		if startErr != nil {
+			return false, startErr
+		}
+		defer func() { err = errors.Join(err, stop()) }()
 	}
 
 	var reports []legReport
 	for _, l := range c.legs {
-		start := time.Now()
+		began := time.Now()
 		outcomes, err := suite.run(ctx, l, subjects[l.role])
 		if err != nil {
 			return false, fmt.Errorf("%v: %w", l, err)
 		}
-		reports = append(reports, evaluate(l, outcomes, known.entries[l.String()], time.Since(start)))
+		reports = append(reports, evaluate(l, outcomes, known.entries[l.String()], time.Since(began)))
 	}
 	if c.shrink {
 		if err := known.shrink(c.baseline, reports); err != nil {

@@ -40,15 +40,15 @@ type serverProcess struct {
 	exited chan error // receives one value
 }
 
-// startServer starts out/server and waits for its URL. The standard error of the server is out/server.log.
-func startServer(ctx context.Context, out string) (*serverProcess, error) {
-	file := filepath.Join(out, "server.log")
+// startServer starts the program out/name, a server, and waits for its URL. Its standard error is out/name.log.
+func startServer(ctx context.Context, out, name string, args ...string) (*serverProcess, error) {
+	file := filepath.Join(out, name+".log")
 	log, err := os.Create(file)
 	if err != nil {
 		return nil, err
 	}
 	defer log.Close() // the process has its own descriptor
-	cmd := exec.Command(filepath.Join(out, "server"), "-listen", "127.0.0.1:0")
+	cmd := exec.Command(filepath.Join(out, name), append([]string{"-listen", "127.0.0.1:0"}, args...)...)
 	cmd.Stderr = log
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
@@ -75,9 +75,9 @@ func startServer(ctx context.Context, out string) (*serverProcess, error) {
 		if strings.HasPrefix(p.url, "http://") {
 			return p, nil
 		}
-		cause = fmt.Errorf("server must print its URL first, got %q; see %s", p.url, file)
+		cause = fmt.Errorf("%s must print its URL first, got %q; see %s", name, p.url, file)
 	case <-timeout.C:
-		cause = fmt.Errorf("server printed no URL within %v; see %s", startTimeout, file)
+		cause = fmt.Errorf("%s printed no URL within %v; see %s", name, startTimeout, file)
 	case <-ctx.Done():
 		cause = ctx.Err()
 	}

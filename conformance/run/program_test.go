@@ -59,7 +59,7 @@ func installServer(t *testing.T, how string) (out string) {
 }
 
 func TestServerIsStartedAndStopped(t *testing.T) {
-	p, err := startServer(t.Context(), installServer(t, "well"))
+	p, err := startServer(t.Context(), installServer(t, "well"), "server")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,14 +72,14 @@ func TestServerIsStartedAndStopped(t *testing.T) {
 }
 
 func TestServerMustPrintItsURL(t *testing.T) {
-	if _, err := startServer(t.Context(), installServer(t, "no URL")); err == nil || !strings.Contains(err.Error(), `"listening somewhere"`) {
+	if _, err := startServer(t.Context(), installServer(t, "no URL"), "server"); err == nil || !strings.Contains(err.Error(), `"listening somewhere"`) {
 		t.Errorf("error %v, want the output of the server", err)
 	}
 }
 
 func TestStopReportsFailureOfServer(t *testing.T) {
 	for how, want := range map[string]string{"fail": "exit status 3", "race": "WARNING: DATA RACE"} {
-		p, err := startServer(t.Context(), installServer(t, how))
+		p, err := startServer(t.Context(), installServer(t, how), "server")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -90,7 +90,7 @@ func TestStopReportsFailureOfServer(t *testing.T) {
 }
 
 func TestStopReportsCrash(t *testing.T) {
-	p, err := startServer(t.Context(), installServer(t, "crash"))
+	p, err := startServer(t.Context(), installServer(t, "crash"), "server")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -69,7 +69,7 @@ func (s suite) run(ctx context.Context, l leg, subject string) ([]outcome, error
 	if err != nil {
 		return nil, err
 	}
-	flag := map[string]string{"server": "--url", "client": "--command"}[l.role]
+	flag := map[string]string{"server": "--url", "client": "--command"}[l.tested()]
 	log, err := os.Create(filepath.Join(s.out, l.String()+".log"))
 	if err != nil {
 		return nil, err
@@ -78,7 +78,7 @@ func (s suite) run(ctx context.Context, l leg, subject string) ([]outcome, error
 
 	ctx, cancel := context.WithTimeout(ctx, legTimeout)
 	defer cancel()
-	cmd := s.cmd(ctx, append([]string{l.role, flag, subject, "-o", l.String()}, l.selection()...)...)
+	cmd := s.cmd(ctx, append([]string{l.tested(), flag, subject, "-o", l.String()}, l.selection()...)...)
 	cmd.Stdout, cmd.Stderr = log, log
 	// The checks say more than the exit status. A suite that did not finish leaves scenarios without checks.
 	if err := cmd.Run(); err != nil && !errors.As(err, new(*exec.ExitError)) {
@@ -87,7 +87,7 @@ func (s suite) run(ctx context.Context, l leg, subject string) ([]outcome, error
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("suite did not finish: %w; see %s", err, log.Name())
 	}
-	found, err := readOutcomes(filepath.Join(s.out, l.String()), l.role)
+	found, err := readOutcomes(filepath.Join(s.out, l.String()), l.tested())
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +127,7 @@ func (s suite) scenarios(ctx context.Context, l leg) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot list the scenarios: %w\n%s", err, stderr.Bytes())
 	}
-	names := parseList(string(text), l.role)
+	names := parseList(string(text), l.tested())
 	if len(names) == 0 {
 		return nil, fmt.Errorf("suite lists no scenarios for %v:\n%s", l, text)
 	}
