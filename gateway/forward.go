@@ -19,9 +19,10 @@ import (
 func (g *Gateway) forward(serverName, tool string) server.ToolHandler {
 	return func(ctx context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error) {
 		sending := ctx
-		var isTask atomic.Bool
+		var isTask *atomic.Bool // nil unless the call can become a task
 		if rpc.From(ctx).AsTask().Detach != nil {
 			// If the call cannot become a task, it waits for the task of the server.
+			isTask = new(atomic.Bool)
 			sending = rpc.WithCreatedTask(ctx, func() {
 				_, err := server.Detach(ctx)
 				isTask.Store(err == nil)
@@ -29,7 +30,7 @@ func (g *Gateway) forward(serverName, tool string) server.ToolHandler {
 		}
 		result, err := g.host.CallTool(sending, serverName, tool, arguments, g.callOptions(ctx)...)
 		switch {
-		case err != nil && isTask.Load():
+		case err != nil && isTask != nil && isTask.Load():
 			return nil, protocolError(ctx, serverName, err) // the task fails, as that of the server
 		case err != nil:
 			return nil, toolError(ctx, serverName, err)

@@ -18,9 +18,12 @@ func (s *supervisor) withCaller(ctx context.Context) context.Context {
 	if caller.Key == nil {
 		caller = c.Caller()
 	}
-	input := c.InputKinds() | s.local
-	caller.Input = &input
-	return context.WithValue(rpc.WithCaller(ctx, caller), completionsKey{}, new(completions))
+	caller.Input, caller.Limited = c.InputKinds()|s.local, true
+	ctx = rpc.WithCaller(ctx, caller)
+	if caller.Input&rpc.URLInput != 0 {
+		ctx = context.WithValue(ctx, completionsKey{}, new(completions))
+	}
+	return ctx
 }
 
 type completionsKey struct{}

@@ -62,10 +62,12 @@ func argumentsOf(arguments any) (json.RawMessage, error) {
 // guard sends a request if the review, the hooks, the policy and the approver let it pass, and records it.
 // Send sends the request with its arguments, which a hook may have changed. The arguments are nil for a
 // request that has none.
-func guard[Result any](ctx context.Context, h *Host, s *supervisor, r *Request, arguments any, send func(arguments any) (*Result, error)) (*Result, error) {
+func guard[Result any](ctx context.Context, h *Host, s *supervisor, request Request, arguments any, send func(arguments any) (*Result, error)) (*Result, error) {
 	if !h.guards() {
 		return send(arguments)
 	}
+	r := new(Request)
+	*r = request
 	if r.Arguments == nil && r.Kind != KindResource {
 		var err error
 		if r.Arguments, err = argumentsOf(arguments); err != nil {
@@ -152,8 +154,8 @@ func (r *Request) silent() bool {
 }
 
 // completionRequest describes a completion as a request about its prompt or template.
-func completionRequest(server string, params *mcp.CompleteParams) *Request {
-	r := &Request{Method: mcp.MethodComplete, Server: server, Kind: KindPrompt, Name: params.Ref.Name}
+func completionRequest(server string, params *mcp.CompleteParams) Request {
+	r := Request{Method: mcp.MethodComplete, Server: server, Kind: KindPrompt, Name: params.Ref.Name}
 	known := make(map[string]string)
 	if params.Context != nil {
 		maps.Copy(known, params.Context.Arguments)

@@ -244,10 +244,10 @@ func (h *Host) CallTool(ctx context.Context, server, tool string, arguments any,
 }
 
 func (h *Host) callTool(ctx context.Context, s *supervisor, tool string, arguments any, options []client.CallOption) (*mcp.CallToolResult, error) {
-	r := &Request{Method: mcp.MethodCallTool, Server: s.name, Kind: KindTool, Name: tool}
+	r := Request{Method: mcp.MethodCallTool, Server: s.name, Kind: KindTool, Name: tool}
 	return guard(ctx, h, s, r, arguments, func(arguments any) (*mcp.CallToolResult, error) {
 		return use(ctx, s, func(ctx context.Context, c *client.Client) (*mcp.CallToolResult, error) {
-			if err := s.offers(r); err != nil {
+			if err := s.offers(r.Kind, r.Name); err != nil {
 				return nil, err
 			}
 			return c.CallTool(ctx, tool, arguments, h.sourced(options)...)
@@ -263,7 +263,7 @@ func (h *Host) ReadResource(ctx context.Context, server, uri string, options ...
 		return nil, err
 	}
 	defer s.leave()
-	r := &Request{Method: mcp.MethodReadResource, Server: server, Kind: KindResource, Name: uri}
+	r := Request{Method: mcp.MethodReadResource, Server: server, Kind: KindResource, Name: uri}
 	return guard(ctx, h, s, r, nil, func(any) (*mcp.ReadResourceResult, error) {
 		return use(ctx, s, func(ctx context.Context, c *client.Client) (*mcp.ReadResourceResult, error) {
 			return c.ReadResource(ctx, uri, h.sourced(options)...)
@@ -280,10 +280,10 @@ func (h *Host) GetPrompt(ctx context.Context, server, prompt string, arguments a
 		return nil, err
 	}
 	defer s.leave()
-	r := &Request{Method: mcp.MethodGetPrompt, Server: server, Kind: KindPrompt, Name: prompt}
+	r := Request{Method: mcp.MethodGetPrompt, Server: server, Kind: KindPrompt, Name: prompt}
 	return guard(ctx, h, s, r, arguments, func(arguments any) (*mcp.GetPromptResult, error) {
 		return use(ctx, s, func(ctx context.Context, c *client.Client) (*mcp.GetPromptResult, error) {
-			if err := s.offers(r); err != nil {
+			if err := s.offers(r.Kind, r.Name); err != nil {
 				return nil, err
 			}
 			return c.GetPrompt(ctx, prompt, arguments, h.sourced(options)...)
@@ -302,7 +302,7 @@ func (h *Host) Complete(ctx context.Context, server string, params mcp.CompleteP
 	r := completionRequest(server, &params)
 	return guard(ctx, h, s, r, nil, func(any) (*mcp.Completion, error) {
 		return use(ctx, s, func(ctx context.Context, c *client.Client) (*mcp.Completion, error) {
-			if err := s.offers(r); err != nil {
+			if err := s.offers(r.Kind, r.Name); err != nil {
 				return nil, err
 			}
 			return c.Complete(ctx, params)

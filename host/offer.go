@@ -186,17 +186,17 @@ func withoutConflicts[E any](c claims, kind string, all []E, nameOf func(*E) str
 }
 
 // offers returns an error if a request is about a tool or prompt that is not selected. The lists must be known.
-func (s *supervisor) offers(r *Request) error {
+func (s *supervisor) offers(kind, name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch r.Kind {
+	switch kind {
 	case KindTool:
-		if !s.naming.tools.names(r.Name) || s.naming.tools.byAnnotation() && !s.offered.selected[r.Name] {
-			return fmt.Errorf("%w: %.200q of server %q", ErrUnknownTool, r.Name, s.name)
+		if !s.naming.tools.names(name) || s.naming.tools.byAnnotation() && !s.offered.selected[name] {
+			return fmt.Errorf("%w: %.200q of server %q", ErrUnknownTool, name, s.name)
 		}
 	case KindPrompt:
-		if !s.naming.prompts.names(r.Name) {
-			return fmt.Errorf("%w: %.200q of server %q", ErrUnknownPrompt, r.Name, s.name)
+		if !s.naming.prompts.names(name) {
+			return fmt.Errorf("%w: %.200q of server %q", ErrUnknownPrompt, name, s.name)
 		}
 	}
 	return nil

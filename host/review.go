@@ -147,7 +147,7 @@ func (s *supervisor) definition(r *Request) (*mcp.Tool, error) {
 	s.mu.Lock()
 	offered, rejected := s.offered, s.offered.withheld
 	s.mu.Unlock()
-	if err := s.offers(r); err != nil {
+	if err := s.offers(r.Kind, r.Name); err != nil {
 		return nil, err
 	}
 	if err := rejected[[2]string{r.Kind, r.Name}]; err != nil {

@@ -214,8 +214,8 @@ func (a *callers) remove(own *callerClient) {
 func (a *callers) dial(ctx context.Context, caller rpc.Caller, shared *client.Client) (*client.Client, error) {
 	d, known := *a.dialer, shared.Discovery()
 	d.OnConnectionLost, d.Discovery = nil, &known
-	if caller.Session && caller.Input != nil {
-		limit(&d, *caller.Input)
+	if caller.Session && caller.Limited {
+		limit(&d, caller.Input)
 	}
 	return d.Dial(context.WithoutCancel(ctx), a.target)
 }

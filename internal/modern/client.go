@@ -54,8 +54,8 @@ func NewClient(info mcp.Implementation, capabilities mcp.ClientCapabilities, ans
 func (c *Client) Call(ctx context.Context, req *rpc.Request) (json.RawMessage, error) {
 	var raw json.RawMessage
 	var err error
-	if input := rpc.CallerOf(ctx).Input; input != nil {
-		if req.ConnectionMeta, err = c.declared.meta(*input); err != nil {
+	if caller := rpc.CallerOf(ctx); caller.Limited {
+		if req.ConnectionMeta, err = c.declared.meta(caller.Input); err != nil {
 			return nil, err
 		}
 	}

@@ -201,7 +201,9 @@ func (r *replay) Answered(q rpc.InputRequest) bool {
 func (r *replay) Parked() (id string, answers map[string]json.RawMessage) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	answers = make(map[string]json.RawMessage, len(r.state.Answers))
+	if len(r.state.Answers) > 0 {
+		answers = make(map[string]json.RawMessage, len(r.state.Answers))
+	}
 	for key, known := range r.state.Answers {
 		answers[key] = known.Answer
 	}

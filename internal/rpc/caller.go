@@ -32,7 +32,7 @@ func (c *Call) InputKinds() InputKinds {
 	if c.Can(revision.FormElicitation) && declared.Elicitation.SupportsForm() {
 		kinds |= FormInput
 	}
-	if c.CheckElicitURL() == nil {
+	if c.Can(revision.URLElicitation) && declared.Elicitation.SupportsURL() {
 		kinds |= URLInput
 	}
 	if declared.Sampling != nil {
@@ -53,9 +53,10 @@ type Caller struct {
 	Key any
 	// Returns means that later requests of the same caller have the same Key.
 	Returns bool
-	// Input, if not nil, are the kinds of input requests that the caller can answer. Otherwise it can
+	// Input are the kinds of input requests that the caller can answer, if Limited is set. Otherwise it can
 	// answer all that the client can.
-	Input *InputKinds
+	Input   InputKinds
+	Limited bool
 	// Session means that the caller is a session, so that Input never changes.
 	Session bool
 }
