@@ -10,6 +10,8 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/digest"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/server"
 )
@@ -26,8 +28,9 @@ func Approve(ctx context.Context, a *host.Approval) error {
 	if c := call.From(ctx); c == nil || c.Peer().Capabilities == nil || !c.Peer().Capabilities.Elicitation.SupportsForm() {
 		return ErrCannotAsk
 	}
-	key := "approve/" + a.Digest
-	asked, err := server.Once(ctx, "ask/"+a.Digest, func(context.Context, string) (int64, error) { return time.Now().UnixMilli(), nil })
+	// The key is not that of another request, so that an answer to its question does not count.
+	key := "approve/" + digest.Join([]byte(rpc.From(ctx).Key()), []byte(a.Digest))
+	asked, err := timeOf(ctx, "ask/"+a.Digest)
 	if err != nil {
 		return err
 	}
@@ -43,16 +46,30 @@ func Approve(ctx context.Context, a *host.Approval) error {
 	if approve, _ := jsonrpc.Get(content, approvalBox); string(approve) != "true" {
 		return host.ErrDeclined
 	}
-	if time.Since(time.UnixMilli(asked)) > a.Timeout {
+	answered, err := timeOf(ctx, "answer/"+a.Digest)
+	if err != nil {
+		return err
+	}
+	if answered.Sub(asked) > a.Timeout {
 		return fmt.Errorf("the answer came too late: %w", context.DeadlineExceeded)
 	}
 	return useOnce(ctx, key)
 }
 
-// useOnce returns an error if an approval was used before.
+// timeOf returns the time of its first call with the key, in all rounds of the request.
+func timeOf(ctx context.Context, key string) (time.Time, error) {
+	first, err := server.Once(ctx, key, func(context.Context, string) (int64, error) { return time.Now().UnixMilli(), nil })
+	return time.UnixMilli(first), err
+}
+
+// useOnce returns an error if an approval was used before. In 2026-07-28 the request to the server is repeated in the next
+// round if the server requests input. The approval is then used once in each round that follows the first use.
 func useOnce(ctx context.Context, key string) error {
-	own := rand.Text()
-	user, err := server.Once(ctx, key, func(context.Context, string) (string, error) { return own, nil })
+	own, use := rand.Text(), key
+	if n := rpc.From(ctx).Repeats(key); n > 0 {
+		use = fmt.Sprintf("%s/%d", key, n)
+	}
+	user, err := server.Once(ctx, use, func(context.Context, string) (string, error) { return own, nil })
 	if err == nil && user != own {
 		err = errors.New("the approval was used before: send the request again without requestState")
 	}

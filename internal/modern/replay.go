@@ -88,7 +88,7 @@ func restore(ctx context.Context, c *rpc.Call) *jsonrpc.Error {
 		return jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "invalid requestState: %s: send the request again without it", err)
 	}
 	c.RestoreKey(r.state.Key)
-	r.acceptAnswers(responses)
+	c.SetRound(r.state.Round, r.acceptAnswers(responses))
 	if r.pending = len(r.state.Answers); r.pending > 0 && r.state.Parked == nil {
 		c.Mute(true) // do not repeat the notifications of the earlier rounds
 	}
@@ -132,8 +132,9 @@ func (r *replay) decode(text []byte) error {
 	return nil
 }
 
-// acceptAnswers keeps the answers to unanswered input requests and ignores all others.
-func (r *replay) acceptAnswers(responses []byte) {
+// acceptAnswers keeps the answers to unanswered input requests and ignores all others. It returns the keys of those
+// requests.
+func (r *replay) acceptAnswers(responses []byte) (accepted map[string]bool) {
 	for key, raw := range jsonrpc.All(responses) {
 		digest, open := r.state.Open[key]
 		if !open || len(raw) == 0 || raw[0] != '{' {
@@ -142,8 +143,12 @@ func (r *replay) acceptAnswers(responses []byte) {
 		if r.state.Answers == nil {
 			r.state.Answers = make(map[string]answer)
 		}
-		r.state.Answers[key] = answer{digest, json.RawMessage(raw)}
+		if accepted == nil {
+			accepted = make(map[string]bool)
+		}
+		r.state.Answers[key], accepted[key] = answer{digest, json.RawMessage(raw)}, true
 	}
+	return accepted
 }
 
 // RequestInput implements rpc.InputRequester.

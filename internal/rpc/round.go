@@ -12,9 +12,11 @@ import (
 // rounds is the state of a call that takes several rounds. Few calls do, so it is not a part
 // of Call.
 type rounds struct {
-	key     string          // see Key
-	claimed map[string]bool // see Claim
-	asTask  AsTask
+	key      string          // see Key
+	number   int             // see SetRound
+	answered map[string]bool // see SetRound
+	claimed  map[string]bool // see Claim
+	asTask   AsTask
 }
 
 // several returns the state for several rounds. The caller holds mu.
@@ -67,6 +69,26 @@ func (c *Call) Key() string {
 		r.key = rand.Text()
 	}
 	return r.key
+}
+
+// SetRound prepares a call that repeats a request. Number is the number of earlier rounds, and answered are the keys of
+// the input requests to which this round has the answers.
+func (c *Call) SetRound(number int, answered map[string]bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r := c.several()
+	r.number, r.answered = number, answered
+}
+
+// Repeats returns the number of earlier rounds if the client has answered the input request with this key in one of them,
+// so that the handler had the answer then. It returns 0 otherwise, and for calls with one round.
+func (c *Call) Repeats(key string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.rounds == nil || c.rounds.answered[key] {
+		return 0
+	}
+	return c.rounds.number
 }
 
 // RestoreKey sets the key that the call had in an earlier round.
