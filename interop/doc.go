@@ -34,7 +34,9 @@
 //	methods of extensions                       c s   c s          c s          -
 //	login, step-up, refresh of tokens           c s   s            c s          -
 //
-// A gateway presents our servers, published servers and those of gopeers/ to clients of both eras (gateway_test.go).
+// A gateway presents our servers, published servers and those of gopeers/ to clients of both eras (gateway_test.go). The
+// client peers use the server peers through a gateway as they do without (gatewaypeers_test.go, which names the
+// differences).
 //
 // Our server does not ping its clients. The second generation of the SDK protects legacy sessions and modern requests
 // with the same middleware; only modern requests are tested.

@@ -17,8 +17,8 @@ import { logIn, Provider } from './use/login.mjs';
 import { observe, report } from './use/observe.mjs';
 import { reconnectionOptions, resume } from './use/streams.mjs';
 
-const usage = 'v1-client.mjs [--browser URL] [--disconnector URL] http URL | sse URL | stdio COMMAND [ARGUMENT…]';
-const { browser, disconnector, transport: kind, where } = readArguments(usage);
+const usage = 'v1-client.mjs [--browser URL] [--disconnector URL] [--gateway yes] http URL | sse URL | stdio COMMAND [ARGUMENT…]';
+const { browser, disconnector, gateway, transport: kind, where } = readArguments(usage);
 
 const transports = {
     http: url => new StreamableHTTPClientTransport(new URL(url)),
@@ -68,6 +68,7 @@ await report(() => {
     const client = newClient();
     return observe({
         client,
+        gateway,
         transport,
         connect: () => client.connect(transport, { timeout: 30_000 }),
         negotiated: () => ({ sdk: 'v1', revision }),

@@ -9,8 +9,8 @@ import { logIn, Provider } from './use/login.mjs';
 import { observe, report } from './use/observe.mjs';
 import { reconnectionOptions, resume } from './use/streams.mjs';
 
-const usage = 'v2-client.mjs [--browser URL] [--disconnector URL] [--era legacy|modern|auto] [--revision REVISION] http URL | sse URL | stdio COMMAND [ARGUMENT…]';
-const { browser, disconnector, era = 'auto', revision, transport: kind, where } = readArguments(usage);
+const usage = 'v2-client.mjs [--browser URL] [--disconnector URL] [--gateway yes] [--era legacy|modern|auto] [--revision REVISION] http URL | sse URL | stdio COMMAND [ARGUMENT…]';
+const { browser, disconnector, gateway, era = 'auto', revision, transport: kind, where } = readArguments(usage);
 
 // legacy starts with initialize, modern requires 2026-07-28, auto detects the era of the server.
 const modes = { legacy: 'legacy', modern: { pin: revision ?? '2026-07-28' }, auto: 'auto' };
@@ -49,6 +49,7 @@ await report(() => {
     const modern = () => client.getProtocolEra() === 'modern';
     return observe({
         client,
+        gateway,
         transport,
         connect: () => client.connect(transport, { timeout: 30_000 }),
         negotiated: () => ({ sdk: 'v2', era: client.getProtocolEra(), revision: client.getNegotiatedProtocolVersion() }),
