@@ -180,3 +180,50 @@ func TestLogMessagesHaveTheContextOfTheirCall(t *testing.T) {
 		}
 	})
 }
+
+func TestLogMessagesOfACompletionDoNotReachAnotherCaller(t *testing.T) {
+	started, logs := make(chan struct{}, 1), make(chan string, 100)
+	mcptest.Everywhere(t, func() *server.Server {
+		s := &server.Server{Name: "log"}
+		server.AddTool(s, mcp.Tool{Name: "wait"}, func(ctx context.Context, _ struct{}) (string, error) {
+			started <- struct{}{}
+			<-ctx.Done()
+			return "", context.Cause(ctx)
+		})
+		if err := s.RegisterPrompt(mcp.Prompt{Name: "hello", Arguments: []mcp.PromptArgument{{Name: "name"}}}, func(context.Context, map[string]string) (*mcp.GetPromptResult, error) {
+			return &mcp.GetPromptResult{}, nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.RegisterCompletion(mcp.CompleteReference{Type: mcp.RefPrompt, Name: "hello"}, "name", func(ctx context.Context, value string, _ map[string]string) (*mcp.Completion, error) {
+			server.Logger(ctx).Warn(value)
+			return &mcp.Completion{}, nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}, func(t *testing.T, c *client.Client) {
+		if err := c.SetLogLevel(t.Context(), mcp.LevelDebug); err != nil {
+			t.Fatal(err)
+		}
+		as := func(user string) context.Context {
+			return client.WithCaller(context.WithValue(t.Context(), userKey{}, user), user)
+		}
+		waiting, cancel := context.WithCancel(as("ada"))
+		var other sync.WaitGroup
+		other.Go(func() { _, _ = c.CallTool(waiting, "wait", nil) })
+		<-started
+		_, err := c.Complete(as("bob"), mcp.CompleteParams{
+			Ref: mcp.CompleteReference{Type: mcp.RefPrompt, Name: "hello"}, Argument: mcp.CompleteArgument{Name: "name", Value: "secret"},
+		})
+		if err != nil {
+			t.Error(err)
+		} else if got := <-logs; got != "bob" && got != "<nil>" {
+			t.Errorf("a message for bob has the context of %s", got)
+		}
+		cancel()
+		other.Wait()
+	}, func(d *client.Dialer) {
+		d.OnLog = func(ctx context.Context, _ mcp.LoggingMessageParams) { logs <- fmt.Sprint(ctx.Value(userKey{})) }
+	})
+}

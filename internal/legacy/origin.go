@@ -32,10 +32,13 @@ func (c *Client) originOf(m *jsonrpc.Message, stream jsonrpc.ID) (rpc.Origin, *j
 	return origin, nil
 }
 
-// isForCaller reports whether a server requests input, or sends log messages, because of a request.
+// isForCaller reports whether a server requests input because of a request.
 func isForCaller(r *rpc.Request) bool {
 	return rpc.MayRequestInput(r.Method) || r.Method == mcp.MethodTaskResult
 }
+
+// isLogged reports whether a server may send log messages for a caller because of a request.
+func isLogged(r *rpc.Request) bool { return isForCaller(r) || r.Method == mcp.MethodComplete }
 
 func isAboutTask(method string) bool {
 	switch method {
@@ -80,7 +83,7 @@ func (c *Client) receiveLog(m *jsonrpc.Message, stream jsonrpc.ID) {
 		return
 	}
 	if params, ok := revision.LogOf(m); ok {
-		origin, _ := c.OriginOf(stream, isForCaller)
+		origin, _ := c.OriginOf(stream, isLogged)
 		c.OnLog(origin.Context(c.ctx), params)
 	}
 }
