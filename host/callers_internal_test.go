@@ -10,6 +10,7 @@ import (
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/server"
 	"github.com/parley-mcp/parley/transport"
 )
@@ -98,6 +99,32 @@ func TestLeastRecentlyUsedClientOfACallerIsClosed(t *testing.T) {
 		var overload *call.OverloadError
 		if _, err := acquire("g"); !errors.As(err, &overload) || len(a.byKey) != 3 {
 			t.Errorf("%v, %d clients", err, len(a.byKey))
+		}
+	})
+}
+
+func TestPrincipalWithManySessionsDoesNotEndThoseOfAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, shared := testCallers(t, 3)
+		defer a.close()
+		ada, err := principal.New("https://issuer.example", "ada", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		bob, err := principal.New("https://issuer.example", "bob", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, caller := range []rpc.Caller{{Key: "a", Owner: ada}, {Key: "1", Owner: bob}, {Key: "2", Owner: bob}, {Key: "3", Owner: bob}, {Key: "4", Owner: bob}} {
+			own, err := a.acquire(t.Context(), caller, shared)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a.release(own)
+			sleep(t.Context(), 1, nil)
+		}
+		if a.byKey["a"] == nil || a.byKey["3"] == nil || a.byKey["4"] == nil {
+			t.Errorf("clients left: %v", a.byKey)
 		}
 	})
 }

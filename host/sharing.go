@@ -9,6 +9,7 @@ import (
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/principal"
 )
 
 // Sharing says which callers share a client of a server. A caller is a session of a client or, in
@@ -17,8 +18,9 @@ import (
 //
 // A client of one caller keeps the state of the server's session apart from that of other callers, and
 // nothing else can cause the requests of the server. It is dialled with the first request of the caller.
-// It is closed when it was idle for 30 minutes, or when a server has more than 256 of them, the least
-// recently used first. If all are in use, requests of further callers fail with a *call.OverloadError.
+// It is closed when it was idle for 30 minutes, or when a server has more than 256 of them: the least recently used
+// one of the principal that has the most. If none can be closed because all are in use, requests of further
+// callers fail with a *call.OverloadError.
 type Sharing int
 
 const (
@@ -89,6 +91,7 @@ type callers struct {
 // callerClient is the client of one caller. Its fields below dialled are guarded by callers.mu.
 type callerClient struct {
 	key     any
+	owner   principal.Principal
 	dialled chan struct{} // closed when client or err is set
 	client  *client.Client
 	err     error
@@ -105,7 +108,7 @@ func (a *callers) init(s *supervisor) {
 
 // acquire returns the client of a caller, which it dials if there is none. Release must follow.
 func (a *callers) acquire(ctx context.Context, caller rpc.Caller, shared *client.Client) (*callerClient, error) {
-	own, dial, err := a.enter(caller.Key)
+	own, dial, err := a.enter(caller)
 	if err != nil {
 		return nil, err
 	}
@@ -128,19 +131,19 @@ func (a *callers) acquire(ctx context.Context, caller rpc.Caller, shared *client
 }
 
 // enter begins a use of the client of a caller. Dial reports that the caller must dial it.
-func (a *callers) enter(key any) (own *callerClient, dial bool, err error) {
+func (a *callers) enter(caller rpc.Caller) (own *callerClient, dial bool, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.closed {
 		return nil, false, ErrClosed
 	}
-	own = a.byKey[key]
+	own = a.byKey[caller.Key]
 	if own == nil {
 		if len(a.byKey) >= a.max && !a.evict() {
 			return nil, false, &call.OverloadError{Limit: "clients of callers", RetryAfter: time.Second}
 		}
-		own, dial = &callerClient{key: key, dialled: make(chan struct{})}, true
-		a.byKey[key] = own
+		own, dial = &callerClient{key: caller.Key, owner: caller.Owner, dialled: make(chan struct{})}, true
+		a.byKey[own.key] = own
 	}
 	own.uses++
 	if own.timer != nil {
@@ -149,11 +152,19 @@ func (a *callers) enter(key any) (own *callerClient, dial bool, err error) {
 	return own, dial, nil
 }
 
-// evict closes the least recently used client that is not in use. It requires that mu is held.
+// evict closes the least recently used client that is not in use, of the principal that has the most clients: a principal
+// with many sessions must not end those of others. It requires that mu is held.
 func (a *callers) evict() bool {
+	of := make(map[principal.Principal]int)
+	for _, own := range a.byKey {
+		of[own.owner]++
+	}
 	var oldest *callerClient
 	for _, own := range a.byKey {
-		if own.uses == 0 && (oldest == nil || own.used.Before(oldest.used)) {
+		if own.uses > 0 {
+			continue
+		}
+		if oldest == nil || of[own.owner] > of[oldest.owner] || of[own.owner] == of[oldest.owner] && own.used.Before(oldest.used) {
 			oldest = own
 		}
 	}

@@ -51,6 +51,8 @@ func (c *Call) InputKinds() InputKinds {
 type Caller struct {
 	// Key identifies the caller. It must be comparable.
 	Key any
+	// Owner is the principal of a session. Callers with the same Owner share limits.
+	Owner principal.Principal
 	// Returns means that later requests of the same caller have the same Key.
 	Returns bool
 	// Input are the kinds of input requests that the caller can answer, if Limited is set. Otherwise it can
@@ -90,13 +92,13 @@ func (c *Call) Caller() Caller {
 	who := c.Principal()
 	switch {
 	case c.SessionNotifier != nil && c.Source() != "":
-		return Caller{Key: session{principal: who, id: c.Source()}, Returns: true, Session: true}
+		return Caller{Key: session{principal: who, id: c.Source()}, Owner: who, Returns: true, Session: true}
 	case c.SessionNotifier != nil:
-		return Caller{Key: session{notifier: c.SessionNotifier}, Returns: true, Session: true}
+		return Caller{Key: session{notifier: c.SessionNotifier}, Owner: who, Returns: true, Session: true}
 	case who == principal.Anonymous:
 		return Caller{Key: c}
 	}
-	return Caller{Key: who, Returns: true}
+	return Caller{Key: who, Owner: who, Returns: true}
 }
 
 type createdTaskKey struct{}
