@@ -19,7 +19,7 @@ import (
 // payServer returns a server whose tool requires the user to open a URL until paid reports true. Runs
 // counts the runs of its handler.
 func payServer(paid func(run int64) bool, u call.RequiredURL, options ...server.ToolOption) (s *server.Server, runs *atomic.Int64) {
-	s, runs = quiet(), new(atomic.Int64)
+	s, runs = pollable(), new(atomic.Int64)
 	u.URL, u.Message = "https://pay.example/1", "Pay"
 	server.AddTool(s, mcp.Tool{Name: "pay"}, func(ctx context.Context, _ struct{}) (string, error) {
 		run := runs.Add(1)
@@ -33,6 +33,13 @@ func payServer(paid func(run int64) bool, u call.RequiredURL, options ...server.
 		return "paid by " + who.Name, nil
 	}, options...)
 	return s, runs
+}
+
+// pollable returns a server that payTask polls without a pause.
+func pollable() *server.Server {
+	s := quiet()
+	s.Limits.CallsPerSecond, s.Limits.CallBurst = 1e9, 1e9
+	return s
 }
 
 // payTask starts the tool as a task, answers its questions, and returns the outcome and the number of
@@ -120,7 +127,7 @@ func TestRequiredURLsOfATaskAreBounded(t *testing.T) {
 func TestDetachedHandlerMayRequireAURL(t *testing.T) {
 	onWires(t, mcp.V20260728, func(t *testing.T, w taskWire) {
 		for _, exit := range []bool{false, true} {
-			s := quiet()
+			s := pollable()
 			var runs atomic.Int64
 			server.AddTool(s, mcp.Tool{Name: "pay"}, func(ctx context.Context, _ struct{}) (string, error) {
 				run := runs.Add(1)
