@@ -32,17 +32,14 @@ func (f *feed) isTaken() bool {
 	}
 }
 
-// addStandalone makes a standalone stream and registers it. The caller has begun the stream of the session.
-func (a *Streams) addStandalone(ctx context.Context, name string, f *feed) *sessionStream {
+// newStandalone makes a standalone stream, which the caller registers. The caller has begun the stream of the session.
+func (a *Streams) newStandalone(ctx context.Context, name string, f *feed) *sessionStream {
 	s := a.newStream(f.live.Key(), name)
 	s.feed = f
 	if a.Lease != nil && revision.ResumableStreams.In(f.live.Revision) {
 		// Without the lease, a replica that takes over the stream assumes that this one has ended.
 		s.leased = a.Lease.Take(ctx) == nil
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.put(s)
 	return s
 }
 
@@ -55,9 +52,10 @@ func (s *Server) listen(ctx context.Context, live *legacy.StoredSession, conn *e
 		return err
 	}
 	s.Streams.endTakenOver(live.Key())
-	stream := s.Streams.addStandalone(ctx, name, f)
+	stream := s.Streams.newStandalone(ctx, name, f)
 	resumable := revision.ResumableStreams.In(live.Revision)
 	stream.incomplete = !resumable
+	s.Streams.register(stream)
 	conn.enqueue(func(dst []byte) []byte {
 		if revision.StreamPolling.In(live.Revision) {
 			return appendPriming(dst, name, 0, retryHint.Milliseconds())
@@ -106,8 +104,9 @@ func (s *Server) takeOver(r *http.Request, live *legacy.StoredSession, conn *eve
 		f.notifications.Resync() // the number may be one that this server has not used
 	}
 	live.Retain()
-	stream := s.Streams.addStandalone(ctx, name, f)
-	stream.takenOver(seq + uint64(len(entries)))
+	stream := s.Streams.newStandalone(ctx, name, f)
+	stream.continueAfter(seq + uint64(len(entries)))
+	s.Streams.register(stream)
 	conn.enqueue(appendComment)
 	stream.sendLogged(conn, seq, entries)
 	s.serveStream(ctx, live, stream, conn, stream.connect(conn), s.expiryOf(r))
@@ -131,10 +130,8 @@ func (a *Streams) logged(ctx context.Context, key store.StreamKey, seq uint64) (
 	return nil, true, nil
 }
 
-// takenOver makes s continue the stream of another replica after event last.
-func (s *sessionStream) takenOver(last uint64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// continueAfter makes s continue the stream of another replica after event last. Call it before s is registered.
+func (s *sessionStream) continueAfter(last uint64) {
 	s.last, s.wake = last, make(chan struct{}, 1)
 	s.wake <- struct{}{} // the other replica may have logged an event before s was registered
 }

@@ -49,9 +49,7 @@ func (a *Streams) add(group string, conn *eventStream) *sessionStream {
 		s.origin = conn.answer.origin(a.Lease.ID())
 		s.incomplete = s.origin == nil // otherwise other replicas could not end the stream with an error
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.put(s)
+	a.register(s)
 	return s
 }
 
@@ -62,7 +60,14 @@ func (a *Streams) newStream(group, name string) *sessionStream {
 	}
 }
 
-// put registers s. The caller holds mu.
+// register adds s to the open streams.
+func (a *Streams) register(s *sessionStream) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.put(s)
+}
+
+// put is register. The caller holds mu.
 func (a *Streams) put(s *sessionStream) {
 	streams := a.sessions[s.key.Group]
 	if streams == nil {
