@@ -137,15 +137,24 @@ const (
 	draining = 2
 )
 
+// renew writes the entry of the lease. If Drain is called meanwhile, it writes the entry again.
 func (l *Lease) renew(ctx context.Context) error {
-	value := byte(serving)
-	l.mu.Lock()
-	if l.draining {
-		value = draining
+	for {
+		value := l.state()
+		if _, err := l.KV.Put(ctx, Key(l.id), []byte{value}, store.PutOptions{TTL: TTL}); err != nil || value == l.state() {
+			return err
+		}
 	}
-	l.mu.Unlock()
-	_, err := l.KV.Put(ctx, Key(l.id), []byte{value}, store.PutOptions{TTL: TTL})
-	return err
+}
+
+// state returns the value of the entry.
+func (l *Lease) state() byte {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.draining {
+		return draining
+	}
+	return serving
 }
 
 // Drain records that this replica is shutting down, if it has its lease. The lease remains.

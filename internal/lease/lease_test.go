@@ -132,6 +132,31 @@ func TestALeaseWithoutUsesExpires(t *testing.T) {
 	}) // fails if a goroutine is left
 }
 
+// The replica begins to shut down while its lease is written.
+func TestALeaseTellsOfAShutdownThatBeginsWhileItIsWritten(t *testing.T) {
+	for _, what := range []string{"taken", "renewed"} {
+		synctest.Test(t, func(t *testing.T) {
+			_, a, b := newReplicas()
+			if what == "taken" {
+				go func() { _ = a.Take(t.Context()) }()
+				synctest.Wait()
+			} else {
+				_ = a.Take(t.Context())
+				time.Sleep(Renew)
+			}
+			if err := a.Drain(t.Context()); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(Renew / 2)
+			wantAlive(t, b, a.ID(), true)
+			if serves, err := b.Serves(t.Context(), a.ID()); serves || err != nil {
+				t.Errorf("%s: serves is %v, %v", what, serves, err)
+			}
+			a.Abandon()
+		})
+	}
+}
+
 func TestALeaseThatIsNotSharedNeedsNoStore(t *testing.T) {
 	l := new(Lease)
 	if err := l.Take(t.Context()); err != nil {
