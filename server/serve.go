@@ -214,9 +214,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		return err
 	}
 	c.beginShutdown()
-	if err := c.lease.Drain(context.WithoutCancel(ctx)); err != nil {
-		s.logger().WarnContext(ctx, "cannot tell the other replicas of the shutdown", "error", err)
-	}
+	s.announceShutdown(ctx, c)
 	err = errors.Join(c.http.Shutdown(ctx), c.http.Legacy.Close(ctx))
 	done := make(chan struct{})
 	go func() {
@@ -238,6 +236,20 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		err = errors.Join(err, c.lease.Close(context.WithoutCancel(ctx)))
 	}
 	return errors.Join(err, s.followers.close(ctx))
+}
+
+// announceTimeout is shorter than the time-out of a store operation, because the calls in flight need the time that
+// Shutdown has.
+const announceTimeout = time.Second
+
+// announceShutdown tells the other replicas that this one is shutting down, before its streams end and their clients
+// connect to another replica.
+func (s *Server) announceShutdown(ctx context.Context, c *core) {
+	ctx, cancel := context.WithTimeout(ctx, announceTimeout)
+	defer cancel()
+	if err := c.lease.Drain(ctx); err != nil {
+		s.logger().WarnContext(ctx, "cannot tell the other replicas of the shutdown", "error", err)
+	}
 }
 
 // Main is the whole main function of a program that is one server. If a client has started the

@@ -164,6 +164,38 @@ func TestAStandaloneStreamOfAReplicaThatHasEndedIsResumedAtAnother(t *testing.T)
 	}
 }
 
+// The calls in flight have almost all the time that the shutdown has, also if the store does not answer.
+func TestShutdownDoesNotWaitForAStoreThatDoesNotAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory := store.NewMemory(store.MemoryOptions{})
+		kv := &silentStore{KV: memory, Log: memory}
+		f := newBubbleFleet(t, 1, withNote, func(s *server.Server) { s.KV = kv })
+		session := f.session("2025-06-18")
+		stream := f.listen(0, session) // takes the lease
+		call := f.open(0, http.MethodPost, stepCall, session...)
+		kv.silent = true
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			_ = f.servers[0].Shutdown(ctx) // it cannot delete the lease
+		}()
+		time.Sleep(2 * time.Second)
+		if !stream.ended() {
+			t.Error("the standalone stream has not ended")
+		}
+		time.Sleep(2 * time.Second)
+		close(f.steps)
+		synctest.Wait()
+		if !call.ended() || !strings.Contains(call.body(), `"text":"done"`) {
+			t.Errorf("the call: %d %s", call.status(), call.body())
+		}
+		<-ended
+		kv.silent = false
+	})
+}
+
 // silentBus loses the announcements of changes.
 type silentBus struct{ *unreliableBus }
 
