@@ -3,6 +3,7 @@
 package faults
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -57,17 +59,26 @@ func newProxy(t testing.TB) *proxy {
 
 // RoundTrip sends a request to the next replica that accepts a connection.
 func (p *proxy) RoundTrip(r *http.Request) (*http.Response, error) {
+	// The whole body is read first. Otherwise the server of the proxy closes it with the beginning of the response, and the
+	// transport, which may not have read its end yet, then breaks the connection to the replica.
+	var body []byte
+	if r.Body != nil {
+		var err error
+		if body, err = io.ReadAll(r.Body); err != nil {
+			return nil, err
+		}
+	}
 	err := errors.New("no replica is up")
 	for _, target := range p.turn() {
 		out := r.Clone(r.Context())
 		out.URL.Host = target
-		if r.Body != nil {
-			out.Body = io.NopCloser(r.Body)
-		}
+		out.Body = io.NopCloser(bytes.NewReader(body))
 		var response *http.Response
-		p.wait(target, 1)
+		if !p.begin(target) {
+			continue
+		}
 		response, err = p.transport.RoundTrip(out)
-		p.wait(target, -1)
+		p.done(target)
 		var dial *net.OpError
 		if !errors.As(err, &dial) || dial.Op != "dial" { // otherwise nothing was sent, and another replica may serve the request
 			return response, err
@@ -99,11 +110,22 @@ func (p *proxy) turn() (up []string) {
 	return up
 }
 
-// wait changes the number of requests of a target without a response.
-func (p *proxy) wait(target string, n int) {
+// begin counts a request to a target. It reports false if the target gets no requests any more.
+func (p *proxy) begin(target string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.pending[target] += n
+	if !slices.Contains(p.targets, target) {
+		return false
+	}
+	p.pending[target]++
+	return true
+}
+
+// done ends what begin has begun, when the target has begun to respond.
+func (p *proxy) done(target string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.pending[target]--
 }
 
 // drain takes a replica out of the turn, and waits until it has begun to respond to all requests that it got.
