@@ -91,7 +91,7 @@ func (p *process) check() {
 		}
 	}
 	if p.t.Failed() {
-		p.t.Logf("output of %s:\n%s", p.name, output[max(0, len(output)-4000):])
+		p.t.Logf("output of %s:\n%s", p.name, output[max(0, len(output)-64<<10):])
 	}
 }
 

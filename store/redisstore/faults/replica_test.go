@@ -10,8 +10,10 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"runtime/pprof"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/internal/ledger"
@@ -65,7 +67,17 @@ func runReplica(text string) error {
 		return err
 	}
 	fmt.Println(listener.Addr())
+	defer context.AfterFunc(ctx, printIfSlow)()
 	return s.Serve(ctx, listener)
+}
+
+// printIfSlow prints all goroutines shortly before Serve cancels the calls in flight, so that the output tells what they
+// wait for. A replica that ends in time does not reach it.
+func printIfSlow() {
+	timer := time.NewTimer(4 * time.Second)
+	defer timer.Stop()
+	<-timer.C
+	_ = pprof.Lookup("goroutine").WriteTo(os.Stderr, 1)
 }
 
 // verify accepts the name of a user as a token.
