@@ -38,8 +38,10 @@ func (b *InputBatch) Handler(ctx context.Context, key string) (_ context.Context
 	return context.WithValue(ctx, inputBatchKey{}, m), func() { m.leave(nil) }
 }
 
-// leave records that the handler has ended, or that it forwards a request. It returns the index of the request.
+// leave records that the handler has ended, or that it forwards a request. It returns the index of the request, or -1 if
+// the handler has left before.
 func (m *batchMember) leave(q *InputRequest) (index int) {
+	index = -1
 	m.left.Do(func() {
 		b := m.batch
 		b.mu.Lock()
@@ -56,18 +58,23 @@ func (m *batchMember) leave(q *InputRequest) (index int) {
 }
 
 // ForwardInput sends an input request to the client of a call, and returns the response. If ctx is that of a handler of a
-// batch, the request waits for those of the other handlers.
+// batch, the first request waits for those of the other handlers.
 func (c *Call) ForwardInput(ctx context.Context, q InputRequest) (json.RawMessage, error) {
-	m, ok := ctx.Value(inputBatchKey{}).(*batchMember)
-	if !ok {
+	m, _ := ctx.Value(inputBatchKey{}).(*batchMember)
+	index := -1
+	if m != nil {
+		first := q
+		first.Key = m.key
+		index = m.leave(&first)
+	}
+	if index < 0 {
 		answers, err := c.RequestInput(ctx, q)
 		if err != nil {
 			return nil, err
 		}
 		return answers[0], nil
 	}
-	q.Key = m.key
-	index, b := m.leave(&q), m.batch
+	b := m.batch
 	select {
 	case <-b.ready:
 	case <-ctx.Done():
