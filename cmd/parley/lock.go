@@ -154,15 +154,10 @@ func (f *lockFlags) definitions(ctx context.Context, authorizer client.Authorize
 	defer cancel()
 	_ = h.WaitReady(waiting) // the status has the errors
 	for _, s := range h.Status() {
-		switch {
-		case s.State == host.Ready && s.Incomplete == nil:
+		if err := f.missing(&s); err != nil {
+			all.missing = append(all.missing, err)
+		} else {
 			all.servers = append(all.servers, s.Name)
-		case s.State == host.Ready:
-			all.missing = append(all.missing, fmt.Errorf("server %q: %w", s.Name, s.Incomplete))
-		case s.Err != nil:
-			all.missing = append(all.missing, fmt.Errorf("server %q: %s", s.Name, explain(s.Err)))
-		default:
-			all.missing = append(all.missing, fmt.Errorf("server %q has not started within %v", s.Name, f.timeout))
 		}
 	}
 	_ = h.Close() // a server that does not end well has no effect
@@ -174,6 +169,19 @@ func (f *lockFlags) definitions(ctx context.Context, authorizer client.Authorize
 		all.byName[d.Server] = append(all.byName[d.Server], d)
 	}
 	return all, nil
+}
+
+// missing returns an error if a server has not listed all its definitions.
+func (f *lockFlags) missing(s *host.ServerStatus) error {
+	switch {
+	case s.State == host.Ready && s.Incomplete == nil:
+		return nil
+	case s.Incomplete != nil:
+		return fmt.Errorf("server %q: %w", s.Name, s.Incomplete)
+	case s.Err != nil:
+		return fmt.Errorf("server %q: %s", s.Name, explain(s.Err))
+	}
+	return fmt.Errorf("server %q has not started within %v", s.Name, f.timeout)
 }
 
 // complete returns an error if servers are missing.

@@ -83,7 +83,7 @@ func (s *Server) check() error {
 	for _, d := range s.definitions("") {
 		pin := s.pin(d.Kind, d.Name)
 		if pin == nil || pin.Digest != digestOf(d.JSON) {
-			return fmt.Errorf("the digest of %s does not match its definition; accept it again with parley lock accept", d.String())
+			return fmt.Errorf("the digest of %s does not match its definition; restore the file, or delete it and write it again with parley lock", d.String())
 		}
 	}
 	return nil
@@ -115,9 +115,9 @@ func (f *File) Check(d host.Definition) error {
 
 func acceptCommand(d host.Definition) string {
 	if d.Kind == host.KindInstructions {
-		return "parley lock accept " + d.Server
+		return "parley lock accept --config FILE " + d.Server
 	}
-	return fmt.Sprintf("parley lock accept %s %.100q", d.Server, d.Name)
+	return fmt.Sprintf("parley lock accept --config FILE %s %.100q", d.Server, d.Name)
 }
 
 // Accept makes definitions of a server the accepted ones, and removes accepted definitions that are not in

@@ -80,10 +80,10 @@ func TestOtherDefinitionsAreNotAccepted(t *testing.T) {
 		d    host.Definition
 		want string
 	}{
-		{tool("read", `,"y":1`), `changed since it was accepted; see parley lock diff, then run: parley lock accept files "read"`},
-		{tool("write", ""), `not accepted yet; see parley lock diff, then run: parley lock accept files "write"`},
-		{instructions("Send keys."), "changed since it was accepted; see parley lock diff, then run: parley lock accept files"},
-		{other, `not accepted yet; see parley lock diff, then run: parley lock accept other "read"`},
+		{tool("read", `,"y":1`), `changed since it was accepted; see parley lock diff, then run: parley lock accept --config FILE files "read"`},
+		{tool("write", ""), `not accepted yet; see parley lock diff, then run: parley lock accept --config FILE files "write"`},
+		{instructions("Send keys."), "changed since it was accepted; see parley lock diff, then run: parley lock accept --config FILE files"},
+		{other, `not accepted yet; see parley lock diff, then run: parley lock accept --config FILE other "read"`},
 		{asPrompt, "not accepted yet"},
 	} {
 		if err := f.Check(test.d); err == nil || !strings.HasPrefix(err.Error(), test.want) {
