@@ -89,18 +89,7 @@ func loadFiles(paths []string) (*config.Config, error) {
 
 // printProblems prints the problems and warnings of files.
 func printProblems(cmd *cobra.Command, c *config.Config) error {
-	var problems []string
-	for _, p := range c.Problems {
-		problems = append(problems, p.Err.Error())
-	}
-	values := anyValues()
-	for i := range c.Servers {
-		if s := &c.Servers[i]; !s.Disabled {
-			if _, err := s.Target(values); err != nil {
-				problems = append(problems, fmt.Sprintf("%s: server %q: %v", s.Source, s.Original, err))
-			}
-		}
-	}
+	problems := problemsOf(c)
 	for _, text := range problems {
 		fmt.Fprintln(cmd.OutOrStdout(), terminal.Line(text))
 	}
@@ -117,6 +106,43 @@ func printProblems(cmd *cobra.Command, c *config.Config) error {
 		return &reportedError{errProblems}
 	}
 	return nil
+}
+
+// problemsOf returns the reasons why parley up would not use a part of the files, or would not start.
+func problemsOf(c *config.Config) (problems []string) {
+	for _, p := range c.Problems {
+		problems = append(problems, p.Err.Error())
+	}
+	values := anyValues()
+	for i := range c.Servers {
+		s := &c.Servers[i]
+		if s.Disabled {
+			continue
+		}
+		_, err := s.Target(values)
+		if err == nil {
+			_, err = rootsOf(s, values)
+		}
+		if err != nil {
+			problems = append(problems, fmt.Sprintf("%s: server %q: %v", s.Source, s.Original, err))
+		}
+	}
+	if c.Policy != nil {
+		if _, err := compilePolicy(c.Policy); err != nil {
+			problems = append(problems, err.Error())
+		}
+	}
+	for i := range c.Hooks {
+		h := &c.Hooks[i]
+		_, err := expandHook(h, values)
+		if strings.Contains(h.URL, "${") { // its value is not known
+			_, _, err = h.Expand(values)
+		}
+		if err != nil {
+			problems = append(problems, err.Error())
+		}
+	}
+	return problems
 }
 
 // anyValues returns values with which every valid reference has one, except for files.

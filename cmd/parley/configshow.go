@@ -18,9 +18,9 @@ func newConfigShow() *cobra.Command {
 	var format output
 	cmd := &cobra.Command{
 		Use:   "show FILE...",
-		Short: "Show the servers and toolsets of configuration files",
-		Long: `Show the servers and toolsets that parley up uses from configuration files, and the file and line
-of each. A later file replaces servers and toolsets of an earlier one.
+		Short: "Show what is used from configuration files",
+		Long: `Show the servers, toolsets, policy and webhooks that parley up uses from configuration files, and the
+file and line of each. A later file replaces servers, toolsets and the policy of an earlier one.
 
 Secrets are not shown: of arguments only the number, of environment variables and header fields
 only the names, of URLs neither the user nor the query.`,
@@ -49,6 +49,8 @@ type shownConfig struct {
 	Servers  []shownServer  `json:"servers"`
 	Toolsets []shownToolset `json:"toolsets,omitempty"`
 	Default  string         `json:"defaultToolset,omitempty"`
+	Policy   *shownPolicy   `json:"policy,omitempty"`
+	Hooks    []shownHook    `json:"hooks,omitempty"`
 	Problems []string       `json:"problems,omitempty"`
 }
 
@@ -61,6 +63,9 @@ type shownServer struct {
 	Env      []string        `json:"env,omitempty"` // the names
 	URL      string          `json:"url,omitempty"`
 	Headers  []string        `json:"headers,omitempty"` // the names
+	Trusted  bool            `json:"trusted,omitzero"`
+	Roots    []string        `json:"roots,omitempty"`
+	Sharing  string          `json:"sharing,omitempty"`
 	Prefix   *string         `json:"prefix,omitempty"`
 	Tools    *shownSelection `json:"tools,omitempty"`
 	Prompts  *shownSelection `json:"prompts,omitempty"`
@@ -89,20 +94,57 @@ type shownToolset struct {
 	Principals []config.Principal `json:"principals,omitempty"`
 }
 
+type shownPolicy struct {
+	Source  string `json:"source"`
+	Version string `json:"version"`
+	Default string `json:"default"`
+	Rules   int    `json:"rules"` // the number
+}
+
+type shownHook struct {
+	Source  string   `json:"source"`
+	URL     string   `json:"url"`
+	Headers []string `json:"headers,omitempty"` // the names
+	On      []string `json:"on"`
+	Server  string   `json:"server,omitempty"`
+	Tool    string   `json:"tool,omitempty"`
+}
+
 func newShownConfig(c *config.Config) *shownConfig {
 	shown := &shownConfig{Servers: []shownServer{}, Default: c.DefaultToolset}
 	for i := range c.Servers {
 		s := &c.Servers[i]
+		sharing := ""
+		switch s.Sharing {
+		case host.Shared:
+			sharing = "shared"
+		case host.PerCaller:
+			sharing = "perCaller"
+		}
 		shown.Servers = append(shown.Servers, shownServer{
 			Name: s.Name, Source: s.Source, Disabled: s.Disabled,
 			Command: s.Command, Args: len(s.Args), Env: namesOf(s.Env), URL: withoutSecrets(s.URL), Headers: namesOf(s.Headers),
-			Prefix: s.Prefix, Tools: newShownSelection(&s.Tools), Prompts: newShownSelection(&s.Prompts),
+			Trusted: s.Trusted, Roots: s.Roots, Sharing: sharing, Prefix: s.Prefix, Tools: newShownSelection(&s.Tools), Prompts: newShownSelection(&s.Prompts),
 		})
 	}
 	for _, t := range c.Toolsets {
 		shown.Toolsets = append(shown.Toolsets, shownToolset{
 			t.Name, t.Source, endpoint + "/" + t.Name, t.Servers, t.Tools, t.Prompts, t.Hide, t.Scopes, t.Principals,
 		})
+	}
+	if p := c.Policy; p != nil {
+		shown.Policy = &shownPolicy{p.Source, p.Version, p.Default.String(), len(p.Rules)}
+	}
+	for i := range c.Hooks {
+		h := &c.Hooks[i]
+		hook := shownHook{Source: h.Source, URL: withoutSecrets(h.URL), Headers: namesOf(h.Headers), Server: h.Server, Tool: h.Tool}
+		if h.Request {
+			hook.On = append(hook.On, "request")
+		}
+		if h.Response {
+			hook.On = append(hook.On, "response")
+		}
+		shown.Hooks = append(shown.Hooks, hook)
 	}
 	for _, p := range c.Problems {
 		shown.Problems = append(shown.Problems, p.Err.Error())
@@ -175,6 +217,20 @@ func (c *shownConfig) print(cmd *cobra.Command) error {
 		}
 		rows = append(rows, []string{t.Path, t.Source, "toolset", strings.Join(words, ", ")})
 	}
+	if p := c.Policy; p != nil {
+		rows = append(rows, []string{"policy", p.Source, count(p.Rules, "rule"), "default " + p.Default + ", version " + p.Version})
+	}
+	for _, h := range c.Hooks {
+		words := appendWords(nil, "headers", h.Headers)
+		words = appendWords(words, "on", h.On)
+		if h.Server != "" {
+			words = append(words, "server "+h.Server)
+		}
+		if h.Tool != "" {
+			words = append(words, "tool "+h.Tool)
+		}
+		rows = append(rows, []string{"webhook", h.Source, h.URL, strings.Join(words, ", ")})
+	}
 	for i := range rows {
 		for j := range rows[i] {
 			rows[i][j] = terminal.Line(rows[i][j])
@@ -196,6 +252,13 @@ func (s *shownServer) settings() (words []string) {
 	}
 	words = appendWords(words, "env", s.Env)
 	words = appendWords(words, "headers", s.Headers)
+	if s.Trusted {
+		words = append(words, "trusted")
+	}
+	words = appendWords(words, "roots", s.Roots)
+	if s.Sharing != "" {
+		words = append(words, "sharing "+s.Sharing)
+	}
 	if s.Prefix != nil {
 		words = append(words, fmt.Sprintf("prefix %q", *s.Prefix))
 	}

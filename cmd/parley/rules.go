@@ -55,33 +55,44 @@ func newRules(cmd *cobra.Command) *rules {
 func (r *rules) load(loaded *config.Config, values *config.Values) (*ruleSet, error) {
 	set := new(ruleSet)
 	if p := loaded.Policy; p != nil {
-		compiled, err := policy.Compile(p)
+		compiled, err := compilePolicy(p)
 		if err != nil {
 			return nil, err
-		}
-		if p.ApprovalTimeout > maxApprovalTimeout {
-			return nil, fmt.Errorf("%s: policy.approvalTimeout must not exceed %v", p.Source, maxApprovalTimeout)
 		}
 		set.policy, set.timeout = &compiled, p.ApprovalTimeout
 	}
 	for i := range loaded.Hooks {
-		h := &loaded.Hooks[i]
-		url, headers, err := h.Expand(values)
+		hook, err := expandHook(&loaded.Hooks[i], values)
 		if err != nil {
 			return nil, err
 		}
-		hook := webhook.Hook{URL: url, Header: make(http.Header), Timeout: h.Timeout, OnRequest: h.Request, OnResponse: h.Response}
-		for _, p := range headers {
-			hook.Header.Add(p.Name, p.Value)
-		}
-		if err := hook.Check(); err != nil {
-			return nil, fmt.Errorf("%s: %w", h.Source, err)
-		}
-		rule := host.Rule{Server: h.Server, Tool: h.Tool}
-		hook.Matches = rule.Matches
 		set.hooks = append(set.hooks, hook)
 	}
 	return set, nil
+}
+
+func compilePolicy(p *config.Policy) (host.Rules, error) {
+	if p.ApprovalTimeout > maxApprovalTimeout {
+		return host.Rules{}, fmt.Errorf("%s: policy.approvalTimeout must not exceed %v", p.Source, maxApprovalTimeout)
+	}
+	return policy.Compile(p)
+}
+
+func expandHook(h *config.Hook, values *config.Values) (webhook.Hook, error) {
+	url, headers, err := h.Expand(values)
+	if err != nil {
+		return webhook.Hook{}, err
+	}
+	hook := webhook.Hook{URL: url, Header: make(http.Header), Timeout: h.Timeout, OnRequest: h.Request, OnResponse: h.Response}
+	for _, p := range headers {
+		hook.Header.Add(p.Name, p.Value)
+	}
+	if err := hook.Check(); err != nil {
+		return webhook.Hook{}, fmt.Errorf("%s: %w", h.Source, err)
+	}
+	rule := host.Rule{Server: h.Server, Tool: h.Tool}
+	hook.Matches = rule.Matches
+	return hook, nil
 }
 
 func (r *rules) set(now *ruleSet) { r.current.Store(now) }
