@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -10,14 +11,21 @@ func unknownName(kind, name string, names []string) error {
 	if near := nearest(name, names); near != "" {
 		return fmt.Errorf("unknown %s %q; did you mean %s?", kind, name, near)
 	}
+	if slices.Contains(names, "search_tools") && slices.Contains(names, "call_tool") { // see discoverHelp
+		return fmt.Errorf("unknown %s %q; the server does not list all tools: find it with search_tools, and call it with call_tool", kind, name)
+	}
 	return fmt.Errorf("unknown %s %q; list the server's %ss with parley ls", kind, name, kind)
 }
 
 // nearest returns the name that is most similar to word, or "" if none is similar.
 func nearest(word string, names []string) string {
-	best, least := "", len(word)/3+1
+	_, own, found := strings.Cut(word, "__") // all names of a server at a gateway begin in the same way
+	if !found {
+		own = word
+	}
+	best, least := "", len(own)/3+1
 	for _, name := range names {
-		if strings.EqualFold(name, word) || strings.HasSuffix(name, "__"+word) {
+		if strings.EqualFold(name, word) || strings.HasSuffix(name, "__"+own) {
 			return name
 		}
 		if d := distance(word, name, least); d < least {
