@@ -23,17 +23,17 @@ they are: "mcpServers" (also of the project in "projects" that contains the curr
 "servers" with "inputs", and "context_servers". Each member is a server, with "command", "args",
 "env", "envFile" and "cwd", or with "url" and "headers". Paths are relative to the file. "type" is
 optional, and "disabled": true disables a server. An entry that parley cannot use is reported, and
-the others are used. With several files, an entry replaces one of an earlier file. See also parley
-config --help.
+the others are used. With several files, an entry replaces one of an earlier file.
 
 "tools" and "prompts" of a server select what clients can use, as in {"only": ["read_*"], "hide":
 ["*_all"], "rename": {"read_text_file": "read"}, "readOnly": true}. readOnly, nonDestructive,
 idempotent and closedWorld trust the annotations of the server. "prefix" replaces the name of the
 server in the names of tools. "sharing" is "shared" if all callers share one client of the server,
-or "perCaller"; the default is perCaller for servers with sessions over HTTP, and shared for others. "toolsets" of the file has selections of all servers, as in {"docs":
-{"servers": ["files"], "tools": ["search__find*"], "hide": ["*__delete*"], "scopes": ["docs:read"],
-"principals": [{"subject": "ada"}]}}; the toolset docs is served at /mcp/docs. "defaultToolset" names
-the toolset at /mcp.
+or "perCaller"; the default is perCaller for servers with sessions over HTTP, and shared for others.
+
+"toolsets" of the file has selections of all servers, as in {"docs": {"servers": ["files"], "tools":
+["search__find*"], "hide": ["*__delete*"], "scopes": ["docs:read"], "principals": [{"subject":
+"ada"}]}}; the toolset docs is served at /mcp/docs. "defaultToolset" names the toolset at /mcp.
 
 Values can refer to others:
   ${NAME}, ${env:NAME}, ${NAME:-default}    an environment variable

@@ -20,9 +20,6 @@ type guardFlags struct {
 	audit auditFlags
 }
 
-// used reports whether a flag is set.
-func (f *guardFlags) used() bool { return f.lock != "" || f.audit != (auditFlags{}) }
-
 func (f *guardFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.lock, "lock", "", "lock `file` with accepted definitions (default mcp.lock next to the first configuration file, if it exists)")
 	f.audit.add(cmd)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"log/slog"
 	"sync"
@@ -38,7 +39,8 @@ When a configuration file changes, and on SIGHUP, parley reads the files again. 
 configuration is the same continue, and calls in flight finish.
 
 parley reads no configuration file that you do not name, because it starts the commands in it. A
-command gets a minimal environment; add other variables to "env".
+command gets a minimal environment; add other variables to "env". parley config check reports the
+problems of a file, and parley config show prints what is used.
 
 ` + configHelp + `
 
@@ -56,10 +58,10 @@ parley up --config mcp.json --store '${REDIS_URL}' --key-file keys`,
 			if err := flags.log.apply(cmd); err != nil {
 				return err
 			}
-			if len(files.paths) == 0 && guard.used() {
-				return errors.New("--lock and --audit require the servers of a configuration file; add --config FILE")
-			}
 			if len(files.paths) == 0 {
+				if err := checkWithoutConfig(cmd); err != nil {
+					return err
+				}
 				return serveHTTP(cmd, &flags, &dirs)
 			}
 			return up(cmd, &flags, &dirs, &files, &discover, &guard, maxName, verbose)
@@ -74,6 +76,16 @@ parley up --config mcp.json --store '${REDIS_URL}' --key-file keys`,
 	cmd.Flags().IntVar(&maxName, "max-name", 0, "maximum length of the names of tools and prompts, 32 to 128 (default 128)")
 	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "print log messages, and the stderr of the servers' programs")
 	return cmd
+}
+
+// checkWithoutConfig returns an error if a flag is set that has an effect only on the servers of configuration files.
+func checkWithoutConfig(cmd *cobra.Command) error {
+	for _, name := range []string{"lock", "audit", "audit-values", "audit-required", "discover", "discover-over", "input", "max-name", "require-ready"} {
+		if cmd.Flags().Changed(name) {
+			return fmt.Errorf("--%s requires the servers of a configuration file; add --config FILE", name)
+		}
+	}
+	return nil
 }
 
 func up(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag, files *configFlags, discover *discoverFlags, guard *guardFlags, maxName int, verbose bool) error {
