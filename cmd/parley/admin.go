@@ -161,7 +161,7 @@ type readiness struct {
 
 	mu      sync.Mutex
 	checked time.Time // when the store was asked
-	storeOK bool
+	failed  bool      // the store did not respond; false while the first question is open
 }
 
 // readinessReport is the body of /readyz. It contains no reasons for failures, which can have secrets.
@@ -222,7 +222,7 @@ func (r *readiness) report(ctx context.Context) readinessReport {
 // reachable reports whether the store responds. It asks at most once a second, however many requests there are.
 func (r *readiness) reachable(ctx context.Context) bool {
 	r.mu.Lock()
-	recent, ok := time.Since(r.checked) < time.Second, r.storeOK
+	recent, ok := time.Since(r.checked) < time.Second, !r.failed
 	if !recent {
 		r.checked = time.Now()
 	}
@@ -236,7 +236,7 @@ func (r *readiness) reachable(ctx context.Context) bool {
 	ok = err == nil || errors.Is(err, store.ErrNotFound)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.storeOK = ok
+	r.failed = !ok
 	return ok
 }
 

@@ -29,6 +29,7 @@ const (
 	readTimeout       = 30 * time.Second // of the headers and body of one request
 	idleTimeout       = 2 * time.Minute
 	shutdownTimeout   = 5 * time.Second
+	responseTimeout   = time.Second // of the responses to requests that the shutdown has cancelled
 )
 
 // httpFlags are the flags of commands that serve HTTP.
@@ -160,7 +161,9 @@ func (f *httpFlags) serve(ctx context.Context, cmd *cobra.Command, listener net.
 	if err := errors.Join(s.Shutdown(shutdown), <-ended); err != nil {
 		cmd.PrintErrln("parley: warning: requests in flight were cancelled")
 	}
-	if err := h.Shutdown(shutdown); err != nil {
+	responses, cancel := context.WithTimeout(context.Background(), responseTimeout)
+	defer cancel()
+	if err := h.Shutdown(responses); err != nil {
 		_ = h.Close()
 	}
 	if err := <-served; !errors.Is(err, http.ErrServerClosed) {

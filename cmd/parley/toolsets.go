@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"net/url"
 	"reflect"
@@ -155,13 +156,14 @@ func metadataPathOf(resource *auth.ProtectedResource, path string) string {
 // Shutdown ends all toolsets; see server.Server.Shutdown.
 func (t *toolsets) Shutdown(ctx context.Context) error {
 	t.mu.RLock()
-	defer t.mu.RUnlock()
-	errs := make(chan error, len(t.byName))
-	for _, served := range t.byName {
+	all := slices.Collect(maps.Values(t.byName))
+	t.mu.RUnlock()
+	errs := make(chan error, len(all))
+	for _, served := range all {
 		go func() { errs <- served.server.Shutdown(ctx) }()
 	}
 	var first error
-	for range t.byName {
+	for range all {
 		if err := <-errs; err != nil && first == nil {
 			first = err
 		}
