@@ -27,7 +27,9 @@ type parkable struct {
 	detach   func() bool // stops the end of the request from ending call
 	isTask   atomic.Bool // see becomeTask
 	returned chan parkableResult
-	parked   chan string   // receives the id of the parked call
+	parked   chan *tasks.Run // receives the parked call
+	moved    chan struct{}   // closed when the parked call has become a task, or has ended
+	moving   sync.Once
 	turn     chan struct{} // held while parking
 
 	mu        sync.Mutex
@@ -40,7 +42,7 @@ type parkableResult struct {
 }
 
 func (s *Server) newParkable(ctx context.Context, c *rpc.Call, entry *toolEntry) *parkable {
-	h := &parkable{server: s, entry: entry, request: c, returned: make(chan parkableResult, 1), parked: make(chan string, 1), turn: make(chan struct{}, 1)}
+	h := &parkable{server: s, entry: entry, request: c, returned: make(chan parkableResult, 1), parked: make(chan *tasks.Run, 1), moved: make(chan struct{}), turn: make(chan struct{}, 1)}
 	life, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	h.cancel, h.detach = cancel, context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 	h.call = &rpc.Call{Call: c.Call, ProgressToken: c.ProgressToken, LogLevel: c.LogLevel, Stream: (*parkableStream)(h), InputRequester: h, Store: s.core.engine.Store}
@@ -79,6 +81,7 @@ func (h *parkable) run(arguments json.RawMessage) {
 		}
 		result, _ := r.result.(*mcp.CallToolResult)
 		run.End(h.server.outcome(run, result, r.err))
+		h.move()
 	}()
 	r = h.result(arguments)
 }
@@ -149,7 +152,7 @@ func (h *parkable) park(ctx context.Context, visible bool) (*tasks.Run, error) {
 	h.parkedRun = run
 	h.mu.Unlock()
 	context.AfterFunc(run.Call.Context(), func() { h.cancel(context.Cause(run.Call.Context())) })
-	h.parked <- t.ID
+	h.parked <- run
 	return run, nil
 }
 
@@ -163,8 +166,12 @@ func (h *parkable) becomeTask(ctx context.Context) (context.Context, error) {
 		return ctx, err
 	}
 	h.isTask.Store(true)
+	h.move()
 	return ctx, nil
 }
+
+// move wakes the first request of the parked call.
+func (h *parkable) move() { h.moving.Do(func() { close(h.moved) }) }
 
 // RequestInput implements rpc.InputRequester. It parks the call.
 func (h *parkable) RequestInput(ctx context.Context, _ *rpc.Call, requests []rpc.InputRequest) ([]json.RawMessage, error) {

@@ -46,10 +46,18 @@ func (s *Server) callParked(ctx context.Context, c *rpc.Call, parker rpc.Parker,
 		select {
 		case a := <-h.returned:
 			return a.result, a.err
-		case id = <-h.parked:
+		case run := <-h.parked:
+			id = run.ID()
+			defer s.tasks.attach(id, c)()
+			select { // before this, the stored call is not worth a look
+			case <-run.Asked():
+			case <-h.moved:
+			case <-ctx.Done():
+			}
 		}
+	} else {
+		defer s.tasks.attach(id, c)()
 	}
-	defer s.tasks.attach(id, c)()
 	result, err := s.parkedRound(ctx, c, parker, id, answers)
 	if ctx.Err() != nil { // the client has cancelled the request
 		_, _ = s.tasks.store.Update(context.WithoutCancel(ctx), c.Principal(), id, (*tasks.Task).Cancel)

@@ -21,12 +21,15 @@ type journal struct {
 	keys    rpc.InputKeys
 	known   map[string]Question
 	changed chan struct{} // closed when known changes
+
+	asking sync.Once
+	asked  chan struct{} // closed when the first question is stored
 }
 
 var _ rpc.Replayer = (*journal)(nil)
 
 func newJournal(s *Store, t *Task) *journal {
-	j := &journal{store: s, task: t, known: make(map[string]Question), changed: make(chan struct{})}
+	j := &journal{store: s, task: t, known: make(map[string]Question), changed: make(chan struct{}), asked: make(chan struct{})}
 	maps.Copy(j.known, t.Questions)
 	return j
 }
@@ -58,6 +61,7 @@ func (j *journal) RequestInput(ctx context.Context, _ *rpc.Call, requests []rpc.
 		return nil, err
 	}
 	j.update(t)
+	j.asking.Do(func() { close(j.asked) })
 	for {
 		j.mu.Lock()
 		changed := j.changed

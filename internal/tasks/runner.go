@@ -367,6 +367,9 @@ func (run *Run) Progress(ctx context.Context, _, _ float64, text string) error {
 	return err
 }
 
+// Asked returns a channel that is closed when the first question of the run is stored.
+func (run *Run) Asked() <-chan struct{} { return run.journal.asked }
+
 // End ends the run and stores the outcome of the handler, if the task has not ended before.
 func (run *Run) End(o Outcome) {
 	r, t := run.runner, run.task
