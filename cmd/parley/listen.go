@@ -29,7 +29,7 @@ const (
 	readTimeout       = 30 * time.Second // of the headers and body of one request
 	idleTimeout       = 2 * time.Minute
 	shutdownTimeout   = 5 * time.Second
-	responseTimeout   = time.Second // of the responses to requests that the shutdown has cancelled
+	responseTimeout   = 3 * time.Second // of the responses to requests that the shutdown has cancelled
 )
 
 // httpFlags are the flags of commands that serve HTTP.
