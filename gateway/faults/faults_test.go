@@ -39,14 +39,14 @@ func TestFaultsOfAServerDoNotAffectOthers(t *testing.T) {
 	repeat(func() {
 		for i, fault := range serverFaults {
 			name := names[i]
-			l.proceed(40)
+			l.Proceed(40)
 			l.failing.Store(name, true)
 			f.ledger.Fault()
 			err := tester.call(name+"__fault", arguments{Fault: fault.name})
 			if fault.survives && err != nil {
 				t.Errorf("a server that %s: %v", fault.name, err)
 			}
-			l.proceed(40)
+			l.Proceed(40)
 			if fault.name == "is stopped" {
 				f.signal(name, syscall.SIGCONT)
 			}
@@ -59,11 +59,11 @@ func TestFaultsOfAServerDoNotAffectOthers(t *testing.T) {
 		l.failing.Store(name, true)
 		f.ledger.Fault()
 		f.signal(name, syscall.SIGKILL)
-		l.proceed(20)
+		l.Proceed(20)
 		tester.awaitTools(name)
 		l.failing.Delete(name)
 	}
-	l.proceed(40)
+	l.Proceed(40)
 	l.stop()
 	_ = f.host.Close()
 	f.finish()
@@ -97,7 +97,7 @@ func TestServersThatDoNotStartDoNotAffectOthers(t *testing.T) {
 	}
 	f.dial(mcp.V20260728).awaitTools(names...)
 	l := f.startLoad(20, names)
-	l.proceed(400)
+	l.Proceed(400)
 	for _, name := range []string{"exits", "silent", "talks"} {
 		ctx, cancel := context.WithTimeout(t.Context(), callTime)
 		_, err := g.host.CallTool(ctx, name, "echo", nil)

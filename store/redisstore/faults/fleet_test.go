@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/faulttest"
 	"github.com/parley-mcp/parley/internal/ledger"
 	"github.com/parley-mcp/parley/store"
 	"github.com/parley-mcp/parley/store/redisstore"
@@ -34,7 +35,7 @@ type fleet struct {
 // newFleet starts a fleet. When the test ends, the ledger is checked; see fleet.finish.
 func newFleet(t *testing.T, redisArguments ...string) *fleet {
 	t.Helper()
-	f := &fleet{t: t, ledger: &ledger.Ledger{Typed: typed, Patience: patience}, journal: filepath.Join(t.TempDir(), "journal"), began: time.Now()}
+	f := &fleet{t: t, ledger: &ledger.Ledger{Typed: faulttest.Typed, Patience: faulttest.Patience}, journal: filepath.Join(t.TempDir(), "journal"), began: time.Now()}
 	f.redis = startRedis(t, redisArguments...)
 	f.proxy = newProxy(t)
 	key := make([]byte, 32)
@@ -74,13 +75,13 @@ func (f *fleet) finish(t *testing.T) {
 	if err := f.ledger.ReadJournal(f.journal); err != nil {
 		t.Fatal(err)
 	}
-	report(t, f.ledger, f.began)
+	faulttest.Report(t, f.ledger, f.began, *totalsFile)
 }
 
 // open opens a gate; see replica.job.
 func (f *fleet) open(gate string) {
 	f.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), faulttest.Patience)
 	defer cancel()
 	db, err := redisstore.Open(ctx, redisstore.Options{Addrs: []string{f.redis.addr}})
 	if err != nil {

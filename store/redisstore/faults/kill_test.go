@@ -9,14 +9,14 @@ import "testing"
 func TestReplicasAreKilledUnderLoad(t *testing.T) {
 	f := newFleet(t)
 	l := startLoad(t, f, 200)
-	l.proceed(100)
+	l.Proceed(100)
 	repeat(5, func(i int) {
 		f.kill(i % replicas)
-		l.proceed(150)
+		l.Proceed(150)
 		f.start(i % replicas)
-		l.proceed(150)
+		l.Proceed(150)
 	})
-	l.stop()
+	l.Stop()
 	f.finish(t)
 	if n := l.late.Load(); n > 0 {
 		t.Errorf("%d calls were not told that their replica has ended", n)

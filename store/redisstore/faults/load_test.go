@@ -7,26 +7,20 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/faulttest"
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// load is a number of users who call tools one after another, until the test stops them.
+// load is a number of users who call tools.
 type load struct {
-	fleet     *fleet
-	stopped   chan struct{}
-	done      sync.WaitGroup
-	succeeded atomic.Int64
-	failed    atomic.Int64
-	late      atomic.Int64 // failed with the end of callTime
-
-	mu     sync.Mutex
-	errors map[string]int // how often, by text
+	*faulttest.Load
+	fleet *fleet
+	late  atomic.Int64 // calls that have failed with the end of callTime
 }
 
 // think is the longest time between two calls of a user.
@@ -35,41 +29,25 @@ const think = time.Second
 // startLoad connects users in turn in every revision, and lets them call tools.
 func startLoad(t *testing.T, f *fleet, users int) *load {
 	t.Helper()
-	l := &load{fleet: f, stopped: make(chan struct{}), errors: make(map[string]int)}
+	l := &load{fleet: f}
 	f.open("open")
-	all := make([]*user, users)
-	for i := range all {
-		all[i] = f.dial(t, loadWires[i%len(loadWires)])
-	}
-	t.Cleanup(l.stop) // before the connections are closed
-	for i, u := range all {
-		l.done.Go(func() { l.use(u, loadWires[i%len(loadWires)]) })
-	}
-	return l
-}
-
-// use calls tools until the load is stopped.
-func (l *load) use(u *user, w wire) {
-	for {
-		if err := l.act(u, w); err != nil {
-			l.failed.Add(1)
+	acts := make([]func() error, users)
+	for i := range acts {
+		w := loadWires[i%len(loadWires)]
+		u := f.dial(t, w)
+		acts[i] = func() error {
+			err := l.act(u, w)
 			if errors.Is(err, context.DeadlineExceeded) {
 				l.late.Add(1)
 			}
-			l.mu.Lock()
-			l.errors[fmt.Sprintf("%s: %.200s", w.name, err)]++
-			l.mu.Unlock()
-		} else {
-			l.succeeded.Add(1)
-		}
-		timer := time.NewTimer(rand.N(think))
-		select {
-		case <-timer.C:
-		case <-l.stopped:
-			timer.Stop()
-			return
+			if err != nil {
+				err = fmt.Errorf("%s: %w", w.name, err)
+			}
+			return err
 		}
 	}
+	l.Load = faulttest.StartLoad(t, think, acts)
+	return l
 }
 
 // act makes one call, of one of the kinds that the wire has.
@@ -104,63 +82,6 @@ func (l *load) cancel(u *user) error {
 		return err
 	}
 	return nil
-}
-
-// proceed waits until the users have made a number of further calls with success.
-func (l *load) proceed(calls int64) {
-	l.fleet.t.Helper()
-	until := l.succeeded.Load() + calls
-	wait(l.fleet.t, "the users have made calls", func() error {
-		if n := until - l.succeeded.Load(); n > 0 {
-			return fmt.Errorf("%d are missing", n)
-		}
-		return nil
-	})
-}
-
-// fails waits until a number of further calls have failed.
-func (l *load) fails(calls int64) {
-	l.fleet.t.Helper()
-	until := l.failed.Load() + calls
-	wait(l.fleet.t, "calls fail", func() error {
-		if n := until - l.failed.Load(); n > 0 {
-			return fmt.Errorf("%d have not failed", n)
-		}
-		return nil
-	})
-}
-
-// recovers waits until no calls fail anymore.
-func (l *load) recovers() {
-	l.fleet.t.Helper()
-	const inARow = 150
-	succeeded, failed := l.succeeded.Load(), l.failed.Load()
-	wait(l.fleet.t, "no calls fail", func() error {
-		if now := l.failed.Load(); now != failed {
-			succeeded, failed = l.succeeded.Load(), now
-		}
-		if n := l.succeeded.Load() - succeeded; n < inARow {
-			return fmt.Errorf("%d calls in a row have succeeded", n)
-		}
-		return nil
-	})
-}
-
-// stop lets the users finish their calls.
-func (l *load) stop() {
-	select {
-	case <-l.stopped:
-		return
-	default:
-	}
-	close(l.stopped)
-	l.done.Wait()
-	l.fleet.t.Logf("%d calls have succeeded, %d have failed", l.succeeded.Load(), l.failed.Load())
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for text, n := range l.errors {
-		l.fleet.t.Logf("%5d × %s", n, text)
-	}
 }
 
 // loads is the number of tests that call repeat.

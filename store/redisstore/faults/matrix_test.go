@@ -16,6 +16,7 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/faulttest"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -143,7 +144,7 @@ func useCancellation(t *testing.T, f *fleet, w wire) {
 			failed <- err
 		}()
 		fate := func(want string) {
-			wait(t, "the call is "+want, func() error {
+			faulttest.Wait(t, "the call is "+want, func() error {
 				got, err := client.CallTool[string](t.Context(), u.Client, "fate", arguments{Name: c.Nonce()})
 				if err == nil && got != want {
 					err = errors.New(got)
@@ -226,7 +227,7 @@ func watch(t *testing.T, u *user, filter client.WatchFilter) <-chan client.Chang
 func notified(t *testing.T, changes <-chan client.Change, cause func(), is func(client.Change) bool) {
 	t.Helper()
 	cause()
-	wait(t, "the change is reported", func() error {
+	faulttest.Wait(t, "the change is reported", func() error {
 		for {
 			select {
 			case c := <-changes:
@@ -253,7 +254,7 @@ func useListChanges(t *testing.T, f *fleet, w wire) {
 			must(t, u.call(t.Context(), "add", arguments{Name: name}))
 		}, func(c client.Change) bool { return c.Kind == client.ToolsChanged && !c.Resync })
 		for range replicas {
-			wait(t, "the new tool is on every replica", func() error { return u.call(t.Context(), name, arguments{}) })
+			faulttest.Wait(t, "the new tool is on every replica", func() error { return u.call(t.Context(), name, arguments{}) })
 		}
 	}
 }
@@ -277,7 +278,7 @@ func useLogging(t *testing.T, f *fleet, w wire) {
 	must(t, u.SetLogLevel(t.Context(), "debug"))
 	for range replicas {
 		must(t, u.call(t.Context(), "log", arguments{}))
-		wait(t, "the log message arrives", func() error {
+		faulttest.Wait(t, "the log message arrives", func() error {
 			select {
 			case <-u.logs:
 				return nil

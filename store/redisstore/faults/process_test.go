@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/parley-mcp/parley/internal/faulttest"
 	"github.com/parley-mcp/parley/internal/freeaddr"
 )
 
@@ -63,7 +64,7 @@ func (p *process) end() {
 	p.t.Helper()
 	done := make(chan error, 1)
 	go func() { done <- p.command.Wait() }()
-	wait(p.t, p.name+" ends", func() error {
+	faulttest.Wait(p.t, p.name+" ends", func() error {
 		select {
 		case err := <-done:
 			if err != nil {
@@ -132,7 +133,7 @@ func (r *redisServer) start() {
 	command := exec.Command(program, append([]string{"--port", port, "--bind", "127.0.0.1", "--dir", r.dir, "--save", ""}, r.arguments...)...)
 	command.Dir = r.dir
 	r.process.start(command)
-	wait(r.t, "Redis starts", func() error {
+	faulttest.Wait(r.t, "Redis starts", func() error {
 		connection, err := net.Dial("tcp", r.addr)
 		if err != nil {
 			return err

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/parley-mcp/parley/internal/faulttest"
 )
 
 // proxy sends every request to the next replica in turn. It knows nothing of sessions and does not repeat a request that
@@ -135,7 +137,7 @@ func (p *proxy) drain(t testing.TB, replica int) {
 	target := p.targets[replica]
 	p.targets[replica] = ""
 	p.mu.Unlock()
-	wait(t, "the replica has no new requests", func() error {
+	faulttest.Wait(t, "the replica has no new requests", func() error {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if n := p.pending[target]; n > 0 {

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/parley-mcp/parley/internal/faulttest"
 )
 
 // Redis fails under load. Calls end with errors in time, and everything works again when Redis does.
@@ -17,38 +19,38 @@ func TestRedisFailsUnderLoad(t *testing.T) {
 	f := newFleet(t)
 	f.forgets = true
 	l := startLoad(t, f, 100)
-	l.proceed(100)
+	l.Proceed(100)
 	faults := []func(){
 		func() { // does not respond
 			f.redis.signal(syscall.SIGSTOP)
-			l.fails(30)
+			l.AwaitFailures(30)
 			f.redis.signal(syscall.SIGCONT)
 		},
 		func() { // is down, and starts again without its data
 			f.redis.kill()
-			l.fails(30)
+			l.AwaitFailures(30)
 			f.redis.start()
 			f.open("open")
 		},
 		func() { // has no memory left
 			f.redis.command(t, "config", "set", "maxmemory", "1")
-			l.fails(30)
+			l.AwaitFailures(30)
 			f.redis.command(t, "config", "set", "maxmemory", "0")
 		},
 	}
 	repeat(len(faults), func(i int) {
 		f.ledger.Fault()
 		faults[i%len(faults)]()
-		l.recovers()
+		l.AwaitRecovery(150)
 	})
-	l.stop()
+	l.Stop()
 	f.finish(t)
 }
 
 // command executes a command on the server.
 func (r *redisServer) command(t testing.TB, words ...any) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), faulttest.Patience)
 	defer cancel()
 	c := redis.NewClient(&redis.Options{Addr: r.addr, Protocol: 2})
 	defer c.Close()

@@ -11,20 +11,20 @@ import (
 func TestRollingRestartFailsNoCall(t *testing.T) {
 	f := newFleet(t)
 	l := startLoad(t, f, 200)
-	l.proceed(100)
+	l.Proceed(100)
 	repeat(replicas, func(i int) {
 		replica := i % replicas
 		f.ledger.Fault()
 		f.proxy.drain(t, replica)
 		f.replicas[replica].signal(syscall.SIGTERM)
 		f.replicas[replica].end()
-		l.proceed(100)
+		l.Proceed(100)
 		f.start(replica)
-		l.proceed(100)
+		l.Proceed(100)
 	})
-	l.stop()
+	l.Stop()
 	f.finish(t)
-	if n := l.failed.Load(); n > 0 {
+	if n := l.Failed(); n > 0 {
 		t.Errorf("%d calls have failed", n)
 	}
 }

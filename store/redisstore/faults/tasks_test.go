@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/faulttest"
 	"github.com/parley-mcp/parley/internal/ledger"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -68,8 +69,8 @@ func TestTasksOutliveReplicasAndRedis(t *testing.T) {
 				return nil
 			}
 		}
-		must(t, within(lease, startedAgain(1)))
-		wait(t, "all handlers have started again", startedAgain(half*len(users))) // one after another
+		must(t, faulttest.Within(lease, startedAgain(1)))
+		faulttest.Wait(t, "all handlers have started again", startedAgain(half*len(users))) // one after another
 		each(users, func(u *taskUser) error { return u.connectAll(t) })
 		each(users, func(u *taskUser) error { return u.complete(t.Context(), false) })
 
@@ -180,7 +181,7 @@ func (u *taskUser) complete(ctx context.Context, running bool) error {
 			continue
 		}
 		var end outcome
-		err := within(lease, func() (err error) {
+		err := faulttest.Within(lease, func() (err error) {
 			if end, err = u.observe(ctx, 0, j.id); err == nil && !end.ended {
 				err = fmt.Errorf("task %s has not ended", j.id)
 			}
@@ -212,7 +213,7 @@ type outcome struct {
 // observe asks a replica for a task, and records its state. It repeats requests that fail while Redis or a replica starts.
 func (u *taskUser) observe(ctx context.Context, replica int, id string) (o outcome, err error) {
 	observer := u.fleet.replicas[replica].name
-	err = within(lease, func() error {
+	err = faulttest.Within(lease, func() error {
 		ctx, cancel := context.WithTimeout(ctx, callTime)
 		defer cancel()
 		task, err := u.direct[replica].Task(id, client.WithSource())

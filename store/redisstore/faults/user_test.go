@@ -6,7 +6,6 @@ package faults
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -14,10 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/internal/ledger"
-	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -143,21 +140,4 @@ func (u *user) returned(c ledger.Call, text string) {
 	if asked {
 		u.fleet.ledger.Received(name, c.Nonce())
 	}
-}
-
-// typed reports whether the caller can act upon an error.
-func typed(err error) bool {
-	for _, known := range []error{
-		call.ErrConnectionLost, call.ErrNotSent, call.ErrClosed, context.Canceled, context.DeadlineExceeded,
-		client.ErrTaskCancelled, client.ErrTaskNotFound,
-	} {
-		if errors.Is(err, known) {
-			return true
-		}
-	}
-	var rpc *jsonrpc.Error
-	var status *call.StatusError
-	var overload *call.OverloadError
-	var tool *client.ToolError
-	return errors.As(err, &rpc) || errors.As(err, &status) || errors.As(err, &overload) || errors.As(err, &tool)
 }
