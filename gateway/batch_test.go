@@ -39,7 +39,7 @@ func TestInputRequestsOfOneResultAreForwardedTogether(t *testing.T) {
 	var rounds []string
 	c := mcptest.Dial(t, s, mcptest.WithRevision(mcp.V20260728), func(d *client.Dialer) {
 		d.Elicit = func(_ context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
-			return mcp.AcceptElicit(name{strings.ToLower(form.Message)})
+			return mcp.AcceptElicit(name{strings.ToLower(strings.TrimPrefix(form.Message, asksOf("up")))})
 		}
 		d.Roots = func(context.Context) ([]mcp.Root, error) { return []mcp.Root{{URI: "file:///work"}}, nil }
 		d.Trace = func(sent bool, message []byte) {

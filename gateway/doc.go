@@ -41,7 +41,8 @@
 // A server may ask for input while it serves a call: for a form, a URL, a message of the model or
 // the roots. The client of that call receives the question, in the way of its revision. A client
 // of 2026-07-28 receives it as the result of its request; meanwhile the call of a tool waits, see
-// server.Parked, and the request for a prompt or resource is repeated with the answer. The server
+// server.Parked, and the request for a prompt or resource is repeated with the answer. Messages for the
+// user name the server, see [host.Host.Attribute]. The server
 // receives an error if the client does not support the question, or if nothing identifies the
 // call: a session over a byte stream or HTTP+SSE that several callers share does not. A server of
 // 2026-07-28 sees the capabilities of the client of each call. Log messages are forwarded in the

@@ -9,7 +9,6 @@ import (
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/host"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
@@ -19,7 +18,7 @@ import (
 // toolError returns the error for the caller of a tool. Errors that are meant for the
 // caller are returned unchanged. Other errors get the name of the server, which the
 // caller may not know.
-func toolError(ctx context.Context, serverName string, err error) error {
+func (g *Gateway) toolError(ctx context.Context, serverName string, err error) error {
 	var reported *jsonrpc.Error
 	var down *host.DownError
 	var denied *host.DeniedError
@@ -31,7 +30,7 @@ func toolError(ctx context.Context, serverName string, err error) error {
 	case !errors.As(err, &reported):
 		return fmt.Errorf("server %q: %w", serverName, err)
 	case reported.Code == mcp.CodeURLElicitationRequired:
-		return urlRequired(ctx, reported)
+		return g.urlRequired(ctx, serverName, reported)
 	case reported.Code == mcp.CodeMissingCapability:
 		// The gateway declares the capabilities of its client, so that is what the client must declare.
 		var missing mcp.MissingCapabilityData
@@ -57,25 +56,10 @@ const (
 	lastReservedCode  = -32000
 )
 
-// urlRequired returns the error that asks the client to have its user open URLs. The
-// error of 2025-11-25 is forwarded unchanged to clients of that revision.
-func urlRequired(ctx context.Context, reported *jsonrpc.Error) error {
-	var required mcp.URLElicitationRequiredData
-	c := rpc.From(ctx)
-	if c == nil || c.Revision() == mcp.V20251125 || schema.Decode(reported.Data, &required) != nil {
-		return reported
-	}
-	e := &call.URLRequiredError{}
-	for _, one := range required.Elicitations {
-		e.URLs = append(e.URLs, call.RequiredURL{URL: one.URL, Message: one.Message, ID: one.ElicitationID})
-	}
-	return e
-}
-
 // protocolError returns the error for a request for a resource, a prompt or a
 // completion. It converts the result of toolError to a *jsonrpc.Error, because the
 // client does not receive the text of other errors.
-func protocolError(ctx context.Context, serverName string, err error) error {
+func (g *Gateway) protocolError(ctx context.Context, serverName string, err error) error {
 	if errors.Is(err, client.ErrResourceNotFound) {
 		return server.ErrResourceNotFound
 	}
@@ -83,7 +67,7 @@ func protocolError(ctx context.Context, serverName string, err error) error {
 	if reported := new(jsonrpc.Error); errors.As(err, &reported) {
 		data = reported.Data
 	}
-	err = toolError(ctx, serverName, err)
+	err = g.toolError(ctx, serverName, err)
 	var reported *jsonrpc.Error
 	var required *call.URLRequiredError
 	if errors.As(err, &reported) || errors.As(err, &required) || errors.As(err, new(*call.CapabilityError)) {

@@ -31,9 +31,9 @@ func (g *Gateway) forward(serverName, tool string) server.ToolHandler {
 		result, err := g.host.CallTool(sending, serverName, tool, arguments, g.callOptions(ctx)...)
 		switch {
 		case err != nil && isTask != nil && isTask.Load():
-			return nil, protocolError(ctx, serverName, err) // the task fails, as that of the server
+			return nil, g.protocolError(ctx, serverName, err) // the task fails, as that of the server
 		case err != nil:
-			return nil, toolError(ctx, serverName, err)
+			return nil, g.toolError(ctx, serverName, err)
 		}
 		toGateway := func(uri string) string { return g.routes.Load().uri(serverName, uri) }
 		if hasURIs(result.Content) {

@@ -294,12 +294,15 @@ func serveHTTP(t *testing.T, s *server.Server) string {
 	return down.URL
 }
 
+// asksOf is the beginning of the questions of a server to the user.
+func asksOf(name string) string { return "The server \"" + name + "\" asks:\n\n> " }
+
 // dialMatrix connects to a gateway in a revision.
 func dialMatrix(t *testing.T, url string, r mcp.Revision) *matrixClient {
 	c := &matrixClient{logs: make(chan string, 100), answered: make(chan string, 100)}
 	d := client.Dialer{Revision: r, Logger: quiet}
 	d.Elicit = func(_ context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
-		return mcp.AcceptElicit(struct{ Text string }{form.Message})
+		return mcp.AcceptElicit(struct{ Text string }{strings.TrimPrefix(form.Message, asksOf("up"))})
 	}
 	d.ElicitURL = func(_ context.Context, request *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 		return &mcp.ElicitResult{Action: mcp.ElicitAccept}, nil

@@ -19,7 +19,7 @@ func (g *Gateway) registerPrompt(serverName, name string, p *host.MergedPrompt) 
 	err := g.server.RegisterPrompt(prompt, func(ctx context.Context, arguments map[string]string) (*mcp.GetPromptResult, error) {
 		result, err := g.host.GetPrompt(ctx, serverName, upstreamName, arguments, g.callOptions(ctx)...)
 		if err != nil {
-			return nil, protocolError(ctx, serverName, err)
+			return nil, g.protocolError(ctx, serverName, err)
 		}
 		strip(&result.ResultBase)
 		for _, m := range result.Messages {
@@ -48,7 +48,7 @@ func (g *Gateway) registerCompleter(serverName string, registered, upstream mcp.
 		}
 		completion, err := g.host.Complete(ctx, serverName, params)
 		if err != nil {
-			return nil, protocolError(ctx, serverName, err)
+			return nil, g.protocolError(ctx, serverName, err)
 		}
 		return completion, nil
 	})

@@ -68,7 +68,7 @@ func (g *Gateway) read(serverName, prefix string) server.ResourceHandler {
 	return func(ctx context.Context, uri string) (*mcp.ReadResourceResult, error) {
 		result, err := g.host.ReadResource(ctx, serverName, strings.TrimPrefix(uri, prefix), g.callOptions(ctx)...)
 		if err != nil {
-			return nil, protocolError(ctx, serverName, err)
+			return nil, g.protocolError(ctx, serverName, err)
 		}
 		strip(&result.ResultBase)
 		result.CacheHints = mcp.CacheHints{}

@@ -174,8 +174,9 @@ func TestErrorsForTheCallerAreForwarded(t *testing.T) {
 			_, read := c.ReadResource(t.Context(), "lib://a")
 			for _, err := range []error{called, prompted, read} {
 				var reported *jsonrpc.Error
-				if !errors.As(err, &reported) || string(jsonrpc.AppendError(nil, jsonrpc.ID{}, reported, false)) != string(jsonrpc.AppendError(nil, jsonrpc.ID{}, errorOf(text), false)) {
-					t.Errorf("%s: %v, want %s", revision, err, text)
+				want := strings.Replace(text, `"please"`, `"The server \"up\" asks:\n\n> please"`, 1)
+				if !errors.As(err, &reported) || string(jsonrpc.AppendError(nil, jsonrpc.ID{}, reported, false)) != string(jsonrpc.AppendError(nil, jsonrpc.ID{}, errorOf(want), false)) {
+					t.Errorf("%s: %v, want %s", revision, err, want)
 				}
 			}
 		}
@@ -202,7 +203,7 @@ func TestRequiredURLsAreForwardedToModernClients(t *testing.T) {
 		}
 	})
 	result, err := c.CallTool(t.Context(), "up__t", nil)
-	if len(asked) == 0 || asked[0] != "https://example.com/ please" {
+	if len(asked) == 0 || asked[0] != "https://example.com/ "+asksOf("up")+"please" {
 		t.Errorf("the user is asked %q; the result is %+v, %v", asked, result, err)
 	}
 }

@@ -21,15 +21,15 @@ var errNoCall = jsonrpc.Errorf(jsonrpc.CodeInternalError, "cannot forward the re
 // 2026-07-28. The request to the server is cancelled, and repeated with the answer.
 var errRepeated = jsonrpc.Errorf(jsonrpc.CodeInternalError, "the request is cancelled, and repeated with the answer")
 
-func forwardElicit(ctx context.Context, _ string, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
-	params := &mcp.ElicitParams{Message: form.Message, RequestedSchema: form.RequestedSchema}
-	params.Meta = revision.ForwardableMeta(form.Meta)
+func (h *Host) forwardElicit(ctx context.Context, server string, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+	params := &mcp.ElicitParams{Message: h.Attribute(server, form.Message), RequestedSchema: form.RequestedSchema}
+	params.Meta = h.attributedMeta(server, form.Meta)
 	return ask[mcp.ElicitResult](ctx, rpc.FormInput, mcp.MethodElicit, params)
 }
 
-func forwardElicitURL(ctx context.Context, _ string, request *mcp.ElicitParams) (*mcp.ElicitResult, error) {
-	params := &mcp.ElicitParams{Mode: mcp.ElicitModeURL, Message: request.Message, URL: request.URL}
-	params.Meta = revision.ForwardableMeta(request.Meta)
+func (h *Host) forwardElicitURL(ctx context.Context, server string, request *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+	params := &mcp.ElicitParams{Mode: mcp.ElicitModeURL, Message: h.Attribute(server, request.Message), URL: request.URL}
+	params.Meta = h.attributedMeta(server, request.Meta)
 	if c := rpc.From(ctx); c != nil && c.Can(revision.ElicitationIDs) {
 		params.ElicitationID = rand.Text() // ids of servers could be equal
 		if completion := rpc.CompletionOf(ctx); completion != nil {
@@ -44,17 +44,24 @@ func forwardElicitURL(ctx context.Context, _ string, request *mcp.ElicitParams) 
 	return ask[mcp.ElicitResult](ctx, rpc.URLInput, mcp.MethodElicit, params)
 }
 
-func forwardSample(ctx context.Context, _ string, request *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
+func (h *Host) forwardSample(ctx context.Context, server string, request *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
 	params, kinds := *request, rpc.SamplingInput
-	params.Meta, params.Task = revision.ForwardableMeta(request.Meta), nil
+	params.Meta, params.Task = h.attributedMeta(server, request.Meta), nil
+	if !h.hidden() {
+		params.IncludeContext = "" // to the client, the context of this server is that of all servers of the Host
+	}
 	if params.UsesTools() {
 		kinds |= rpc.SamplingToolsInput
 	}
 	return ask[mcp.CreateMessageResult](ctx, kinds, mcp.MethodCreateMessage, &params)
 }
 
-func forwardRoots(ctx context.Context, _ string) ([]mcp.Root, error) {
-	result, err := ask[mcp.ListRootsResult](ctx, rpc.RootsInput, mcp.MethodListRoots, nil)
+func (h *Host) forwardRoots(ctx context.Context, server string) ([]mcp.Root, error) {
+	var params any
+	if meta := h.attributedMeta(server, nil); meta != nil {
+		params = &mcp.EmptyParams{ParamsBase: mcp.ParamsBase{Meta: meta}}
+	}
+	result, err := ask[mcp.ListRootsResult](ctx, rpc.RootsInput, mcp.MethodListRoots, params)
 	if err != nil {
 		return nil, err
 	}

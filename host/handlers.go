@@ -21,16 +21,16 @@ func (h *Host) setHandlers(d *client.Dialer, server string) (local rpc.InputKind
 	}
 	elicit, elicitURL, sample, roots, onLog := h.Elicit, h.ElicitURL, h.Sample, h.Roots, h.OnLog
 	if choose(elicit != nil, d.Elicit != nil, rpc.FormInput) {
-		elicit = forwardElicit
+		elicit = h.forwardElicit
 	}
 	if choose(elicitURL != nil, d.ElicitURL != nil, rpc.URLInput) {
-		elicitURL = forwardElicitURL
+		elicitURL = h.forwardElicitURL
 	}
 	if choose(sample != nil, d.Sample != nil, rpc.SamplingInput|rpc.SamplingToolsInput) {
-		sample, d.SampleTools = forwardSample, true
+		sample, d.SampleTools = h.forwardSample, true
 	}
 	if choose(roots != nil, d.Roots != nil, rpc.RootsInput) {
-		roots = forwardRoots
+		roots = h.forwardRoots
 	}
 	if choose(onLog != nil, d.OnLog != nil, 0) {
 		onLog = forwardLog
