@@ -120,7 +120,7 @@ func (c *Client) request(ctx context.Context, build func(*link) *rpc.Request, re
 	for attempt := 0; ; attempt++ {
 		l, err := c.connected(ctx)
 		if err != nil {
-			return nil, err
+			return nil, notSent(err)
 		}
 		req := build(l)
 		c.applyLogLevel(ctx, l, req)
@@ -146,6 +146,19 @@ func (c *Client) request(ctx context.Context, build func(*link) *rpc.Request, re
 		}
 	}
 }
+
+// notSent adds call.ErrNotSent to the error of a request for which there is no connection.
+func notSent(err error) error {
+	if dial, ok := err.(*DialError); ok {
+		return &unsentError{dial}
+	}
+	return err
+}
+
+// unsentError is a DialError that is a call.ErrNotSent too.
+type unsentError struct{ *DialError }
+
+func (e *unsentError) Unwrap() []error { return []error{e.DialError, call.ErrNotSent} }
 
 // withMethod adds the method of the request to err, unless err begins with it.
 func withMethod(method string, err error) error {

@@ -232,9 +232,14 @@ func (h *Host) Call(ctx context.Context, name string, arguments any, options ...
 
 // CallTool calls a tool of a server, as client.Client.CallTool does. tool is the name
 // that the server uses. If the server is starting, CallTool waits for it. If the
-// server is down, CallTool starts it again and waits. It returns a *DownError if the
-// server cannot be started or has failed a moment ago, ErrUnknownServer if the Host
-// has no such server, and a *DeniedError if the policy or a hook rejects the call.
+// server is down, CallTool starts it again and waits. If a server that was ready cannot be
+// started again at once, CallTool waits for further attempts until about 10 seconds after the loss of
+// the server. A call that was not sent because the connection was lost is sent again; a call that the
+// server may have received is not.
+//
+// CallTool returns a *DownError if the server cannot be started or has failed a moment ago,
+// ErrUnknownServer if the Host has no such server, and a *DeniedError if the policy or a hook rejects
+// the call.
 func (h *Host) CallTool(ctx context.Context, server, tool string, arguments any, options ...client.CallOption) (*mcp.CallToolResult, error) {
 	s, err := h.enter(server)
 	if err != nil {
@@ -322,28 +327,6 @@ func (h *Host) enter(server string) (*supervisor, error) {
 			return s, nil
 		}
 	}
-}
-
-// use calls f with a client of a server that is ready, that of the caller or the shared one. It marks the
-// server as down if f reports that the connection of the shared client was lost, or that the server
-// accepts no connections.
-func use[Result any](ctx context.Context, s *supervisor, f func(context.Context, *client.Client) (*Result, error)) (*Result, error) {
-	shared, err := s.await(ctx)
-	if err != nil {
-		return nil, err
-	}
-	ctx = s.withCaller(ctx)
-	c, release, err := s.clientFor(ctx, shared)
-	if err != nil {
-		return nil, err
-	}
-	defer release()
-	result, err := f(ctx, c)
-	completionsOf(ctx).report()
-	if errors.Is(err, client.ErrConnectionLost) && (c == shared || errors.Is(err, call.ErrNotSent)) {
-		s.lost(shared, err)
-	}
-	return result, err
 }
 
 func (h *Host) logger() *slog.Logger {

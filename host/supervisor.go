@@ -55,6 +55,7 @@ type supervisor struct {
 	client        *client.Client       // nil until the first dial has succeeded
 	status        ServerStatus
 	since         time.Time          // when the server became usable
+	lostAt        time.Time          // when a server that was ready was lost, until it is ready again
 	failures      int                // in a row
 	calls         int                // in flight, see enter
 	retiring      bool               // see retire
@@ -172,37 +173,13 @@ func (s *supervisor) ready(c *client.Client, listed lists) {
 		*all, *details = listed, c.Server()
 		return allKinds
 	}, func(status *ServerStatus) bool {
-		s.client, s.since = c, time.Now()
+		s.client, s.since, s.lostAt = c, time.Now(), time.Time{}
 		*status = ServerStatus{Name: s.name, State: Ready, Revision: c.Revision(), Sharing: s.sharing(c), Server: c.Server()}
 		return true
 	})
 	s.logger.Info("server ready", "revision", c.Revision(), "tools", len(listed.tools))
 	if status := s.snapshot(); status.Incomplete != nil {
 		s.logger.Warn("server ready with incomplete lists", "error", status.Incomplete)
-	}
-}
-
-// await returns the client when the server is ready. It starts a server that is down
-// unless the backoff is in effect.
-func (s *supervisor) await(ctx context.Context) (*client.Client, error) {
-	for {
-		changed := s.changed.wait()
-		s.mu.Lock()
-		c, status := s.client, s.status
-		s.mu.Unlock()
-		switch {
-		case status.State.Usable():
-			return c, nil
-		case status.State.isDown() && (errors.Is(status.Err, ErrClosed) || time.Now().Before(status.Retry)):
-			return nil, status.downError()
-		case status.State.isDown():
-			s.want()
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
 	}
 }
 
@@ -231,12 +208,24 @@ func (s *supervisor) lost(c *client.Client, err error) {
 		if time.Since(s.since) >= stable {
 			s.failures = -1 // allow the first attempt at once
 		}
+		if s.canRestart() {
+			s.lostAt = time.Now()
+		}
 		s.fail(status, err)
 		return true
 	})
 	if changed {
 		s.logger.Warn("server lost", "error", err)
 	}
+}
+
+// canRestart reports whether the server can be dialled again after its connection was lost.
+func (s *supervisor) canRestart() bool {
+	switch s.config.Target.(type) {
+	case *client.CommandTarget, *client.HTTPTarget:
+		return true
+	}
+	return false
 }
 
 // down marks a server as down that could not be started, and returns the time of the next

@@ -32,7 +32,8 @@ type Conn interface {
 	// of their Writes. If the queue is full, Write waits for space. It returns ctx.Err()
 	// when ctx ends first; the message is not sent then. If the connection fails, all
 	// later Writes return a *WriteError, even though messages in the queue may be lost.
-	// After Close it returns ErrClosed. If msg is empty or contains a line break, it
+	// After Close it returns ErrClosed. The peer does not receive the whole message of a Write
+	// that returns an error. If msg is empty or contains a line break, it
 	// returns ErrInvalidMessage.
 	Write(ctx context.Context, msg []byte) error
 

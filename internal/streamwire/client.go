@@ -47,8 +47,9 @@ func (c *Client) Send(ctx context.Context, out *rpc.Outgoing) error {
 	case errors.As(err, &broken):
 		err = fmt.Errorf("%w: %w", call.ErrConnectionLost, err)
 		c.to.Lost(err)
+		err = fmt.Errorf("%w: %w", call.ErrNotSent, err)
 	case errors.Is(err, transport.ErrClosed):
-		err = call.ErrClosed
+		err = fmt.Errorf("%w: %w", call.ErrNotSent, call.ErrClosed)
 	case ctx.Err() != nil:
 		err = fmt.Errorf("%w: %w", call.ErrNotSent, err)
 	}
