@@ -94,7 +94,7 @@ func (p *ProtectedResource) authenticate(response http.Header, r *http.Request) 
 		}
 	}
 	authenticated := *info
-	authenticated.Implies = p.Implies
+	authenticated.Implies, authenticated.token = p.Implies, &c.token
 	return &authenticated, nil
 }
 

@@ -67,6 +67,8 @@ func (r *request) Value(key any) any {
 		return r
 	case challenge.MissingKey:
 		return &r.missing
+	case challenge.TokenKey:
+		return r.info.token
 	}
 	return r.Context.Value(key)
 }

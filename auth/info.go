@@ -11,8 +11,8 @@ import (
 	"github.com/parley-mcp/parley/principal"
 )
 
-// Info describes a verified access token. It does not contain the token. Handlers share
-// an Info and must not modify it.
+// Info describes a verified access token. Handlers cannot read the token. They share an Info and
+// must not modify it.
 type Info struct {
 	// Principal identifies the caller: issuer, subject and client.
 	Principal principal.Principal
@@ -33,6 +33,10 @@ type Info struct {
 	// Implies reports whether a granted scope includes a needed one. The server sets it
 	// to [ProtectedResource.Implies]. Nil: no scope includes another.
 	Implies func(granted, needed string) bool
+
+	// token is the access token, for oauth.TokenExchange. It is a pointer so that no verb of package fmt
+	// prints it within another value. Nil in an Info that Authenticate has not returned.
+	token *string
 }
 
 // Claim returns the value of a claim as JSON. The caller must not modify it.

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/internal/challenge"
 	"github.com/parley-mcp/parley/principal"
 )
 
@@ -35,7 +36,11 @@ func TestR3R6TokensAndClaimsAreNotPrinted(t *testing.T) {
 		logger.Info("verified", "info", info)
 		if info != nil {
 			ctx := auth.NewContext(t.Context(), info)
-			fmt.Fprintf(&output, "%v %+v", ctx, auth.FromContext(ctx))
+			fmt.Fprintf(&output, "%v %+v %#v", ctx, auth.FromContext(ctx), struct{ ctx context.Context }{ctx})
+			fmt.Fprintf(&output, "%+v %#v", struct{ info auth.Info }{*info}, []any{*info, info})
+			if got := challenge.Token(ctx); got != canary {
+				t.Errorf("token of the request: %q", got)
+			}
 		}
 		if rejection != nil {
 			fmt.Fprintf(&output, "%+v %v", *rejection, rejection.Err)

@@ -70,3 +70,15 @@ func MissingScopes(ctx context.Context) []string {
 	defer m.mu.Unlock()
 	return m.scopes
 }
+
+// TokenKey is the context key of the access token of a request, a *string that may be nil.
+type TokenKey struct{}
+
+// Token returns the access token of the request of ctx, or an empty string. It must be sent only to the issuer of
+// the token, or to an authorization server that the program has configured.
+func Token(ctx context.Context) string {
+	if token, _ := ctx.Value(TokenKey{}).(*string); token != nil {
+		return *token
+	}
+	return ""
+}
