@@ -15,11 +15,8 @@ import (
 // code gets a token by the authorization code grant with PKCE (2026-07-28,
 // basic/authorization, Authorization Flow Steps).
 func (s *session) code(ctx context.Context, d *discovery, scopes []string, key *proofKey) (*token, error) {
-	switch {
-	case d.server.AuthorizationEndpoint == "":
-		return nil, fmt.Errorf("%w: the metadata of the authorization server has no authorization_endpoint", ErrDiscovery)
-	case !d.server.supportsPKCE():
-		return nil, fmt.Errorf("%w: %.200q", ErrNoPKCE, d.server.Issuer)
+	if err := d.server.checkCode(); err != nil {
+		return nil, err
 	}
 	c, err := s.existingClient(ctx, d)
 	if err != nil {
@@ -34,14 +31,8 @@ func (s *session) code(ctx context.Context, d *discovery, scopes []string, key *
 		return nil, err
 	}
 	defer flow.Close()
-	redirectURI := flow.RedirectURI()
-	if err := checkRedirectURI(redirectURI); err != nil {
+	if c, err = s.clientFor(ctx, d, c, flow.RedirectURI()); err != nil {
 		return nil, err
-	}
-	if c == nil || c.dynamic() && c.RedirectURI != redirectURI {
-		if c, err = s.newClient(ctx, d, redirectURI); err != nil {
-			return nil, err
-		}
 	}
 	t, err := s.run(ctx, d, c, flow, scopes, key)
 	if isServerError(err, "invalid_client", "unauthorized_client") {
@@ -53,56 +44,105 @@ func (s *session) code(ctx context.Context, d *discovery, scopes []string, key *
 	return t, err
 }
 
+// checkCode returns an error if the authorization server does not support the authorization code grant with
+// PKCE.
+func (m *serverMetadata) checkCode() error {
+	switch {
+	case m.AuthorizationEndpoint == "":
+		return fmt.Errorf("%w: the metadata of the authorization server has no authorization_endpoint", ErrDiscovery)
+	case !m.supportsPKCE():
+		return fmt.Errorf("%w: %.200q", ErrNoPKCE, m.Issuer)
+	}
+	return nil
+}
+
+// clientFor returns existing if it can be used with a redirect URI, or registers a client. Existing may be nil.
+func (s *session) clientFor(ctx context.Context, d *discovery, existing *client, redirectURI string) (*client, error) {
+	if err := checkRedirectURI(redirectURI); err != nil {
+		return nil, err
+	}
+	if existing == nil || existing.dynamic() && existing.RedirectURI != redirectURI {
+		return s.newClient(ctx, d, redirectURI)
+	}
+	return existing, nil
+}
+
 // run runs one flow: it opens the authorization page and exchanges the authorization
 // code for a token.
 func (s *session) run(ctx context.Context, d *discovery, c *client, flow Flow, scopes []string, key *proofKey) (*token, error) {
-	endpoint, err := s.peers.check(d.server.AuthorizationEndpoint)
+	request := newCodeRequest(flow.RedirectURI(), scopes)
+	page, err := s.page(d, c, request)
 	if err != nil {
 		return nil, err
 	}
-	state, verifier := rand.Text(), oauth2.GenerateVerifier()
-	query := endpoint.Query()
-	query.Set("response_type", "code")
-	query.Set("client_id", c.ID)
-	query.Set("redirect_uri", flow.RedirectURI())
-	query.Set("state", state)
-	query.Set("code_challenge", oauth2.S256ChallengeFromVerifier(verifier))
-	query.Set("code_challenge_method", "S256")
-	if resource := d.resourceID(); resource != "" {
-		query.Set("resource", resource)
-	}
-	setScope(query, scopes)
-	if slices.Contains(scopes, offlineAccess) { // OpenID Connect Core 1.0, section 11
-		query.Set("prompt", "consent")
-	}
-	page := *endpoint
-	page.RawQuery = query.Encode()
-	redirect, err := flow.Authorize(ctx, page.String())
+	redirect, err := flow.Authorize(ctx, page)
 	if err != nil { // an authorization server does not redirect an unknown client
 		s.forgetClient(ctx, d, c)
 		return nil, err
 	}
+	return s.redeem(ctx, d, c, request, redirect, key)
+}
+
+// codeRequest is an authorization request. It is stored as JSON.
+type codeRequest struct {
+	State       string   `json:"state"`
+	Verifier    string   `json:"code_verifier"`
+	RedirectURI string   `json:"redirect_uri"`
+	Scopes      []string `json:"scopes,omitzero"`
+}
+
+func newCodeRequest(redirectURI string, scopes []string) *codeRequest {
+	return &codeRequest{rand.Text(), oauth2.GenerateVerifier(), redirectURI, scopes}
+}
+
+// page returns the URL of the authorization page for a request.
+func (s *session) page(d *discovery, c *client, request *codeRequest) (string, error) {
+	endpoint, err := s.peers.check(d.server.AuthorizationEndpoint)
+	if err != nil {
+		return "", err
+	}
+	query := endpoint.Query()
+	query.Set("response_type", "code")
+	query.Set("client_id", c.ID)
+	query.Set("redirect_uri", request.RedirectURI)
+	query.Set("state", request.State)
+	query.Set("code_challenge", oauth2.S256ChallengeFromVerifier(request.Verifier))
+	query.Set("code_challenge_method", "S256")
+	if resource := d.resourceID(); resource != "" {
+		query.Set("resource", resource)
+	}
+	setScope(query, request.Scopes)
+	if slices.Contains(request.Scopes, offlineAccess) { // OpenID Connect Core 1.0, section 11
+		query.Set("prompt", "consent")
+	}
+	page := *endpoint
+	page.RawQuery = query.Encode()
+	return page.String(), nil
+}
+
+// redeem exchanges the authorization code in a redirect for a token.
+func (s *session) redeem(ctx context.Context, d *discovery, c *client, request *codeRequest, redirect string, key *proofKey) (*token, error) {
 	response, err := parseAuthorizationResponse(redirect)
 	if err != nil {
 		return nil, err
 	}
-	code, err := response.accept(state, d.server)
+	code, err := response.accept(request.State, d.server)
 	if err != nil {
 		return nil, err
 	}
 	form := url.Values{
 		"grant_type":    {"authorization_code"},
 		"code":          {code},
-		"redirect_uri":  {flow.RedirectURI()},
-		"code_verifier": {verifier},
+		"redirect_uri":  {request.RedirectURI},
+		"code_verifier": {request.Verifier},
 	}
 	t, err := s.tokenRequest(d, form, c, key).do(ctx, &s.asNonce)
 	if err != nil {
 		return nil, err
 	}
-	t.Requested = scopes
+	t.Requested = request.Scopes
 	if t.Scopes == nil {
-		t.Scopes = scopes
+		t.Scopes = request.Scopes
 	}
 	return t, nil
 }

@@ -65,3 +65,6 @@ func ParseServer(body []byte, issuer string, server *url.URL) (endpoints []strin
 	}
 	return []string{m.AuthorizationEndpoint, m.TokenEndpoint, m.RegistrationEndpoint, m.RevocationEndpoint}, nil
 }
+
+// MaxClients is the maximum number of callers whose tokens are kept.
+const MaxClients = maxClients

@@ -3,14 +3,11 @@ package oauth
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"net/url"
-
-	"github.com/parley-mcp/parley/internal/httpurl"
 )
 
-// Grant is a way to get tokens without a user: a [*ClientCredentials], [*Enterprise] or
-// [*Workload].
+// Grant is a way to get tokens without a user: a [*ClientCredentials], [*Enterprise],
+// [*TokenExchange] or [*Workload].
 type Grant interface {
 	token(ctx context.Context, s *session, d *discovery, scopes []string, key *proofKey) (*token, error)
 }
@@ -85,10 +82,11 @@ type Enterprise struct {
 	ClientID, ClientSecret string
 	Key                    *SigningKey
 	// Subject returns the token that the identity provider issued when the user logged
-	// in.
+	// in. Nil: the access token of the caller, see [TokenExchange].
 	Subject func(ctx context.Context) (string, error)
 	// SubjectType is the type of that token; empty:
-	// "urn:ietf:params:oauth:token-type:id_token".
+	// "urn:ietf:params:oauth:token-type:id_token", or, if Subject is nil,
+	// "urn:ietf:params:oauth:token-type:access_token".
 	SubjectType string
 }
 
@@ -96,6 +94,7 @@ const (
 	grantExchange = "urn:ietf:params:oauth:grant-type:token-exchange"
 	typeIDToken   = "urn:ietf:params:oauth:token-type:id_token"
 	typeIDJAG     = "urn:ietf:params:oauth:token-type:id-jag"
+	typeAccess    = "urn:ietf:params:oauth:token-type:access_token"
 )
 
 func (g *Enterprise) token(ctx context.Context, s *session, d *discovery, scopes []string, key *proofKey) (*token, error) {
@@ -114,66 +113,14 @@ func (g *Enterprise) token(ctx context.Context, s *session, d *discovery, scopes
 
 // exchange exchanges the user's token for a grant at the identity provider (RFC 8693).
 func (g *Enterprise) exchange(ctx context.Context, s *session, d *discovery, scopes []string, c *client) (string, error) {
-	endpoint, methods, err := g.endpoint(ctx, s)
-	if err != nil {
-		return "", err
-	}
-	subject, err := g.Subject(ctx)
-	if err != nil {
-		return "", fmt.Errorf("%w: Enterprise.Subject: %w", ErrDeclined, err)
-	}
-	subjectType := g.SubjectType
-	if subjectType == "" {
-		subjectType = typeIDToken
-	}
-	form := url.Values{
-		"grant_type":           {grantExchange},
+	of := &exchanger{g.Issuer, g.TokenEndpoint, &client{ID: g.ClientID, Secret: g.ClientSecret, key: g.Key}, g.Subject, g.SubjectType}
+	resp, _, err := of.exchange(ctx, s, url.Values{
 		"requested_token_type": {typeIDJAG},
 		"audience":             {d.server.Issuer},
 		"resource":             {d.resourceID()},
-		"subject_token":        {subject},
-		"subject_token_type":   {subjectType},
-	}
-	setScope(form, scopes)
-	r := &tokenRequest{
-		endpoint: endpoint, issuer: g.Issuer, form: form, methods: methods,
-		client: &client{ID: g.ClientID, Secret: g.ClientSecret, key: g.Key},
-		send:   func(req *http.Request) (*response, error) { return send(s.peers.direct, req) },
-	}
-	resp, secrets, err := r.once(ctx, "")
+	}, scopes, nil)
 	if err != nil {
 		return "", err
 	}
-	if resp.status != http.StatusOK {
-		return "", serverErrorOf("token", resp, secrets)
-	}
 	return readIDJAG(resp.body, idJAG{issuer: g.Issuer, audience: d.server.Issuer, resource: d.resourceID(), client: c.ID})
-}
-
-// endpoint returns the token endpoint of the identity provider and its authentication
-// methods. The program has configured the identity provider, so its address may be
-// private. The URL must be secure.
-func (g *Enterprise) endpoint(ctx context.Context, s *session) (endpoint string, methods []string, err error) {
-	provider := *s.peers
-	provider.guarded = provider.direct
-	configured := g.TokenEndpoint
-	if configured == "" {
-		configured = g.Issuer
-	}
-	u, err := checkURL(configured)
-	if err != nil {
-		return "", nil, err
-	}
-	provider.local = httpurl.IsLoopback(u.Hostname())
-	if _, err := provider.check(configured); err != nil {
-		return "", nil, err
-	}
-	if g.TokenEndpoint != "" {
-		return g.TokenEndpoint, nil, nil
-	}
-	m, err := provider.authorizationServer(ctx, g.Issuer)
-	if err != nil {
-		return "", nil, err
-	}
-	return m.TokenEndpoint, m.TokenAuthMethods, nil
 }

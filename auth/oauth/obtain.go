@@ -16,7 +16,7 @@ func (s *session) authorizeAgain(ctx context.Context, n *need, before *token) (*
 	if _, err := s.peers.check(s.server); err != nil {
 		return nil, err
 	}
-	d, err := s.peers.discover(ctx, n.metadataURL, n.revision, s.preferredIssuer(ctx))
+	d, err := s.discover(ctx, n)
 	if err != nil {
 		return nil, err
 	}
@@ -74,6 +74,14 @@ func (s *session) authorizeAgain(ctx context.Context, n *need, before *token) (*
 	t.issued = time.Now()
 	s.saveToken(ctx, d, t)
 	return t, nil
+}
+
+// discover finds the authorization server of the MCP server.
+func (s *session) discover(ctx context.Context, n *need) (*discovery, error) {
+	if g, ok := s.owner.Grant.(*TokenExchange); ok {
+		return g.discovery(s), nil
+	}
+	return s.peers.discover(ctx, n.metadataURL, n.revision, s.preferredIssuer(ctx))
 }
 
 // justObtained reports whether the rejected token was issued or refreshed just now, so
@@ -194,6 +202,9 @@ func (s *session) renew(ctx context.Context, t *token) (*token, error) {
 func (s *session) discoveryOf(ctx context.Context, r *record) (*discovery, error) {
 	if s.discovery != nil && s.discovery.server.Issuer == r.Issuer && s.discovery.resourceID() == r.Resource {
 		return s.discovery, nil
+	}
+	if g, ok := s.owner.Grant.(*TokenExchange); ok {
+		return g.discovery(s), nil
 	}
 	d := &discovery{}
 	var err error

@@ -130,9 +130,19 @@ func (s *session) acquire(ctx context.Context) (release func(), err error) {
 	return func() { <-s.lock }, nil
 }
 
-// ready returns the token for the next request, from the store or renewed. It returns nil
-// if there is none: the server then responds with a challenge.
+// ready returns the token for the next request. It returns nil if there is none: the server then responds
+// with a challenge.
 func (s *session) ready(ctx context.Context) (*token, error) {
+	t, err := s.renewed(ctx)
+	if g, ok := s.owner.Grant.(*TokenExchange); ok && t == nil && err == nil && g.applies(ctx) {
+		err = s.obtain(ctx, need{})
+		t, _ = s.current()
+	}
+	return t, err
+}
+
+// renewed returns the token from the store or renewed, nil if there is none.
+func (s *session) renewed(ctx context.Context) (*token, error) {
 	if s.tokenless() {
 		return nil, nil
 	}
@@ -327,7 +337,7 @@ func (t *token) satisfies(n *need) bool {
 
 // remember records a failure, unless the caller caused it.
 func (s *session) remember(n *need, err error) {
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, call.ErrClosed) {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, call.ErrClosed) || errors.Is(err, errNoCaller) {
 		return
 	}
 	ttl := failureTTL

@@ -125,7 +125,7 @@ var securityRules = []securityRule{
 	{"P5", "state is stored after consent, used once and short-lived", proxying},
 	{"P6", "the authorization server follows its own rules", proxying},
 	{"P7", "client metadata documents are fetched safely", proxying},
-	{"P8", "upstream tokens are not passed on", proxying},
+	{"P8", "upstream tokens are not passed on", ""},
 
 	// The user of a host.
 	{"H1", "a command is shown in full before its first run", consent},

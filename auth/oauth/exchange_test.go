@@ -1,0 +1,320 @@
+package oauth_test
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/principal"
+)
+
+// callerOf returns a principal of the issuer of callers.
+func callerOf(t testing.TB, subject string) principal.Principal {
+	who, err := principal.New("https://callers.example", subject, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return who
+}
+
+// asCaller returns a context of a request that was authorized with the token "caller-SUBJECT SCOPES".
+func asCaller(t testing.TB, subject string, scopes ...string) context.Context {
+	p := &auth.ProtectedResource{URI: "https://gateway.example/mcp", Issuers: []string{"https://callers.example"}, Verifier: auth.VerifierFunc(func(context.Context, string) (*auth.Info, error) {
+		return &auth.Info{Principal: callerOf(t, subject), Scopes: scopes, Audience: []string{"https://gateway.example/mcp"}}, nil
+	})}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://gateway.example/mcp", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+callerToken(subject, scopes...))
+	info, rejection := p.Authenticate(make(http.Header), r)
+	if rejection != nil {
+		t.Fatal(rejection.Reason)
+	}
+	return auth.NewContext(t.Context(), info)
+}
+
+func callerToken(subject string, scopes ...string) string {
+	return secret + "caller-" + subject + strings.Join(scopes, "")
+}
+
+// exchanges makes the authorization server of w exchange the tokens of callers at /exchange.
+func exchanges(w *environment, change func(body map[string]any)) {
+	w.serveAS = func(rw http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path != "/exchange" {
+			return false
+		}
+		r.ParseForm()
+		w.mu.Lock()
+		w.issued++
+		access := fmt.Sprintf("%saccess-%d", secret, w.issued)
+		w.forms, w.valid[access] = append(w.forms, r.PostForm), w.url()
+		lifetime := w.lifetime
+		w.mu.Unlock()
+		body := map[string]any{
+			"access_token": access, "token_type": "Bearer", "expires_in": lifetime, "refresh_token": secret + "refresh",
+			"issued_token_type": "urn:ietf:params:oauth:token-type:access_token",
+		}
+		if change != nil {
+			change(body)
+		}
+		status := http.StatusOK
+		if body["error"] != nil {
+			status = http.StatusBadRequest
+		}
+		w.json(rw, status, body)
+		return true
+	}
+}
+
+// exchanging returns the callers of w, whose tokens are exchanged.
+func exchanging(w *environment, g oauth.TokenExchange) *oauth.Callers {
+	return &oauth.Callers{New: func(principal.Principal) *oauth.Client {
+		c, grant := w.client(), g
+		grant.TokenEndpoint, grant.ClientID = w.as.URL+"/exchange", "gateway"
+		c.Interaction, c.Grant = nil, &grant
+		return c
+	}}
+}
+
+// call calls a tool in a context of a caller, with a new connection.
+func callAs(t *testing.T, w *environment, callers *oauth.Callers, ctx context.Context) error {
+	t.Helper()
+	a, err := callers.Authorizer(auth.FromContext(ctx).Principal)
+	if err != nil {
+		return err
+	}
+	d := client.Dialer{Auth: a}
+	c, err := d.Dial(ctx, client.URL(w.url()))
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	_, err = c.CallTool(ctx, "greet", map[string]string{"name": "Ada"})
+	return err
+}
+
+// P8, R3: the token of a caller is sent to the configured token endpoint only; the environment checks that the MCP
+// server and other servers do not receive it. The metadata of the MCP server is not requested.
+func TestTokenExchangeNeedsNoMetadata(t *testing.T) {
+	for audience, want := range map[string]string{"": "resource", "the-server": "audience"} {
+		w := newEnvironment(t)
+		exchanges(w, nil)
+		callers := exchanging(w, oauth.TokenExchange{Audience: audience, Scopes: []string{"more"}})
+		if err := callAs(t, w, callers, asCaller(t, "ada")); err != nil {
+			t.Fatal(err)
+		}
+		if len(w.forms) != 1 || len(w.paths("mcp"))+len(w.paths("as")) > 0 {
+			t.Fatalf("requests: %v, %v", w.forms, w.seen)
+		}
+		form := w.forms[0]
+		value := map[string]string{"resource": w.url(), "audience": audience}[want]
+		if form.Get("subject_token") != callerToken("ada") || form.Get("subject_token_type") != "urn:ietf:params:oauth:token-type:access_token" ||
+			form.Get("grant_type") != "urn:ietf:params:oauth:grant-type:token-exchange" || form.Get("scope") != "more" || form.Get(want) != value || len(form["resource"])+len(form["audience"]) != 1 {
+			t.Errorf("request: %v", form)
+		}
+	}
+}
+
+// Concurrent requests of a caller share one exchange. Each caller and each set of scopes has a token of its own.
+func TestCallersDoNotShareExchangedTokens(t *testing.T) {
+	w := newEnvironment(t)
+	exchanges(w, nil)
+	callers := exchanging(w, oauth.TokenExchange{})
+	var calls sync.WaitGroup
+	for _, subject := range []string{"ada", "bob"} {
+		for _, scopes := range [][]string{nil, {"read"}, {"read", "write"}, {"write", "read"}} {
+			ctx := asCaller(t, subject, scopes...)
+			for range 5 {
+				calls.Go(func() {
+					if err := callAs(t, w, callers, ctx); err != nil {
+						t.Errorf("%s with %v: %v", subject, scopes, err)
+					}
+				})
+			}
+		}
+	}
+	calls.Wait()
+	seen := make(map[string]int)
+	for _, form := range w.forms {
+		seen[strings.ReplaceAll(form.Get("subject_token"), "writeread", "readwrite")]++
+	}
+	if len(seen) != 6 || len(w.forms) != 6 {
+		t.Errorf("%d exchanges for %d different callers, want 6 for 6", len(w.forms), len(seen))
+	}
+}
+
+// A request of one caller on the connection of another one is not sent.
+func TestAuthorizerOfACallerRejectsOtherCallers(t *testing.T) {
+	w := newEnvironment(t)
+	exchanges(w, nil)
+	callers := exchanging(w, oauth.TokenExchange{})
+	a, err := callers.Authorizer(callerOf(t, "ada"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := (&client.Dialer{Auth: a}).Dial(asCaller(t, "ada"), client.URL(w.url()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	before := len(w.seen)
+	if _, err := c.CallTool(asCaller(t, "bob"), "greet", map[string]string{"name": "Bob"}); !errors.Is(err, oauth.ErrNoCaller) || len(w.seen) != before {
+		t.Errorf("%v; requests %v", err, w.seen[before:])
+	}
+	for _, who := range []principal.Principal{principal.Anonymous, principal.Local} {
+		if a, err := callers.Authorizer(who); !errors.Is(err, oauth.ErrNoCaller) {
+			t.Errorf("%v: %v, %v", who, a, err)
+		}
+	}
+}
+
+// A token that has expired is replaced by an exchange of the token with which the caller's request was authorized
+// now, not with a refresh token. Without such a token the request is rejected.
+func TestExpiredTokensAreExchangedAgain(t *testing.T) {
+	w := newEnvironment(t)
+	w.lifetime = 0
+	exchanges(w, nil)
+	callers := exchanging(w, oauth.TokenExchange{})
+	a, err := callers.Authorizer(callerOf(t, "ada"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := (&client.Dialer{Auth: a}).Dial(asCaller(t, "ada"), client.URL(w.url()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	before := len(w.forms)
+	if _, err := c.CallTool(asCaller(t, "ada"), "greet", map[string]string{"name": "Ada"}); err != nil {
+		t.Fatal(err)
+	}
+	if len(w.forms) != before+1 || w.forms[before].Get("grant_type") == "refresh_token" {
+		t.Errorf("token requests %v", w.forms[before:])
+	}
+	if _, err := c.CallTool(t.Context(), "greet", map[string]string{"name": "Ada"}); err == nil || !strings.Contains(err.Error(), "no access token of a caller") {
+		t.Errorf("a request without a caller: %v", err)
+	}
+	if _, err := c.CallTool(asCaller(t, "ada"), "greet", map[string]string{"name": "Ada"}); err != nil {
+		t.Errorf("after a request without a caller: %v", err)
+	}
+}
+
+func TestInvalidExchangesAreErrors(t *testing.T) {
+	for name, change := range map[string]func(body map[string]any){
+		"no issued_token_type":      func(b map[string]any) { delete(b, "issued_token_type") },
+		"another issued_token_type": func(b map[string]any) { b["issued_token_type"] = "urn:ietf:params:oauth:token-type:id-jag" },
+		"another token_type":        func(b map[string]any) { b["token_type"] = "N_A" },
+		"no token":                  func(b map[string]any) { delete(b, "access_token") },
+		"error": func(b map[string]any) {
+			b["error"], b["error_description"] = "invalid_target", "you sent "+callerToken("ada")+" "+base64.StdEncoding.EncodeToString([]byte(callerToken("ada")))
+		},
+	} {
+		w := newEnvironment(t)
+		exchanges(w, change)
+		err := callAs(t, w, exchanging(w, oauth.TokenExchange{}), asCaller(t, "ada"))
+		if err == nil || strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), base64.StdEncoding.EncodeToString([]byte(secret))[:9]) || !strings.Contains(err.Error(), "token") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if w.count("mcp POST "+w.path) > 0 {
+			t.Errorf("%s: the request was sent", name)
+		}
+	}
+}
+
+// O12: the configured endpoint may have a private address but must be https, unless it is on the loopback
+// interface.
+func TestTokenExchangeRequiresASecureEndpoint(t *testing.T) {
+	w := newEnvironment(t)
+	for _, endpoint := range []string{"http://sts.example/token", "ftp://127.0.0.1/token", "https://user@sts.example/token", ""} {
+		callers := &oauth.Callers{New: func(principal.Principal) *oauth.Client {
+			return &oauth.Client{Grant: &oauth.TokenExchange{TokenEndpoint: endpoint}}
+		}}
+		if err := callAs(t, w, callers, asCaller(t, "ada")); !errors.Is(err, oauth.ErrInsecureURL) {
+			t.Errorf("%q: %v", endpoint, err)
+		}
+	}
+}
+
+// O16: the identity provider exchanges the token of the caller for a grant, for each caller.
+func TestEnterpriseGrantOfEachCaller(t *testing.T) {
+	w := newEnvironment(t)
+	w.serveAS = func(rw http.ResponseWriter, r *http.Request) bool { // also the identity provider
+		if r.URL.Path != "/exchange" {
+			return false
+		}
+		r.ParseForm()
+		w.mu.Lock()
+		w.forms = append(w.forms, r.PostForm)
+		w.mu.Unlock()
+		w.json(rw, http.StatusOK, map[string]any{
+			"issued_token_type": "urn:ietf:params:oauth:token-type:id-jag", "token_type": "N_A",
+			"access_token": unsignedJWT(map[string]any{"typ": "oauth-id-jag+jwt", "alg": "ES256"}, map[string]any{
+				"iss": idp, "sub": r.PostForm.Get("subject_token"), "aud": w.as.URL, "resource": w.url(), "client_id": clientID, "exp": time.Now().Add(time.Minute).Unix(),
+			}),
+		})
+		return true
+	}
+	callers := &oauth.Callers{New: func(principal.Principal) *oauth.Client {
+		c := w.client()
+		c.Registrations = []oauth.Registration{{Issuer: w.as.URL, ClientID: clientID, ClientSecret: secret + "ours"}}
+		c.Interaction, c.Grant = nil, &oauth.Enterprise{Issuer: idp, TokenEndpoint: w.as.URL + "/exchange", ClientID: "at-idp"}
+		return c
+	}}
+	for _, subject := range []string{"ada", "bob", "ada"} {
+		if err := callAs(t, w, callers, asCaller(t, subject)); err != nil {
+			t.Fatalf("%s: %v", subject, err)
+		}
+	}
+	var grants []string
+	for _, form := range w.forms {
+		if form.Get("subject_token") != "" {
+			grants = append(grants, form.Get("subject_token")+" "+form.Get("subject_token_type"))
+		} else {
+			_, claims, _ := strings.Cut(form.Get("assertion"), ".")
+			raw, _ := base64.RawURLEncoding.DecodeString(strings.TrimSuffix(claims, ".c2ln"))
+			grants = append(grants, fmt.Sprint(strings.Contains(string(raw), callerToken("ada")), strings.Contains(string(raw), callerToken("bob"))))
+		}
+	}
+	const access = " urn:ietf:params:oauth:token-type:access_token"
+	if want := []string{callerToken("ada") + access, "true false", callerToken("bob") + access, "false true"}; fmt.Sprint(grants) != fmt.Sprint(want) {
+		t.Errorf("token requests %q, want %q", grants, want)
+	}
+}
+
+// The tokens of the callers that were not active for the longest time are forgotten.
+func TestTokensOfCallersAreBounded(t *testing.T) {
+	var made []string
+	callers := &oauth.Callers{New: func(caller principal.Principal) *oauth.Client {
+		made = append(made, caller.Subject())
+		return &oauth.Client{}
+	}}
+	use := func(subject string) {
+		a, err := callers.Authorizer(callerOf(t, subject))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://mcp.example/mcp", nil)
+		if err := a.Authorize(r, "https://mcp.example/mcp"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range oauth.MaxClients {
+		use(fmt.Sprint(i))
+	}
+	for _, subject := range []string{"0", "new", "0", "1"} {
+		use(subject)
+	}
+	if got := made[oauth.MaxClients:]; fmt.Sprint(got) != "[new 1]" {
+		t.Errorf("new clients for %v", got)
+	}
+}
