@@ -130,6 +130,12 @@ type ServerConfig struct {
 	// Sharing says which callers share a client of the server. See [Sharing].
 	Sharing Sharing
 
+	// CallerAuth, if set, authorizes the requests on behalf of each caller, in place of Dialer.Auth and of an
+	// Authorization header of Target, which authorize lists and watches only. Callers do not share a client.
+	// A request fails with [ErrAnonymousCaller] if its caller is not authenticated, and the resources of the
+	// server cannot be subscribed to. Target must be a URL.
+	CallerAuth *CallerAuth
+
 	// Roots are the directories that the server may work in, as file:// URIs. They replace those of
 	// Dialer.Roots. An empty list that is not nil means no directories.
 	Roots []mcp.Root

@@ -79,7 +79,7 @@ func (h *Host) SetServers(servers []ServerConfig) error {
 
 // sameConfig reports whether a server can continue with another configuration.
 func sameConfig(a, b *ServerConfig) bool {
-	return sameTarget(a.Target, b.Target) && a.Trusted == b.Trusted && a.Sharing == b.Sharing && reflect.DeepEqual(a.Roots, b.Roots)
+	return sameTarget(a.Target, b.Target) && a.Trusted == b.Trusted && a.Sharing == b.Sharing && a.CallerAuth == b.CallerAuth && reflect.DeepEqual(a.Roots, b.Roots)
 }
 
 // sameTarget reports whether two targets are one, or are configured in the same way.
@@ -113,6 +113,9 @@ func (h *Host) check(servers []ServerConfig) error {
 			return fmt.Errorf("host: server %q must have a Target", config.Name)
 		case config.Sharing < ShareAutomatically || config.Sharing > PerCaller:
 			return fmt.Errorf("host: server %q must have a Sharing of this package, not %d", config.Name, config.Sharing)
+		}
+		if err := config.checkCallerAuth(); err != nil {
+			return fmt.Errorf("host: server %q: %w", config.Name, err)
 		}
 		seen[config.Name] = true
 	}

@@ -48,6 +48,8 @@ func (s Sharing) String() string {
 // sharing returns what is in effect for a server.
 func (s *supervisor) sharing(c *client.Client) Sharing {
 	switch _, isHTTP := s.config.Target.(*client.HTTPTarget); {
+	case s.config.CallerAuth != nil:
+		return PerCaller
 	case s.config.Sharing != ShareAutomatically:
 		return s.config.Sharing
 	case isHTTP && c.KeepsSession():
@@ -59,7 +61,11 @@ func (s *supervisor) sharing(c *client.Client) Sharing {
 // clientFor returns the client for the caller of ctx, and a function that ends its use.
 func (s *supervisor) clientFor(ctx context.Context, shared *client.Client) (c *client.Client, release func(), err error) {
 	caller := rpc.CallerOf(ctx)
-	if !caller.Returns || s.sharing(shared) != PerCaller {
+	if s.config.CallerAuth != nil {
+		if caller, err = authenticated(ctx, caller); err != nil {
+			return nil, nil, err
+		}
+	} else if !caller.Returns || s.sharing(shared) != PerCaller {
 		return shared, func() {}, nil
 	}
 	own, err := s.callers.acquire(ctx, caller, shared)
@@ -79,6 +85,7 @@ const (
 type callers struct {
 	dialer *client.Dialer
 	target client.Target
+	auth   *CallerAuth // may be nil
 	idle   time.Duration
 	max    int
 
@@ -102,7 +109,7 @@ type callerClient struct {
 }
 
 func (a *callers) init(s *supervisor) {
-	a.dialer, a.target, a.idle, a.max = &s.dialer, s.config.Target, callerIdle, maxCallers
+	a.dialer, a.target, a.auth, a.idle, a.max = &s.dialer, s.config.Target, s.config.CallerAuth, callerIdle, maxCallers
 	a.byKey = make(map[any]*callerClient)
 }
 
@@ -228,7 +235,14 @@ func (a *callers) dial(ctx context.Context, caller rpc.Caller, shared *client.Cl
 	if caller.Session && caller.Limited {
 		limit(&d, caller.Input)
 	}
-	return d.Dial(context.WithoutCancel(ctx), a.target)
+	target := a.target
+	if a.auth != nil {
+		var err error
+		if target, err = a.auth.authorize(&d, target, caller.Owner); err != nil {
+			return nil, err
+		}
+	}
+	return d.Dial(context.WithoutCancel(ctx), target)
 }
 
 // limit removes the functions for other kinds of input requests, so that a session declares no others.

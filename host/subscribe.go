@@ -26,13 +26,17 @@ var ErrTooManySubscriptions = errors.New("host: too many subscribed resources")
 //
 // If another server replaces the server, Subscribe continues with it; see [Host.SetServers].
 // Subscribe returns nil when ctx ends. The errors are [ErrUnknownServer], also when the server
-// is removed, [ErrTooManySubscriptions], [ErrClosed], and a *[DeniedError] if the policy rejects it.
+// is removed, [ErrTooManySubscriptions], [ErrClosed], errors.ErrUnsupported for a server with CallerAuth, and a
+// *[DeniedError] if the policy rejects it.
 func (h *Host) Subscribe(ctx context.Context, server, uri string, updated func()) error {
 	sub := &subscriber{updated}
 	for {
 		s := h.find(server)
 		if s == nil {
 			return fmt.Errorf("%w: %q", ErrUnknownServer, server)
+		}
+		if s.config.CallerAuth != nil { // one subscription is for all callers
+			return fmt.Errorf("server %q: subscriptions to a server with CallerAuth: %w", server, errors.ErrUnsupported)
 		}
 		if err := h.permit(ctx, s, &Request{Method: mcp.MethodSubscribe, Server: server, Kind: KindResource, Name: uri}); err != nil {
 			return err
