@@ -39,8 +39,8 @@ func (t *Toolset) mayHave(s *host.ServerStatus) bool {
 	})
 }
 
-// filter returns a status with the lists that t selects. The instructions of a server of which
-// nothing is selected are left out.
+// filter returns a status with the lists that t selects. It leaves out the instructions of a server
+// that has no selected tool or prompt.
 func (t *Toolset) filter(status host.ServerStatus) host.ServerStatus {
 	if t == nil {
 		return status

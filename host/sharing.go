@@ -113,7 +113,7 @@ func (a *callers) init(s *supervisor) {
 	a.byKey = make(map[any]*callerClient)
 }
 
-// acquire returns the client of a caller, which it dials if there is none. Release must follow.
+// acquire returns the client of a caller, and dials the server first if the caller has none. Release must follow.
 func (a *callers) acquire(ctx context.Context, caller rpc.Caller, shared *client.Client) (*callerClient, error) {
 	own, dial, err := a.enter(caller)
 	if err != nil {

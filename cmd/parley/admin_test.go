@@ -14,7 +14,7 @@ import (
 	"github.com/parley-mcp/parley/store"
 )
 
-// checkedStore is a store of which only Get is used.
+// checkedStore is a store for readiness checks, which only call Get.
 type checkedStore struct {
 	store.KV
 	asked atomic.Int32

@@ -25,7 +25,7 @@ import (
 // parsed returns the configuration with the given JSON.
 func parsed(t *testing.T, text string) *config.Config {
 	t.Helper()
-	c, err := config.Parse("/work", "/work/mcp.json", []byte(text))
+	c, err := config.Parse("/srv", "/srv/mcp.json", []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,10 +116,10 @@ func TestRulesThatCannotBeUsedAreErrors(t *testing.T) {
 	r := newRules(cmd)
 	defer r.client.Close()
 	for text, want := range map[string]string{
-		`{"policy":{"default":"deny","rules":[{"when":"1","action":"deny"}]}}`: "/work/mcp.json:1: policy.rules[0].when: ",
-		`{"policy":{"default":"deny","approvalTimeout":"2h"}}`:                 "/work/mcp.json:1: policy.approvalTimeout must not exceed 1h",
-		`{"hooks":[{"url":"x"}]}`:                                              "/work/mcp.json:1: the URL of a hook must begin with http",
-		`{"hooks":[{"url":"${MISSING}"}]}`:                                     "/work/mcp.json:1: url: environment variable MISSING is not set",
+		`{"policy":{"default":"deny","rules":[{"when":"1","action":"deny"}]}}`: "/srv/mcp.json:1: policy.rules[0].when: ",
+		`{"policy":{"default":"deny","approvalTimeout":"2h"}}`:                 "/srv/mcp.json:1: policy.approvalTimeout must not exceed 1h",
+		`{"hooks":[{"url":"x"}]}`:                                              "/srv/mcp.json:1: the URL of a hook must begin with http",
+		`{"hooks":[{"url":"${MISSING}"}]}`:                                     "/srv/mcp.json:1: url: environment variable MISSING is not set",
 	} {
 		if _, err := r.load(parsed(t, text), &config.Values{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", text, err, want)

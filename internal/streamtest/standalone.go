@@ -51,7 +51,7 @@ func CutStandalone(t *testing.T, open func() Store) {
 	if c.halves == 0 {
 		t.Error("no cut was in the middle of an event")
 	}
-	t.Logf("%d changes, %d events, %d cuts of which %d in the middle of an event", resources, c.received, cuts, c.halves)
+	t.Logf("%d changes, %d events, %d cuts, %d in the middle of an event", resources, c.received, cuts, c.halves)
 }
 
 // standalone is a client of the standalone stream.

@@ -84,7 +84,7 @@ func TestFilesOfOtherProgramsLoad(t *testing.T) {
 			"keyed disabled npx -y keyed KEY=${file:key.txt}",
 		},
 	} {
-		c, err := Load("/home/ada/work/code", filepath.Join("testdata", name))
+		c, err := Load("/home/user/work/code", filepath.Join("testdata", name))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -107,9 +107,9 @@ func TestFilesOfOtherProgramsLoad(t *testing.T) {
 
 func TestServersOfAnotherProjectAreNotRead(t *testing.T) {
 	for workspace, want := range map[string]string{
-		"/home/ada/other":  "notes user-notes, search https://search.example.com/mcp, other other",
-		"/home/ada/worker": "notes home-notes, search https://search.example.com/mcp",
-		"/srv":             "notes user-notes, search https://search.example.com/mcp",
+		"/home/user/other":  "notes user-notes, search https://search.example.com/mcp, other other",
+		"/home/user/worker": "notes home-notes, search https://search.example.com/mcp",
+		"/srv":              "notes user-notes, search https://search.example.com/mcp",
 	} {
 		c, err := Load(workspace, "testdata/claude-code-user.json")
 		if err != nil {

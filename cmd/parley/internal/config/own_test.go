@@ -88,7 +88,7 @@ func TestFilesOfTheOwnFormMatchTheSchema(t *testing.T) {
 		if err := validate(t, data); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if c, err := Parse("/work/project", name, data); err != nil || len(c.Warnings)+len(c.Problems) > 0 {
+		if c, err := Parse("/srv/project", name, data); err != nil || len(c.Warnings)+len(c.Problems) > 0 {
 			t.Errorf("%s: %v, warnings %q, problems %v", name, err, c.Warnings, c.Problems)
 		}
 	}
@@ -166,7 +166,7 @@ func TestSchemaRejectsWhatIsReported(t *testing.T) {
 }
 
 func TestOwnFormIsRead(t *testing.T) {
-	c, err := Load("/work/project", "testdata/parley.json")
+	c, err := Load("/srv/project", "testdata/parley.json")
 	if err != nil {
 		t.Fatal(err)
 	}

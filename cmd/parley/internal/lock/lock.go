@@ -46,7 +46,7 @@ type Pin struct {
 // New returns a file without definitions.
 func New() *File { return &File{Format: format, Servers: make(map[string]*Server)} }
 
-// Load reads a file. The error wraps os.ErrNotExist if there is none.
+// Load reads a file. The error wraps os.ErrNotExist if the file does not exist.
 func Load(path string) (*File, error) {
 	info, err := os.Stat(path)
 	if err == nil && info.Size() > maxFile {
