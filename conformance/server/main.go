@@ -6,16 +6,13 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
-	"net"
-	"net/http"
 	"os"
 	"os/signal"
 	"syscall"
-	"time"
 
+	"github.com/parley-mcp/parley/conformance/internal/endpoint"
 	"github.com/parley-mcp/parley/server"
 )
 
@@ -32,10 +29,6 @@ func main() {
 	}
 }
 
-// grace is the time that calls in flight have after an interrupt. The suite leaves calls open, and conformance/run waits
-// 10 seconds for the exit.
-const grace = 3 * time.Second
-
 func run(ctx context.Context, listen string) error {
 	s := &server.Server{Name: "parley-conformance", Title: "Parley under test", Version: "1.0.0"}
 	addContentTools(s)
@@ -47,34 +40,5 @@ func run(ctx context.Context, listen string) error {
 	addLogging(s)
 	addStreams(s)
 	addTasks(s)
-
-	listener, err := net.Listen("tcp", listen)
-	if err != nil {
-		return err
-	}
-	mux := http.NewServeMux()
-	mux.Handle("/mcp", s)
-	h := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
-	served := make(chan error, 1)
-	go func() { served <- h.Serve(listener) }()
-	fmt.Printf("http://%s/mcp\n", listener.Addr())
-
-	select {
-	case err := <-served:
-		return err
-	case <-ctx.Done():
-	}
-	ending, cancel := context.WithTimeout(context.Background(), grace)
-	defer cancel()
-	// The remaining calls are those of the suite, which has ended.
-	if err := s.Shutdown(ending); err != nil && !errors.Is(err, context.DeadlineExceeded) {
-		return err
-	}
-	if err := h.Close(); err != nil {
-		return err
-	}
-	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
+	return endpoint.Serve(ctx, s, listen)
 }
