@@ -30,7 +30,8 @@ type Origin []context.Context
 
 // OriginOf returns the origin of a message. Stream is the id of the request on whose stream the
 // message has arrived, or zero. Otherwise the message may belong to every request for which may
-// returns true; the error is ErrAmbiguousOrigin if they have several callers.
+// returns true and whose context has not ended; the error is ErrAmbiguousOrigin if they have several
+// callers.
 func (o *Outbound) OriginOf(stream jsonrpc.ID, may func(*Request) bool) (Origin, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -42,7 +43,7 @@ func (o *Outbound) OriginOf(stream jsonrpc.ID, may func(*Request) bool) (Origin,
 	}
 	var all Origin
 	for _, p := range o.pending {
-		if may(p.req) {
+		if may(p.req) && p.ctx.Err() == nil {
 			all = append(all, p.ctx)
 		}
 	}
