@@ -42,13 +42,18 @@ func TestFaultsOfAServerDoNotAffectOthers(t *testing.T) {
 			l.Proceed(40)
 			l.failing.Store(name, true)
 			f.ledger.Fault()
+			before := f.running(name)
 			err := tester.call(name+"__fault", arguments{Fault: fault.name})
 			if fault.survives && err != nil {
 				t.Errorf("a server that %s: %v", fault.name, err)
 			}
 			l.Proceed(40)
-			if fault.name == "is stopped" {
+			switch {
+			case fault.name == "is stopped":
 				f.signal(name, syscall.SIGCONT)
+			case !fault.survives:
+				// A server that has closed its input serves until the pending read has returned.
+				f.awaitEnd(before)
 			}
 			tester.awaitTools(name) // it serves again
 			l.failing.Delete(name)

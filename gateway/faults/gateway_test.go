@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -89,14 +90,14 @@ func (f *fixture) serve(servers []host.ServerConfig) {
 	}
 }
 
-// running is a gateway that serves over HTTP.
-type running struct {
+// endpoint is a gateway that serves over HTTP.
+type endpoint struct {
 	host *host.Host
 	url  string
 	stop func()
 }
 
-func startGateway(servers []host.ServerConfig) (*running, error) {
+func startGateway(servers []host.ServerConfig) (*endpoint, error) {
 	quiet := slog.New(slog.DiscardHandler)
 	h := &host.Host{Servers: servers, Logger: quiet, Dialer: client.Dialer{Logger: quiet}}
 	if err := h.Start(); err != nil {
@@ -113,14 +114,14 @@ func startGateway(servers []host.ServerConfig) (*running, error) {
 		cancel()
 		return nil, errors.Join(err, h.Close())
 	}
-	endpoint := &http.Server{Handler: s, ReadHeaderTimeout: time.Minute}
-	serving.Go(func() { _ = endpoint.Serve(listener) })
-	return &running{host: h, url: "http://" + listener.Addr().String(), stop: func() {
+	web := &http.Server{Handler: s, ReadHeaderTimeout: time.Minute}
+	serving.Go(func() { _ = web.Serve(listener) })
+	return &endpoint{host: h, url: "http://" + listener.Addr().String(), stop: func() {
 		stopped, end := context.WithTimeout(ctx, 5*time.Second)
 		_ = s.Shutdown(stopped)
 		end()
 		cancel()
-		_ = endpoint.Close()
+		_ = web.Close()
 		_ = h.Close()
 		serving.Wait()
 	}}, nil
@@ -187,21 +188,27 @@ func (f *fixture) processes() map[int]string {
 	return all
 }
 
+// running returns the processes of a server that run.
+func (f *fixture) running(server string) map[int]string {
+	f.t.Helper()
+	all := f.processes()
+	maps.DeleteFunc(all, func(pid int, name string) bool { return name != server || syscall.Kill(pid, 0) != nil })
+	return all
+}
+
 // signal sends a signal to the processes of a server that run.
 func (f *fixture) signal(server string, s syscall.Signal) {
 	f.t.Helper()
-	for pid, name := range f.processes() {
-		if name == server {
-			_ = syscall.Kill(pid, s)
-		}
+	for pid := range f.running(server) {
+		_ = syscall.Kill(pid, s)
 	}
 }
 
-// awaitEndOfProcesses fails the test if a process outlives its gateway.
-func (f *fixture) awaitEndOfProcesses() {
+// awaitEnd waits until processes have ended.
+func (f *fixture) awaitEnd(processes map[int]string) {
 	f.t.Helper()
-	all := f.processes()
-	faulttest.Wait(f.t, "all processes have ended", func() error {
+	all := maps.Clone(processes)
+	faulttest.Wait(f.t, "the processes have ended", func() error {
 		for pid, name := range all {
 			if syscall.Kill(pid, 0) == nil {
 				return fmt.Errorf("process %d of server %q runs", pid, name)
@@ -215,7 +222,7 @@ func (f *fixture) awaitEndOfProcesses() {
 // finish checks that no process remains and that the ledger has no violation. The gateway must have ended.
 func (f *fixture) finish() {
 	f.t.Helper()
-	f.awaitEndOfProcesses()
+	f.awaitEnd(f.processes()) // no process outlives its gateway
 	if err := f.ledger.ReadJournal(f.journal); err != nil {
 		f.t.Fatal(err)
 	}
