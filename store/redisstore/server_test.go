@@ -75,6 +75,12 @@ func freeAddr(t testing.TB) string {
 	return addr
 }
 
+func freePort(t testing.TB) string {
+	t.Helper()
+	_, port, _ := net.SplitHostPort(freeAddr(t))
+	return port
+}
+
 func (s *server) log() string { return filepath.Join(s.dir, "output") }
 
 func (s *server) port() string {
@@ -234,14 +240,20 @@ func at(addr string) Options { return Options{Addrs: []string{addr}} }
 // slotsOf returns the slots that a server of a cluster has at first.
 func slotsOf(i int) (first, last int) { return i * 16384 / 3, (i+1)*16384/3 - 1 }
 
+// startNode starts a server of a cluster. The port for connections between the servers would be 10,000 higher than the
+// other one, which may be in use.
+func startNode(t *testing.T, program, bus string) *server {
+	t.Helper()
+	return start(t, program, "--cluster-enabled", "yes", "--cluster-port", bus, "--cluster-node-timeout", "2000")
+}
+
 // cluster starts three servers that form a cluster.
 func cluster(t *testing.T, program string) []*server {
 	t.Helper()
 	nodes := make([]*server, 3)
 	for i := range nodes {
-		// The port of the cluster's own connections would be 10,000 higher, which may be in use.
-		_, bus, _ := net.SplitHostPort(freeAddr(t))
-		nodes[i] = start(t, program, "--cluster-enabled", "yes", "--cluster-port", bus, "--cluster-node-timeout", "2000")
+		bus := freePort(t)
+		nodes[i] = startNode(t, program, bus)
 		first, last := slotsOf(i)
 		nodes[i].command("cluster", "addslotsrange", first, last)
 		nodes[i].command("cluster", "set-config-epoch", i+1)
