@@ -32,7 +32,7 @@ func TestFaultsOfAServerDoNotAffectOthers(t *testing.T) {
 	for _, name := range names {
 		servers = append(servers, f.command(name, nil))
 	}
-	f.serve(servers)
+	f.serve(servers, client.Dialer{})
 	tester := f.dial(mcp.V20251125)
 	tester.awaitTools(names...)
 	l := f.startLoad(40, names)
@@ -40,8 +40,7 @@ func TestFaultsOfAServerDoNotAffectOthers(t *testing.T) {
 		for i, fault := range serverFaults {
 			name := names[i]
 			l.Proceed(40)
-			l.failing.Store(name, true)
-			f.ledger.Fault()
+			l.fail(name)
 			before := f.running(name)
 			err := tester.call(name+"__fault", arguments{Fault: fault.name})
 			if fault.survives && err != nil {
@@ -56,17 +55,16 @@ func TestFaultsOfAServerDoNotAffectOthers(t *testing.T) {
 				f.awaitEnd(before)
 			}
 			tester.awaitTools(name) // it serves again
-			l.failing.Delete(name)
+			l.recovered(name)
 		}
 	})
 	// Signals from outside, at any time of a call.
 	for _, name := range names[len(serverFaults):] {
-		l.failing.Store(name, true)
-		f.ledger.Fault()
+		l.fail(name)
 		f.signal(name, syscall.SIGKILL)
 		l.Proceed(20)
 		tester.awaitTools(name)
-		l.failing.Delete(name)
+		l.recovered(name)
 	}
 	l.Proceed(40)
 	l.stop()
@@ -91,7 +89,7 @@ func TestServersThatDoNotStartDoNotAffectOthers(t *testing.T) {
 	shell("exits", "exit 1")
 	shell("silent", "exec sleep 1000")
 	shell("talks", "while echo hello; do sleep 1; done")
-	g, err := startGateway(servers)
+	g, err := startGateway(servers, client.Dialer{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -75,9 +75,9 @@ func commandOptions(t *testing.T, variable string, settings any) transport.Comma
 }
 
 // serve starts the gateway in this process and waits until all servers are ready.
-func (f *fixture) serve(servers []host.ServerConfig) {
+func (f *fixture) serve(servers []host.ServerConfig, d client.Dialer) {
 	f.t.Helper()
-	g, err := startGateway(servers)
+	g, err := startGateway(servers, d)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -97,9 +97,10 @@ type endpoint struct {
 	stop func()
 }
 
-func startGateway(servers []host.ServerConfig) (*endpoint, error) {
+func startGateway(servers []host.ServerConfig, d client.Dialer) (*endpoint, error) {
 	quiet := slog.New(slog.DiscardHandler)
-	h := &host.Host{Servers: servers, Logger: quiet, Dialer: client.Dialer{Logger: quiet}}
+	d.Logger = quiet
+	h := &host.Host{Servers: servers, Logger: quiet, Dialer: d}
 	if err := h.Start(); err != nil {
 		return nil, err
 	}
@@ -153,7 +154,7 @@ func runGateway(text string) error {
 	if err := record(o.Servers[0].Pids, os.Getpid(), "gateway"); err != nil {
 		return err
 	}
-	g, err := startGateway(servers)
+	g, err := startGateway(servers, client.Dialer{})
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,16 @@ type load struct {
 	*faulttest.Load
 	fixture *fixture
 	servers []string
-	failing sync.Map // names of servers whose calls may fail
+
+	mu     sync.Mutex
+	states map[string]*state
+}
+
+// state is what the load knows of a server.
+type state struct {
+	begun  int64 // calls
+	faults int64 // that have begun
+	fails  bool  // calls may fail
 }
 
 // think is the longest time between two calls of a user.
@@ -26,7 +35,10 @@ const think = 200 * time.Millisecond
 // startLoad connects users of both eras in turn and lets them call the servers.
 func (f *fixture) startLoad(users int, servers []string) *load {
 	f.t.Helper()
-	l := &load{fixture: f, servers: servers}
+	l := &load{fixture: f, servers: servers, states: make(map[string]*state)}
+	for _, name := range servers {
+		l.states[name] = new(state)
+	}
 	revisions := []mcp.Revision{mcp.V20251125, mcp.V20260728, mcp.V20250326, mcp.V20250618}
 	acts := make([]func() error, users)
 	for i := range acts {
@@ -44,12 +56,54 @@ func (l *load) act(u *user) error {
 	if rand.N(3) == 0 {
 		tool = "steps"
 	}
-	_, failed := l.failing.Load(server)
-	err := u.call(server+"__"+tool, arguments{})
-	if _, fails := l.failing.Load(server); err == nil || failed || fails {
-		return nil
+	before := l.begin(server)
+	if err := u.call(server+"__"+tool, arguments{}); err != nil && !before.fails && l.state(server).faults == before.faults {
+		return fmt.Errorf("%s: %w", server, err)
 	}
-	return fmt.Errorf("%s: %w", server, err)
+	return nil
+}
+
+// begin counts a call, and returns the state of its server.
+func (l *load) begin(server string) state {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.states[server]
+	s.begun++
+	return *s
+}
+
+func (l *load) state(server string) state {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return *l.states[server]
+}
+
+// fail lets calls to a server fail that are in flight, or begin before recovered is called.
+func (l *load) fail(server string) {
+	l.fixture.ledger.Fault()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.states[server].faults++
+	l.states[server].fails = true
+}
+
+// recovered ends what fail has begun: later calls must not fail.
+func (l *load) recovered(server string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.states[server].fails = false
+}
+
+// awaitBegun waits until the users have begun a number of further calls to a server.
+func (l *load) awaitBegun(server string, calls int64) {
+	l.fixture.t.Helper()
+	until := l.state(server).begun + calls
+	faulttest.Wait(l.fixture.t, "calls to "+server+" have begun", func() error {
+		if n := until - l.state(server).begun; n > 0 {
+			return fmt.Errorf("%d are missing", n)
+		}
+		return nil
+	})
 }
 
 // stop stops the load. It fails the test if a call has failed.

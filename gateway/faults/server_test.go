@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -17,6 +18,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/faulttest"
 	"github.com/parley-mcp/parley/internal/ledger"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
@@ -29,6 +31,8 @@ type settings struct {
 	Journal  string // file
 	Pids     string // directory with a file for each process, whose name is its process id
 	Stubborn bool   // ignore SIGTERM and the end of the input
+	Address  string // to serve over HTTP instead of the standard input and output; may be empty
+	Gate     string // file; the process waits until there is one. May be empty
 }
 
 // arguments are the arguments of every tool.
@@ -71,6 +75,15 @@ func runServer(text string) error {
 	tool("echo", p.started(func(_ context.Context, in arguments) (string, error) { return in.Nonce, nil }))
 	tool("steps", p.started(steps))
 	tool("fault", p.started(p.fault))
+	if p.Gate != "" {
+		if err := faulttest.Within(faulttest.Patience, func() error { _, err := os.Stat(p.Gate); return err }); err != nil {
+			return err
+		}
+	}
+	if p.Address != "" {
+		endpoint := &http.Server{Addr: p.Address, Handler: s, ReadHeaderTimeout: time.Minute}
+		return endpoint.ListenAndServe()
+	}
 	p.out.file = os.Stdout
 	err = s.ServeConn(context.Background(), transport.Stream(&p.out, transport.StreamOptions{}))
 	if p.Stubborn {
