@@ -59,19 +59,29 @@ func (h *Host) newApproval(r *Request, d Decision) (*Approval, error) {
 const maxShown = 4 << 10
 
 // Question returns a text that asks the user: it has the name, the server, the arguments and the reason.
-// Control characters and invisible characters are replaced. Arguments are cut after 4 KiB.
+// Control characters and invisible characters are replaced. Arguments are without white space and with sorted
+// members, and are cut after 4 KiB.
 func (a *Approval) Question() string {
 	r := a.Request
 	text := fmt.Sprintf("Allow the %s %q of the server %q?", r.Kind, plain(r.Name), r.Server)
 	if r.Arguments != nil {
-		arguments := plain(string(r.Arguments))
-		if len(arguments) > maxShown {
-			arguments = strings.ToValidUTF8(arguments[:maxShown], "") + fmt.Sprintf("… (%d bytes in all)", len(r.Arguments))
-		}
-		text += "\n\nArguments: " + arguments
+		text += "\n\nArguments: " + shown(r.Arguments)
 	}
 	if a.Reason != "" {
 		text += "\n\nReason for the question: " + plain(a.Reason)
+	}
+	return text
+}
+
+// shown returns arguments for a question. White space and the order of members cannot hide a part of them.
+func shown(arguments json.RawMessage) string {
+	canonical, err := digest.Canonical(arguments)
+	if err != nil {
+		canonical = arguments
+	}
+	text := plain(string(canonical))
+	if len(text) > maxShown {
+		text = strings.ToValidUTF8(text[:maxShown], "") + fmt.Sprintf("… (%d bytes in all)", len(canonical))
 	}
 	return text
 }
