@@ -21,12 +21,14 @@ var errUnanswered = fmt.Errorf("no answer in time: %w", context.DeadlineExceeded
 
 const defaultApprovalTimeout = 5 * time.Minute
 
-// Approval asks whether one request may be sent. It is for this request only, and is used once.
+// Approval asks whether one request may be sent, or one request of a server answered. It is for this request only, and is
+// used once.
 type Approval struct {
 	Request *Request // must not be modified
 	Reason  string   // the reason of the policy
 	// Digest identifies the server, the tool, prompt or resource with its definition, the arguments,
-	// the version of the policy and the caller. An answer for one Digest must not count for another.
+	// the version of the policy and the caller. Equal requests of a server in one call have different
+	// digests. An answer for one Digest must not count for another.
 	Digest string
 	// Timeout is how long the answer may take.
 	Timeout time.Duration
@@ -34,7 +36,7 @@ type Approval struct {
 
 // newApproval returns the approval of a request. Arguments that differ only in white space, the order of
 // members or the notation of strings have the same digest.
-func (h *Host) newApproval(r *Request, d Decision) (*Approval, error) {
+func (h *Host) newApproval(ctx context.Context, r *Request, d Decision) (*Approval, error) {
 	arguments, err := digest.Canonical(r.Arguments)
 	if err != nil {
 		return nil, err
@@ -49,10 +51,11 @@ func (h *Host) newApproval(r *Request, d Decision) (*Approval, error) {
 	if timeout <= 0 {
 		timeout = defaultApprovalTimeout
 	}
-	return &Approval{
-		Request: r, Reason: d.Reason, Timeout: timeout,
-		Digest: digest.Join([]byte(r.Server), []byte(r.Method), []byte(r.Name), definition, arguments, []byte(d.Version), []byte(r.Caller.Principal.Key())),
-	}, nil
+	sum := digest.Join([]byte(r.Server), []byte(r.Method), []byte(r.Name), definition, arguments, []byte(d.Version), []byte(r.Caller.Principal.Key()))
+	if r.ofServer() {
+		sum = inputsOf(ctx).distinguish(sum)
+	}
+	return &Approval{Request: r, Reason: d.Reason, Timeout: timeout, Digest: sum}, nil
 }
 
 // maxShown is the length of the arguments that a question shows, in bytes.
@@ -63,9 +66,15 @@ const maxShown = 4 << 10
 // members, and are cut after 4 KiB.
 func (a *Approval) Question() string {
 	r := a.Request
-	text := fmt.Sprintf("Allow the %s %q of the server %q?", r.Kind, plain(r.Name), r.Server)
-	if r.Arguments != nil {
-		text += "\n\nArguments: " + shown(r.Arguments)
+	text, label := fmt.Sprintf("Allow the %s %q of the server %q?", r.Kind, plain(r.Name), r.Server), "Arguments"
+	switch r.Kind {
+	case KindSampling:
+		text, label = fmt.Sprintf("Allow the server %q to send a request to the language model?", r.Server), "Request"
+	case KindRoots:
+		text = fmt.Sprintf("Allow the server %q to see the list of directories that it may work in?", r.Server)
+	}
+	if r.Arguments != nil && r.Kind != KindRoots {
+		text += "\n\n" + label + ": " + shown(r.Arguments)
 	}
 	if a.Reason != "" {
 		text += "\n\nReason for the question: " + plain(a.Reason)
@@ -110,7 +119,7 @@ func (h *Host) approve(ctx context.Context, r *Request, d Decision) (outcome str
 	if h.Approve == nil {
 		return notAsked, r.denied("it needs an approval, and no user can be asked", nil)
 	}
-	a, err := h.newApproval(r, d)
+	a, err := h.newApproval(ctx, r, d)
 	if err != nil {
 		return notAsked, r.denied("its arguments are invalid", err)
 	}
@@ -118,7 +127,7 @@ func (h *Host) approve(ctx context.Context, r *Request, d Decision) (outcome str
 	defer cancel()
 	err = h.contain("Approve", func() error { return h.Approve(asking, a) })
 	switch {
-	case errors.Is(context.Cause(ctx), rpc.ErrInputRequired):
+	case errors.Is(err, rpc.ErrInputRequired), errors.Is(context.Cause(ctx), rpc.ErrInputRequired):
 		return "", rpc.ErrInputRequired
 	case ctx.Err() != nil:
 		return unanswered, context.Cause(ctx)

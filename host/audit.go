@@ -15,13 +15,13 @@ import (
 
 // The events of an [AuditRecord].
 const (
-	// AuditAsked: an approval is required, and the question is in the response to the caller (2026-07-28).
-	// If the caller answers, another record follows.
+	// AuditAsked: an approval or the answer to a request of a server is required, and the question is in the
+	// response to the caller (2026-07-28). If the caller answers, other records follow.
 	AuditAsked = "asked"
-	// AuditAllowed: the request is about to be sent. AuditDone follows when it has ended, except for a
-	// subscription.
+	// AuditAllowed: the request is about to be sent or answered. AuditDone follows when it has ended, except for a
+	// subscription and for a URL that an error requires the user to open.
 	AuditAllowed = "allowed"
-	// AuditDenied: the request was not sent.
+	// AuditDenied: the request was not sent or answered.
 	AuditDenied = "denied"
 	// AuditDone: the request has ended. Without AuditAllowed it was not sent, for example because the
 	// server is down.
@@ -54,7 +54,8 @@ type AuditRecord struct {
 
 	// Shape has the names and types of the arguments: at most 256 names of three levels.
 	Shape json.RawMessage `json:"arguments,omitempty"`
-	// Arguments are the arguments of the request, with their values. They are not part of the JSON form.
+	// Arguments are the arguments of the request, with their values. They are not part of the JSON form. They
+	// are nil for requests of servers.
 	Arguments json.RawMessage `json:"-"`
 
 	Decision string `json:"decision,omitzero"` // allow, ask or deny
@@ -62,7 +63,7 @@ type AuditRecord struct {
 	Version  string `json:"policyVersion,omitzero"`
 	Approval string `json:"approval,omitzero"` // approved, declined, unanswered or "not asked"
 
-	// Outcome is ok, "tool error" or error.
+	// Outcome is ok, "tool error" or error, or how the user has answered an elicitation: declined or dismissed.
 	Outcome string `json:"outcome,omitzero"`
 	// Error is the class of the error, such as timeout, or the code of a JSON-RPC error.
 	Error    string  `json:"error,omitzero"`
@@ -73,12 +74,16 @@ type AuditRecord struct {
 // newRecord returns a record about a request.
 func (r *Request) newRecord(event string, number uint64) *AuditRecord {
 	p := r.Caller.Principal
-	return &AuditRecord{
+	record := &AuditRecord{
 		Time: time.Now(), Event: event, Call: number,
 		Issuer: p.Issuer(), Subject: p.Subject(), Client: p.Client(), Actors: actorsOf(r.Caller),
 		Server: r.Server, Method: r.Method, Kind: r.Kind, Name: bounded(r.Name, maxAuditName),
-		Shape: shapeOf(r.Arguments), Arguments: r.Arguments,
+		Shape: shapeOf(r.Arguments),
 	}
+	if !r.ofServer() {
+		record.Arguments = r.Arguments
+	}
+	return record
 }
 
 const (
@@ -175,11 +180,14 @@ func (h *Host) recordLater(ctx context.Context, record *AuditRecord) {
 func classOf(err error) string {
 	var reported *jsonrpc.Error
 	var denied *DeniedError
+	var limited *inputLimitError
 	switch {
 	case err == nil:
 		return ""
 	case errors.As(err, &denied):
 		return denied.Reason
+	case errors.As(err, &limited):
+		return limited.reason
 	case errors.As(err, &reported):
 		return fmt.Sprintf("code %d", reported.Code)
 	case errors.Is(err, ErrUnknownTool):

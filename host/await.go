@@ -49,7 +49,7 @@ func attempt[Result any](ctx context.Context, s *supervisor, f func(context.Cont
 	}
 	defer release()
 	result, err = f(ctx, c)
-	completionsOf(ctx).report()
+	inputsOf(ctx).report()
 	notSent := errors.Is(err, call.ErrNotSent)
 	lost = errors.Is(err, client.ErrConnectionLost) && (c == shared || notSent) ||
 		c == shared && errors.As(err, new(*client.DialError)) && ctx.Err() == nil

@@ -38,7 +38,7 @@ func (h *Host) forwardElicitURL(ctx context.Context, server string, request *mcp
 				// The user has finished even if the client cannot be notified.
 				_ = c.Notify(c.Context(), mcp.NotificationElicitationComplete, completed)
 			})
-			completionsOf(ctx).add(completion)
+			inputsOf(ctx).add(completion)
 		}
 	}
 	return ask[mcp.ElicitResult](ctx, rpc.URLInput, mcp.MethodElicit, params)

@@ -82,6 +82,9 @@ func guard[Result any](ctx context.Context, h *Host, s *supervisor, request Requ
 		arguments = r.Arguments
 	}
 	result, err := send(arguments)
+	if err != nil {
+		err = s.admitURLs(ctx, r, err)
+	}
 	if err == nil && r.hooked() && h.hasResponseHook() {
 		result, err = replaced(ctx, h, r, result)
 	}
@@ -195,8 +198,13 @@ func (p *passage) record(event string) *AuditRecord {
 
 // admit returns nil if the request may be sent, and records the decision.
 func (p *passage) admit(ctx context.Context, s *supervisor) error {
+	return p.conclude(ctx, p.check(ctx, s))
+}
+
+// conclude records the decision about a request: err is nil if the request may be sent. It returns err, or the error of a
+// request that cannot be recorded.
+func (p *passage) conclude(ctx context.Context, err error) error {
 	h := p.host
-	err := p.check(ctx, s)
 	if err == nil {
 		if h.Audit == nil {
 			return nil
@@ -219,7 +227,7 @@ func (p *passage) rejected(err error) *AuditRecord {
 		return p.record(AuditAsked)
 	}
 	event := AuditDone // the server is down, or the caller has cancelled the request
-	if errors.As(err, new(*DeniedError)) || p.approval != "" {
+	if errors.As(err, new(*DeniedError)) || errors.As(err, new(*inputLimitError)) || p.approval != "" {
 		event = AuditDenied
 	}
 	record := p.record(event)
@@ -270,6 +278,12 @@ func (p *passage) unchanged(ctx context.Context, s *supervisor) error {
 	if !reflect.DeepEqual(tool, r.Tool) {
 		return r.denied("its definition has changed since the approval was requested", nil)
 	}
+	return p.sameDecision(ctx)
+}
+
+// sameDecision returns an error if the policy has changed while the user was asked.
+func (p *passage) sameDecision(ctx context.Context) error {
+	r := p.request
 	now, err := p.host.decide(ctx, r)
 	if err != nil {
 		p.decision = now

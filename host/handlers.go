@@ -5,56 +5,76 @@ package host
 import (
 	"context"
 
-	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// setHandlers makes the functions of the Host answer the requests of a server, or forwards them. It
-// returns the kinds of input requests that are not forwarded.
-func (h *Host) setHandlers(d *client.Dialer, server string) (local rpc.InputKinds) {
-	choose := func(set, inDialer bool, kinds rpc.InputKinds) (forward bool) {
-		if set || inDialer {
-			local |= kinds
+// setHandlers makes the functions of the Host or its Dialer answer the input requests of a server, or forwards
+// them. It sets s.local.
+func (s *supervisor) setHandlers() {
+	h, d := s.host, &s.dialer
+	forwards := func(set bool, kinds rpc.InputKinds) bool {
+		if set {
+			s.local |= kinds
 		}
-		return h.Forward && !set && !inDialer
+		return h.Forward && !set
 	}
 	elicit, elicitURL, sample, roots, onLog := h.Elicit, h.ElicitURL, h.Sample, h.Roots, h.OnLog
-	if choose(elicit != nil, d.Elicit != nil, rpc.FormInput) {
+	if own := d.Elicit; elicit == nil && own != nil {
+		elicit = func(ctx context.Context, _ string, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+			return own(ctx, form)
+		}
+	}
+	if own := d.ElicitURL; elicitURL == nil && own != nil {
+		elicitURL = func(ctx context.Context, _ string, request *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+			return own(ctx, request)
+		}
+	}
+	if own := d.Sample; sample == nil && own != nil {
+		sample = func(ctx context.Context, _ string, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
+			return own(ctx, params)
+		}
+	}
+	switch own := d.Roots; {
+	case s.config.Roots != nil:
+		roots = func(context.Context, string) ([]mcp.Root, error) { return s.config.Roots, nil }
+	case roots == nil && own != nil:
+		roots = func(ctx context.Context, _ string) ([]mcp.Root, error) { return own(ctx) }
+	}
+	if forwards(elicit != nil, rpc.FormInput) {
 		elicit = h.forwardElicit
 	}
-	if choose(elicitURL != nil, d.ElicitURL != nil, rpc.URLInput) {
+	if forwards(elicitURL != nil, rpc.URLInput) {
 		elicitURL = h.forwardElicitURL
 	}
-	if choose(sample != nil, d.Sample != nil, rpc.SamplingInput|rpc.SamplingToolsInput) {
+	if forwards(sample != nil, rpc.SamplingInput|rpc.SamplingToolsInput) {
 		sample, d.SampleTools = h.forwardSample, true
 	}
-	if choose(roots != nil, d.Roots != nil, rpc.RootsInput) {
+	if forwards(roots != nil, rpc.RootsInput) {
 		roots = h.forwardRoots
 	}
-	if choose(onLog != nil, d.OnLog != nil, 0) {
+	if forwards(onLog != nil || d.OnLog != nil, 0) {
 		onLog = forwardLog
 	}
 	if elicit != nil {
 		d.Elicit = func(ctx context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
-			return elicit(ctx, server, form)
+			return s.elicit(ctx, form, elicit)
 		}
 	}
 	if elicitURL != nil {
 		d.ElicitURL = func(ctx context.Context, request *mcp.ElicitParams) (*mcp.ElicitResult, error) {
-			return elicitURL(ctx, server, request)
+			return s.elicit(ctx, request, elicitURL)
 		}
 	}
 	if sample != nil {
 		d.Sample = func(ctx context.Context, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
-			return sample(ctx, server, params)
+			return s.sample(ctx, params, sample)
 		}
 	}
 	if roots != nil {
-		d.Roots = func(ctx context.Context) ([]mcp.Root, error) { return roots(ctx, server) }
+		d.Roots = func(ctx context.Context) ([]mcp.Root, error) { return s.listRoots(ctx, roots) }
 	}
 	if onLog != nil {
-		d.OnLog = func(ctx context.Context, message mcp.LoggingMessageParams) { onLog(ctx, server, message) }
+		d.OnLog = func(ctx context.Context, message mcp.LoggingMessageParams) { onLog(ctx, s.name, message) }
 	}
-	return local
 }

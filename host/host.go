@@ -69,7 +69,8 @@ type Host struct {
 	Logger *slog.Logger
 
 	// Policy, if set, decides which requests are sent to the servers: tool calls, prompts, reads of
-	// and subscriptions to resources, and completions. Nil allows all.
+	// and subscriptions to resources, and completions. It also decides which requests of servers are
+	// answered: elicitation, sampling and roots. Nil allows all.
 	Policy Policy
 
 	// Approve asks a user about a request for which the policy decides [Ask]. It returns nil if the
@@ -90,9 +91,9 @@ type Host struct {
 	// concurrent use and must not block. See [Host.ReviewAgain].
 	Review func(d Definition) error
 
-	// Audit, if set, is called with the records of an audit log: twice for a request that is sent, before
-	// and after, and once for each other event. If it returns an error for a request that is about to
-	// be sent, the request is rejected. It must be safe for concurrent use and must not keep or modify
+	// Audit, if set, is called with the records of an audit log: twice for a request that is sent or
+	// answered, before and after, and once for each other event. If it returns an error for a request that is
+	// about to be sent or answered, the request is rejected. It must be safe for concurrent use and must not keep or modify
 	// the record.
 	Audit func(ctx context.Context, record *AuditRecord) error
 
@@ -135,6 +136,9 @@ type ServerConfig struct {
 	// A request fails with [ErrAnonymousCaller] if its caller is not authenticated, and the resources of the
 	// server cannot be subscribed to. Target must be a URL.
 	CallerAuth *CallerAuth
+
+	// InputLimits limit the requests of the server for elicitation, sampling and roots.
+	InputLimits InputLimits
 
 	// Roots are the directories that the server may work in, as file:// URIs. They replace those of
 	// Dialer.Roots. An empty list that is not nil means no directories.

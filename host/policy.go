@@ -11,7 +11,7 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// Policy decides which requests a [Host] sends to its servers. [Rules] is a Policy made of data.
+// Policy decides which requests a [Host] sends to its servers, and which of their requests it answers. [Rules] is a Policy made of data.
 // Decide must be safe for concurrent use and must not block. An error or a panic denies the request.
 type Policy interface {
 	Decide(ctx context.Context, r *Request) (Decision, error)
@@ -24,10 +24,11 @@ type Action int
 const (
 	// Deny rejects the request.
 	Deny Action = iota
-	// Ask sends the request only if [Host.Approve] approves it. Completions and subscriptions
-	// are rejected, because a user cannot be asked at each key.
+	// Ask sends or answers the request only if [Host.Approve] approves it. Completions and subscriptions
+	// are rejected, because a user cannot be asked at each key. An elicitation is allowed, because
+	// its user can decline it.
 	Ask
-	// Allow sends the request.
+	// Allow sends or answers the request.
 	Allow
 )
 
@@ -55,34 +56,54 @@ const (
 	KindPrompt       = "prompt"
 	KindResource     = "resource"     // also a resource template
 	KindInstructions = "instructions" // only of a Definition
+	// Requests of servers:
+	KindElicitation = "elicitation"
+	KindSampling    = "sampling"
+	KindRoots       = "roots"
 )
 
-// Request is a request of a caller, before a [Host] sends it to a server.
+// Request is a request of a caller, before a [Host] sends it to a server, or a request of a server on behalf of a
+// caller, before the Host answers it.
 type Request struct {
 	// Method is tools/call, prompts/get, resources/read, completion/complete or
-	// resources/subscribe.
+	// resources/subscribe. Of a server, it is elicitation/create, sampling/createMessage or roots/list.
 	Method string
 	// Server is the name of the server in Host.Servers.
 	Server string
-	// Kind is KindTool, KindPrompt or KindResource.
+	// Kind is KindTool, KindPrompt or KindResource; of a server, KindElicitation, KindSampling or KindRoots.
 	Kind string
-	// Name is the server's own name of the tool or prompt, or a URI or URI template.
+	// Name is the server's own name of the tool or prompt, or a URI or URI template. It is empty for
+	// requests of a server.
 	Name string
 	// Tool is the definition of the tool as the server lists it; nil if it does not list it, and
 	// for other kinds. Annotations is nil unless the server is trusted; see
 	// [ServerConfig.Trusted]. It must not be modified.
 	Tool *mcp.Tool
 	// Arguments is a JSON object with the arguments of the tool or prompt, and the arguments that
-	// are known in a completion. It is nil for resources.
+	// are known in a completion. It is nil for resources. Of a server, it has the parameters of the
+	// request without _meta and task; an elicitation always has the member mode.
 	Arguments json.RawMessage
 	// Caller has the principal and the scopes of the caller. It is never nil, and must not be
-	// modified. A program that uses the Host outside of the handler of a server is anonymous.
+	// modified. A program that uses the Host outside of the handler of a server is anonymous,
+	// and so is the caller of a request of a server that belongs to no call.
 	Caller *auth.Info
+}
+
+// ofServer reports whether a server has sent the request.
+func (r *Request) ofServer() bool {
+	return r.Kind == KindElicitation || r.Kind == KindSampling || r.Kind == KindRoots
 }
 
 // String names the request without its arguments, such as `tools/call read_file of server "files"`.
 func (r *Request) String() string {
-	return fmt.Sprintf("%s %.200s of server %q", r.Method, r.Name, r.Server)
+	return describe(r.Method, r.Name, r.Server)
+}
+
+func describe(method, name, server string) string {
+	if name == "" {
+		return fmt.Sprintf("%s of server %q", method, server)
+	}
+	return fmt.Sprintf("%s %.200s of server %q", method, name, server)
 }
 
 // DeniedError reports that a [Host] did not send a request, or did not return its result: the policy
@@ -95,7 +116,7 @@ type DeniedError struct {
 
 // Error names the request and the reason.
 func (e *DeniedError) Error() string {
-	text := fmt.Sprintf("%s %.200s of server %q is denied: %s", e.Method, e.Name, e.Server, e.Reason)
+	text := describe(e.Method, e.Name, e.Server) + " is denied: " + e.Reason
 	if e.Err != nil {
 		text += ": " + e.Err.Error()
 	}

@@ -79,7 +79,8 @@ func (h *Host) SetServers(servers []ServerConfig) error {
 
 // sameConfig reports whether a server can continue with another configuration.
 func sameConfig(a, b *ServerConfig) bool {
-	return sameTarget(a.Target, b.Target) && a.Trusted == b.Trusted && a.Sharing == b.Sharing && a.CallerAuth == b.CallerAuth && reflect.DeepEqual(a.Roots, b.Roots)
+	return sameTarget(a.Target, b.Target) && a.Trusted == b.Trusted && a.Sharing == b.Sharing && a.CallerAuth == b.CallerAuth &&
+		a.InputLimits == b.InputLimits && reflect.DeepEqual(a.Roots, b.Roots)
 }
 
 // sameTarget reports whether two targets are one, or are configured in the same way.

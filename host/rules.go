@@ -20,6 +20,7 @@ type Rules struct {
 // matches any text, also an empty one, and ? matches one character; other characters match themselves.
 type Rule struct {
 	Server string // pattern of the server's name in Host.Servers
+	Method string // pattern of Request.Method, such as sampling/createMessage
 	// Tool, Prompt and Resource are patterns of the server's own names, and of URIs. A rule with
 	// one of them matches requests of that kind only. A rule with several matches each of them.
 	Tool, Prompt, Resource string
@@ -61,7 +62,7 @@ func (p Rules) Decide(ctx context.Context, r *Request) (Decision, error) {
 
 // Matches reports whether all fields but When match. It does not use Action.
 func (rule *Rule) Matches(r *Request) bool {
-	if rule.Server != "" && !glob.Match(rule.Server, r.Server) || rule.Scope != "" && !grants(r.Caller, rule.Scope) {
+	if rule.Server != "" && !glob.Match(rule.Server, r.Server) || rule.Method != "" && !glob.Match(rule.Method, r.Method) || rule.Scope != "" && !grants(r.Caller, rule.Scope) {
 		return false
 	}
 	if rule.Tool == "" && rule.Prompt == "" && rule.Resource == "" {

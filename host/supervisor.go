@@ -13,7 +13,6 @@ import (
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/internal/rpc"
-	"github.com/parley-mcp/parley/mcp"
 )
 
 const (
@@ -36,6 +35,7 @@ type supervisor struct {
 	reviewer func(Definition) error
 	dialer   client.Dialer
 	local    rpc.InputKinds // the input requests that are not forwarded
+	inputs   inputLimiter
 	callers  callers
 	logger   *slog.Logger
 
@@ -84,17 +84,14 @@ func newSupervisor(h *Host, config ServerConfig) *supervisor {
 	} else {
 		s.dialer.Logger = s.dialer.Logger.With("server", config.Name)
 	}
-	s.local = h.setHandlers(&s.dialer, config.Name)
+	s.inputs.init(config.InputLimits)
+	s.setHandlers()
 	s.dialer.OnConnectionLost = func(err error) { s.lost(nil, err) }
 	if h.Middleware != nil {
 		s.dialer.Middleware = append(slices.Clip(s.dialer.Middleware), h.Middleware(config.Name)...)
 	}
 	s.dialer.Trace = nil
 	s.callers.init(s)
-	if config.Roots != nil {
-		s.dialer.Roots = func(context.Context) ([]mcp.Root, error) { return config.Roots, nil }
-		s.local |= rpc.RootsInput
-	}
 	if h.Trace != nil {
 		s.dialer.Trace = func(sent bool, message []byte) { h.Trace(config.Name, sent, message) }
 	}

@@ -30,6 +30,8 @@ the others are used. With several files, an entry replaces one of an earlier fil
 idempotent and closedWorld trust the annotations of the server. "prefix" replaces the name of the
 server in the names of tools. "sharing" is "shared" if all callers share one client of the server,
 or "perCaller"; the default is perCaller for servers with sessions over HTTP, and shared for others.
+"inputLimits" limits the requests of the server for elicitation, sampling and roots: {"perCall": 64,
+"perMinute": 600, "maxTokens": 16384} are the defaults, and -1 means no limit.
 
 "toolsets" of the file has selections of all servers, as in {"docs": {"servers": ["files"], "tools":
 ["search__find*"], "hide": ["*__delete*"], "scopes": ["docs:read"], "principals": [{"subject":

@@ -66,9 +66,16 @@ type shownServer struct {
 	Trusted  bool            `json:"trusted,omitzero"`
 	Roots    []string        `json:"roots,omitempty"`
 	Sharing  string          `json:"sharing,omitempty"`
+	Limits   *shownLimits    `json:"inputLimits,omitempty"`
 	Prefix   *string         `json:"prefix,omitempty"`
 	Tools    *shownSelection `json:"tools,omitempty"`
 	Prompts  *shownSelection `json:"prompts,omitempty"`
+}
+
+type shownLimits struct {
+	PerCall   int   `json:"perCall,omitzero"`
+	PerMinute int   `json:"perMinute,omitzero"`
+	MaxTokens int64 `json:"maxTokens,omitzero"`
 }
 
 type shownSelection struct {
@@ -110,6 +117,15 @@ type shownHook struct {
 	Tool    string   `json:"tool,omitempty"`
 }
 
+// newShownLimits returns nil if l has the defaults.
+func newShownLimits(l host.InputLimits) *shownLimits {
+	if l == (host.InputLimits{}) {
+		return nil
+	}
+	shown := shownLimits(l)
+	return &shown
+}
+
 func newShownConfig(c *config.Config) *shownConfig {
 	shown := &shownConfig{Servers: []shownServer{}, Default: c.DefaultToolset}
 	for i := range c.Servers {
@@ -124,7 +140,7 @@ func newShownConfig(c *config.Config) *shownConfig {
 		shown.Servers = append(shown.Servers, shownServer{
 			Name: s.Name, Source: s.Source, Disabled: s.Disabled,
 			Command: s.Command, Args: len(s.Args), Env: namesOf(s.Env), URL: withoutSecrets(s.URL), Headers: namesOf(s.Headers),
-			Trusted: s.Trusted, Roots: s.Roots, Sharing: sharing, Prefix: s.Prefix, Tools: newShownSelection(&s.Tools), Prompts: newShownSelection(&s.Prompts),
+			Trusted: s.Trusted, Roots: s.Roots, Sharing: sharing, Limits: newShownLimits(s.InputLimits), Prefix: s.Prefix, Tools: newShownSelection(&s.Tools), Prompts: newShownSelection(&s.Prompts),
 		})
 	}
 	for _, t := range c.Toolsets {
@@ -258,6 +274,19 @@ func (s *shownServer) settings() (words []string) {
 	words = appendWords(words, "roots", s.Roots)
 	if s.Sharing != "" {
 		words = append(words, "sharing "+s.Sharing)
+	}
+	if l := s.Limits; l != nil {
+		for _, limit := range []struct {
+			name string
+			n    int64
+		}{{"requests per call", int64(l.PerCall)}, {"requests per minute", int64(l.PerMinute)}, {"tokens", l.MaxTokens}} {
+			switch {
+			case limit.n > 0:
+				words = append(words, fmt.Sprintf("at most %d %s", limit.n, limit.name))
+			case limit.n < 0:
+				words = append(words, "no limit of "+limit.name)
+			}
+		}
 	}
 	if s.Prefix != nil {
 		words = append(words, fmt.Sprintf("prefix %q", *s.Prefix))

@@ -86,6 +86,9 @@ var serverMembers = readers[entry]{
 		e.Sharing = sharing
 		return nil
 	},
+	"inputLimits": func(d *document, e *entry, v *hujson.Value, name string) error {
+		return read(d, &e.InputLimits, inputLimitMembers, v, name, ".")
+	},
 	"prefix": func(d *document, e *entry, v *hujson.Value, name string) error {
 		prefix, err := d.text(v, name)
 		e.Prefix = &prefix

@@ -137,6 +137,9 @@ func TestSchemaRejectsWhatIsReported(t *testing.T) {
 		{`{MEMBER}`, `"hooks": [{"server": "a"}]`, `"url" is missing`},
 		{`{MEMBER}`, `"hooks": [{"url": "a", "on": []}]`, `hooks[0].on must have`},
 		{server, `"sharing": "never"`, `sharing must be "automatic", "shared" or "perCaller"`},
+		{server, `"inputLimits": {"perCall": 0}`, `inputLimits.perCall must be a whole number from 1 to 2147483647, or -1 for no limit`},
+		{server, `"inputLimits": {"maxTokens": 1.5}`, `inputLimits.maxTokens must be a whole number`},
+		{server, `"inputLimits": {"perminute": 1}`, `inputLimits.perminute has no effect`},
 		{server, `"trusted": 1`, `trusted must be true or false`},
 		{toolset, `"servers": "a"`, `servers must be an array of strings`},
 		{toolset, `"tool": [], "tools": ["a"]`, `toolset "a": tool has no effect`},
@@ -182,7 +185,7 @@ func TestOwnFormIsRead(t *testing.T) {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff(&host.ServerConfig{
-		Name: "search", Sharing: host.PerCaller, Prefix: new(""), Tools: host.Selection{Only: []string{"find"}}, Prompts: host.Selection{Only: []string{}},
+		Name: "search", Sharing: host.PerCaller, InputLimits: host.InputLimits{PerCall: 8, PerMinute: -1, MaxTokens: 4096}, Prefix: new(""), Tools: host.Selection{Only: []string{"find"}}, Prompts: host.Selection{Only: []string{}},
 	}, search.Settings()); diff != "" {
 		t.Error(diff)
 	}

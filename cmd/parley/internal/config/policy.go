@@ -88,6 +88,7 @@ func (d *document) rule(v *hujson.Value, what string) (*Rule, error) {
 
 var ruleMembers = readers[Rule]{
 	"server":   ruleText(func(r *Rule) *string { return &r.Server }),
+	"method":   ruleText(func(r *Rule) *string { return &r.Method }),
 	"tool":     ruleText(func(r *Rule) *string { return &r.Tool }),
 	"prompt":   ruleText(func(r *Rule) *string { return &r.Prompt }),
 	"resource": ruleText(func(r *Rule) *string { return &r.Resource }),

@@ -170,7 +170,7 @@ func TestExamplesOfTheDocumentsCompile(t *testing.T) {
 			}
 		}
 	}
-	if compiled != 2 {
-		t.Errorf("compiled %d policies, want 2", compiled)
+	if compiled != 3 {
+		t.Errorf("compiled %d policies, want 3", compiled)
 	}
 }

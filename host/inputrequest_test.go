@@ -1,0 +1,290 @@
+//lint:file-ignore SA1019 deprecated features must still work
+
+package host_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/server"
+)
+
+// requesting returns a server whose tools send requests. They return the error that they receive as text.
+func requesting() *server.Server {
+	s := &server.Server{Name: "requesting"}
+	add := func(name string, request func(ctx context.Context) error) {
+		server.AddTool(s, mcp.Tool{Name: name}, func(ctx context.Context, _ none) (string, error) {
+			err := request(ctx)
+			if rejected := new(call.AnswerError); errors.As(err, &rejected) {
+				return rejected.Err.Error(), nil
+			}
+			return "answered", err
+		})
+	}
+	sample := func(ctx context.Context) error {
+		_, err := server.Sample(ctx, mcp.CreateMessageParams{
+			MaxTokens: 100_000, SystemPrompt: "secret",
+			Messages: []mcp.SamplingMessage{{Role: mcp.RoleUser, Content: []mcp.Content{&mcp.TextContent{Text: "hello"}}}},
+		})
+		return err
+	}
+	roots := func(ctx context.Context) error {
+		_, err := server.Roots(ctx)
+		return err
+	}
+	add("form", func(ctx context.Context) error {
+		_, err := server.Elicit[note](ctx, "Which note?")
+		return err
+	})
+	add("url", func(ctx context.Context) error { return server.ElicitURL(ctx, "https://example.com/", "open", nil) })
+	add("sample", sample)
+	add("roots", roots)
+	add("many", func(ctx context.Context) error { return errors.Join(roots(ctx), sample(ctx), sample(ctx)) })
+	return s
+}
+
+// answers are the functions of a host that answer servers. They count the requests.
+type answers struct {
+	form   mcp.ElicitAction
+	tokens []int64
+	other  int
+}
+
+func (a *answers) host(t *testing.T, up host.ServerConfig) *host.Host {
+	return &host.Host{
+		Servers: []host.ServerConfig{up}, Dialer: client.Dialer{Revision: mcp.V20251125},
+		Elicit: func(context.Context, string, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+			a.other++
+			return &mcp.ElicitResult{Action: a.form, Content: json.RawMessage(`{"text":"private"}`)}, nil
+		},
+		ElicitURL: func(context.Context, string, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+			a.other++
+			return &mcp.ElicitResult{Action: mcp.ElicitAccept}, nil
+		},
+		Sample: func(_ context.Context, server string, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
+			if server != up.Name || params.SystemPrompt != "secret" {
+				t.Errorf("server %q samples %+v", server, params)
+			}
+			a.tokens = append(a.tokens, params.MaxTokens)
+			return &mcp.CreateMessageResult{Model: "m", Role: mcp.RoleAssistant, Content: []mcp.Content{&mcp.TextContent{Text: "hi"}}}, nil
+		},
+		Roots: func(context.Context, string) ([]mcp.Root, error) {
+			a.other++
+			return []mcp.Root{{URI: "file:///work"}}, nil
+		},
+	}
+}
+
+// wantText calls a tool and checks the beginning of its text.
+func wantText(t *testing.T, h *host.Host, tool, want string) {
+	t.Helper()
+	result, err := h.CallTool(t.Context(), "up", tool, nil)
+	if err != nil {
+		t.Errorf("%s: %v", tool, err)
+		return
+	}
+	if got := result.Content[0].(*mcp.TextContent).Text; !strings.HasPrefix(got, want) {
+		t.Errorf("%s has the result %q, want %q", tool, got, want)
+	}
+}
+
+// Policy denies the requests of a server, which learns no more than that.
+func TestDeniedRequestOfAServerIsNotAnswered(t *testing.T) {
+	audit, a := &log{}, new(answers)
+	h := a.host(t, configOf(t, requesting(), "up"))
+	h.Audit = audit.write
+	h.Policy = host.Rules{Rules: []host.Rule{{Method: "tools/*", Action: host.Allow}, {Method: mcp.MethodCreateMessage, Server: "u?", Reason: "no models"}}}
+	start(t, h)
+	for _, tool := range []string{"form", "url", "sample", "roots"} {
+		result, err := h.CallTool(t.Context(), "up", tool, nil)
+		if err != nil || !strings.Contains(result.Content[0].(*mcp.TextContent).Text, "is denied: the client does not allow it (code -32600)") {
+			t.Errorf("%s: %+v, %v", tool, result, err)
+		}
+		reason := "no rule of the policy matches"
+		if tool == "sample" {
+			reason = "no models"
+		}
+		audit.want(t, "allowed "+tool, "denied , error, "+reason, "done "+tool+", ok")
+	}
+	if a.other != 0 || a.tokens != nil {
+		t.Errorf("the functions of the host have answered: %+v", a)
+	}
+}
+
+func TestPolicySeesTheRequestsOfAServer(t *testing.T) {
+	seen := make(map[string]string)
+	a := &answers{form: mcp.ElicitAccept}
+	h := a.host(t, configOf(t, requesting(), "up"))
+	h.Policy = policyFunc(func(_ context.Context, r *host.Request) (host.Decision, error) {
+		if r.Kind != host.KindTool {
+			seen[r.Method+" "+r.Kind+" "+r.Server] = string(r.Arguments)
+		}
+		return host.Decision{Action: host.Allow}, nil
+	})
+	start(t, h)
+	for _, tool := range []string{"form", "url", "sample", "roots"} {
+		wantText(t, h, tool, "answered")
+		want := map[string][2]string{
+			"form":   {"elicitation/create elicitation up", `"mode":"form"`},
+			"url":    {"elicitation/create elicitation up", `"url":"https://example.com/"`},
+			"sample": {"sampling/createMessage sampling up", `"maxTokens":16384`},
+			"roots":  {"roots/list roots up", `{}`},
+		}[tool]
+		if got := seen[want[0]]; !strings.Contains(got, want[1]) {
+			t.Errorf("%s: the policy sees %q", tool, seen)
+		}
+		clear(seen)
+	}
+}
+
+// The audit log has the decision and the outcome of the requests of a server, and no values.
+func TestRequestsOfAServerAreRecorded(t *testing.T) {
+	audit, a := &log{}, new(answers)
+	var raw []string
+	h := a.host(t, configOf(t, requesting(), "up"))
+	h.Policy = always(host.Allow)
+	h.Audit = func(ctx context.Context, r *host.AuditRecord) error {
+		text, err := json.Marshal(r)
+		if raw = append(raw, string(text)); r.Kind != host.KindTool && r.Arguments != nil {
+			t.Errorf("the record has the arguments %s", r.Arguments)
+		}
+		return errors.Join(err, audit.write(ctx, r))
+	}
+	start(t, h)
+	for action, outcome := range map[mcp.ElicitAction]string{mcp.ElicitAccept: "ok", mcp.ElicitDecline: "declined", mcp.ElicitCancel: "dismissed"} {
+		a.form = action
+		_, _ = h.CallTool(t.Context(), "up", "form", nil)
+		if got := strings.Join(audit.take(), "; "); !strings.HasPrefix(got, "allowed form; allowed ; done , "+outcome+"; done form, ") {
+			t.Errorf("%s: %s", action, got)
+		}
+	}
+	wantText(t, h, "sample", "answered")
+	audit.want(t, "allowed sample", "allowed ", "done , ok", "done sample, ok")
+	for _, record := range raw {
+		if strings.Contains(record, "private") || strings.Contains(record, "Which note") || strings.Contains(record, "secret") || strings.Contains(record, "hello") {
+			t.Errorf("the record has values: %s", record)
+		}
+	}
+	if all := strings.Join(raw, ""); !strings.Contains(all, `"method":"sampling/createMessage","kind":"sampling","arguments":{"`) || !strings.Contains(all, `"decision":"allow"`) {
+		t.Errorf("records %s", all)
+	}
+	h.Audit = nil
+}
+
+func TestRequestOfAServerThatCannotBeRecordedIsNotAnswered(t *testing.T) {
+	a := new(answers)
+	h := a.host(t, configOf(t, requesting(), "up"))
+	h.Audit = func(_ context.Context, r *host.AuditRecord) error {
+		if r.Kind == host.KindTool {
+			return nil
+		}
+		return errors.New("disk full")
+	}
+	start(t, h)
+	wantText(t, h, "roots", "roots/list is denied")
+	if a.other != 0 {
+		t.Error("the request was answered")
+	}
+}
+
+// Each sampling request needs an approval of its own, also one that is equal to another of the same call.
+func TestSamplingIsApproved(t *testing.T) {
+	audit, a := &log{}, &answers{form: mcp.ElicitAccept}
+	digests := make(map[string]bool)
+	answer := error(nil)
+	h := a.host(t, configOf(t, requesting(), "up"))
+	h.Audit, h.Policy = audit.write, host.Rules{Default: host.Ask, Rules: []host.Rule{{Tool: "*", Action: host.Allow}}}
+	h.Approve = func(_ context.Context, approval *host.Approval) error {
+		if question := approval.Question(); approval.Request.Kind == host.KindSampling &&
+			(!strings.HasPrefix(question, "Allow the server \"up\" to send a request to the language model?\n\nRequest: {\"maxTokens\":16384,") || !strings.Contains(question, `"systemPrompt":"secret"`)) {
+			t.Errorf("the question is %q", question)
+		}
+		digests[approval.Digest] = true
+		return answer
+	}
+	start(t, h)
+	wantText(t, h, "many", "answered")
+	audit.want(t, "allowed many", "allowed , approved", "done , approved, ok", "allowed , approved", "done , approved, ok", "allowed , approved", "done , approved, ok", "done many, ok")
+	if len(digests) != 3 {
+		t.Errorf("%d digests of 3 requests", len(digests))
+	}
+	answer, a.tokens = host.ErrDeclined, nil
+	wantText(t, h, "sample", "user rejected the request sampling/createMessage (code -1)")
+	audit.want(t, "allowed sample", "denied , declined, error, it was not approved", "done sample, ok")
+	h.Approve = nil
+	wantText(t, h, "roots", "user rejected the request roots/list (code -1)")
+	wantText(t, h, "form", "") // the form is a question to the user
+	if a.tokens != nil || a.other != 2 {
+		t.Errorf("answers after the denial: %+v", a)
+	}
+}
+
+func TestUnansweredApprovalOfSamplingDenies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		audit, a := &log{}, new(answers)
+		h := a.host(t, configOf(t, requesting(), "up"))
+		h.Audit, h.Policy = audit.write, host.Rules{Default: host.Ask, Rules: []host.Rule{{Tool: "*", Action: host.Allow}}}
+		h.ApprovalTimeout = time.Minute // less than the server waits
+		h.Approve = func(ctx context.Context, _ *host.Approval) error {
+			<-ctx.Done()
+			return context.Cause(ctx)
+		}
+		start(t, h)
+		wantText(t, h, "sample", "user rejected the request")
+		audit.want(t, "allowed sample", "denied , unanswered, error, it was not approved in time", "done sample, ok")
+		if a.tokens != nil {
+			t.Error("the model was called")
+		}
+		h.Close()
+	})
+}
+
+func TestRequestsOfAServerAreLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		up := configOf(t, requesting(), "up")
+		up.InputLimits = host.InputLimits{PerCall: 2, PerMinute: 6, MaxTokens: 10}
+		audit, a := &log{}, new(answers)
+		h := a.host(t, up)
+		h.Audit = audit.write
+		start(t, h)
+		wantText(t, h, "many", "sampling/createMessage: too many requests of the server in one call: the limit is 2 (code -32600)")
+		audit.want(t, "allowed many", "allowed ", "done , ok", "allowed ", "done , ok",
+			"denied , error, more than 2 requests of the server in one call", "done many, ok")
+		for range 4 {
+			wantText(t, h, "sample", "answered")
+		}
+		audit.take()
+		wantText(t, h, "sample", "too many requests of the server: try again in 10")
+		audit.want(t, "allowed sample", "denied , error, too many requests of the server in a minute", "done sample, ok")
+		time.Sleep(11 * time.Second)
+		wantText(t, h, "sample", "answered")
+		for _, tokens := range a.tokens {
+			if tokens != 10 {
+				t.Errorf("the model may use %d tokens, want 10", tokens)
+			}
+		}
+		h.Close()
+	})
+}
+
+func TestNegativeLimitsOfAServerMeanNone(t *testing.T) {
+	up := configOf(t, requesting(), "up")
+	up.InputLimits = host.InputLimits{PerCall: -1, PerMinute: -1, MaxTokens: -1}
+	a := new(answers)
+	h := start(t, a.host(t, up))
+	for range 700 {
+		wantText(t, h, "sample", "answered")
+	}
+	if a.tokens[0] != 100_000 {
+		t.Errorf("the model may use %d tokens", a.tokens[0])
+	}
+}
