@@ -184,6 +184,22 @@ func TestClientNamesAreEscaped(t *testing.T) {
 	}
 }
 
+// Every value of the consent page can come from a client.
+func TestValuesOfTheConsentPageAreEscaped(t *testing.T) {
+	const value, escaped = `"'<&>`, "&#34;&#39;&lt;&amp;&gt;"
+	for _, users := range [][]string{{value}, {value, value}} {
+		p := consentPage{
+			Issuer: value, ID: value, Client: value, ClientID: value, Resource: value, Redirect: value, RedirectHost: value,
+			Users: users, Scopes: []string{value},
+		}
+		plain := consentPage{Users: make([]string, len(users)), Scopes: []string{""}}
+		// The client, the user and the scope are on the page twice.
+		if got := p.html(); strings.Count(got, escaped) != 12 || strings.ReplaceAll(got, escaped, "") != plain.html() {
+			t.Errorf("%d values are escaped:\n%s", strings.Count(got, escaped), got)
+		}
+	}
+}
+
 func TestExpiringMap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		entries := newExpiring[int](3)

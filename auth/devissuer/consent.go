@@ -2,8 +2,6 @@ package devissuer
 
 import (
 	"crypto/subtle"
-	"embed"
-	"html/template"
 	"net/http"
 	"net/url"
 	"slices"
@@ -12,11 +10,6 @@ import (
 	"github.com/parley-mcp/parley/internal/digest"
 	"github.com/parley-mcp/parley/internal/httpurl"
 )
-
-//go:embed page
-var pages embed.FS
-
-var templates = template.Must(template.ParseFS(pages, "page/*.html"))
 
 // consentCookie returns the cookie that binds a consent page to the browser. Each page has its
 // own cookie, so that a user can open two. (The prefix __Host- would require https.)
@@ -31,18 +24,6 @@ func consentCookie(id, value string, lifetime int) *http.Cookie {
 type consent struct {
 	authorizationRequest
 	browser string // digest of the cookie
-}
-
-// consentPage is the data of the consent page.
-type consentPage struct {
-	Issuer, ID               string
-	Client, ClientID         string
-	Document                 bool
-	Resource                 string
-	Redirect, RedirectHost   string
-	RedirectsToThisMachine   bool
-	Users, Scopes            []string
-	SelectUser, SelectScopes bool
 }
 
 // showConsent shows the consent page.
@@ -61,13 +42,13 @@ func (i *Issuer) showConsent(w http.ResponseWriter, a authorizationRequest) {
 	if name == "" {
 		name = a.client.ID
 	}
-	i.page(w, http.StatusOK, "consent.html", consentPage{
+	page := consentPage{
 		Issuer: i.url, ID: id, Client: name, ClientID: a.client.ID, Document: a.client.document,
 		Resource: a.resource, Redirect: a.redirectURI, RedirectHost: target.Host,
 		RedirectsToThisMachine: httpurl.IsLoopback(target.Hostname()),
-		Users:                  i.config.Users, SelectUser: len(i.config.Users) > 1,
-		Scopes: a.scopes, SelectScopes: len(a.scopes) > 0,
-	})
+		Users:                  i.config.Users, Scopes: a.scopes,
+	}
+	i.show(w, http.StatusOK, page.html())
 }
 
 // serveConsent processes the consent form, once, and only from the browser that the page was
@@ -110,36 +91,4 @@ func (i *Issuer) serveConsent(w http.ResponseWriter, r *http.Request) {
 	})
 	i.logger.Info("user allowed the client", "client", pending.client.ID, "user", user, "scopes", pending.scopes, "resource", pending.resource)
 	i.redirect(w, r, pending.authorizationRequest, url.Values{"code": {i.newCode(pending.authorizationRequest, user)}})
-}
-
-// message is the data of a page with a message.
-type message struct{ Title, Text string }
-
-// showError shows a page with an error.
-func (i *Issuer) showError(w http.ResponseWriter, text string) {
-	i.page(w, http.StatusBadRequest, "message.html", message{Title: "Login failed", Text: text})
-}
-
-func (i *Issuer) serveHome(w http.ResponseWriter, r *http.Request) {
-	i.page(w, http.StatusOK, "message.html", message{
-		Title: "An authorization server for development",
-		Text:  "Its metadata is at " + i.url + metadataPath + ".",
-	})
-}
-
-// page responds with a page that cannot be framed and runs no scripts.
-func (i *Issuer) page(w http.ResponseWriter, status int, name string, data any) {
-	h := w.Header()
-	h.Set("Content-Type", "text/html; charset=utf-8")
-	// Without form-action: browsers would also apply it to the redirect after the form.
-	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; base-uri 'none'; frame-ancestors 'none'")
-	h.Set("X-Frame-Options", "DENY")
-	w.WriteHeader(status)
-	if err := templates.ExecuteTemplate(w, name, data); err != nil {
-		i.logger.Debug("cannot send a page", "page", name, "error", err)
-	}
-}
-
-func serveStyle(w http.ResponseWriter, r *http.Request) {
-	http.ServeFileFS(w, r, pages, "page/style.css")
 }

@@ -199,7 +199,7 @@ func (i *Issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cache-Control", "no-store")
 	if r.Host != i.host {
-		i.page(w, http.StatusForbidden, "message.html", message{Title: "Unknown host", Text: "This authorization server is at http://" + i.host + "."})
+		i.showMessage(w, http.StatusForbidden, "Unknown host", "This authorization server is at http://"+i.host+".")
 		return
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)

@@ -112,6 +112,10 @@ var (
 	doesIO    = map[string]bool{"net": true, "net/http": true, "os": true, "os/exec": true, "os/signal": true, "syscall": true}
 )
 
+// templates are packages that call methods by name: a program that links them keeps every exported method, which made
+// cmd/parley 10 MB larger.
+var templates = map[string]bool{"text/template": true, "html/template": true}
+
 // withoutHTTP are the packages of the eras. Transport bindings are on floor 5.
 var withoutHTTP = map[string]bool{"internal/modern": true, "internal/legacy": true}
 
@@ -175,6 +179,9 @@ func (i imported) checkForeign(from string) error {
 	}
 	if withoutIO[from] && doesIO[i.target] && !i.test() {
 		return fmt.Errorf("%s imports %s, but %s does no I/O", i.file, i.target, from)
+	}
+	if templates[i.target] && !i.test() {
+		return fmt.Errorf("%s imports %s, which makes each program larger", i.file, i.target)
 	}
 	if withoutHTTP[from] && strings.HasPrefix(i.target, "net/http") && !i.test() {
 		return fmt.Errorf("%s imports %s, but transport bindings are on floor 5", i.file, i.target)
