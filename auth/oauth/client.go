@@ -67,6 +67,11 @@ type Client struct {
 
 	onDial func(dialControl) dialControl // for tests: observes addresses
 
+	// interactionError returns the error of a request that needs a user to log in, for a Client without Grant and
+	// Interaction. No request is sent without a token then. Nil: requests are sent without a token, and the error is
+	// an *InteractionError.
+	interactionError func(ctx context.Context, request AuthorizationRequest) error
+
 	mu       sync.Mutex
 	memory   MemoryStore
 	sessions map[string]*session

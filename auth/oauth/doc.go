@@ -15,7 +15,7 @@
 // A [FileStore] keeps the tokens for the next start of the program. Programs without a
 // user set Client.Grant: [ClientCredentials], [Enterprise] or [Workload]. Programs that
 // get tokens elsewhere use [FromTokenSource]. A program that serves many callers, such as a gateway,
-// gets tokens for each of them with [Callers] and [TokenExchange].
+// gets tokens for each of them with [Callers] and [TokenExchange], or lets them log in with a [Broker].
 //
 // # Security
 //

@@ -4,6 +4,10 @@ import (
 	"context"
 	"net/url"
 	"syscall"
+
+	"github.com/parley-mcp/parley/internal/seal"
+	"github.com/parley-mcp/parley/principal"
+	"github.com/parley-mcp/parley/store"
 )
 
 // ObserveDials calls observe with each address that c dials.
@@ -68,3 +72,13 @@ func ParseServer(body []byte, issuer string, server *url.URL) (endpoints []strin
 
 // MaxClients is the maximum number of callers whose tokens are kept.
 const MaxClients = maxClients
+
+// NewBrokerStore returns the store of a user for a server.
+func NewBrokerStore(kv store.KV, user, server string) TokenStore {
+	who, _ := principal.New("https://as.example", user, "")
+	seals, _ := seal.New(make([]byte, seal.KeySize))
+	return &brokerStore{sealedValues{kv, seals}, who, server}
+}
+
+// LockKey returns the key of the lock of a key in the KV.
+func LockKey(s TokenStore, key string) string { return s.(*brokerStore).key(key) + "/lock" }

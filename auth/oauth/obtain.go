@@ -59,6 +59,9 @@ func (s *session) authorizeAgain(ctx context.Context, n *need, before *token) (*
 	}
 	request := AuthorizationRequest{Server: s.server, Resource: resource, Issuer: issuer, Scopes: slices.Clone(scopes), Previous: slices.Clone(requested)}
 	if s.owner.Grant == nil && s.owner.Interaction == nil {
+		if s.owner.interactionError != nil {
+			return nil, s.owner.interactionError(ctx, request)
+		}
 		return nil, &InteractionError{request}
 	}
 	if err := s.countAttempt(time.Now()); err != nil {

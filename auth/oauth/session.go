@@ -23,12 +23,13 @@ type session struct {
 	lock   chan struct{} // capacity 1; held to get or renew a token
 
 	// Guarded by lock.
-	loaded    bool
-	discovery *discovery // nil: not discovered by this process
-	asNonce   string
-	attempts  []time.Time        // when recent authorizations began
-	failures  map[string]failure // recent failures by need.key
-	issuer    string             // the issuer of the stored token
+	loaded     bool
+	discovery  *discovery // nil: not discovered by this process
+	discovered time.Time  // set by Broker.signIn
+	asNonce    string
+	attempts   []time.Time        // when recent authorizations began
+	failures   map[string]failure // recent failures by need.key
+	issuer     string             // the issuer of the stored token
 
 	mu      sync.Mutex
 	token   *token // immutable
@@ -134,9 +135,15 @@ func (s *session) acquire(ctx context.Context) (release func(), err error) {
 // with a challenge.
 func (s *session) ready(ctx context.Context) (*token, error) {
 	t, err := s.renewed(ctx)
-	if g, ok := s.owner.Grant.(*TokenExchange); ok && t == nil && err == nil && g.applies(ctx) {
+	if t != nil || err != nil {
+		return t, err
+	}
+	if g, ok := s.owner.Grant.(*TokenExchange); ok && g.applies(ctx) {
 		err = s.obtain(ctx, need{})
 		t, _ = s.current()
+	}
+	if s.owner.interactionError != nil {
+		return s.requireLogin(ctx)
 	}
 	return t, err
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -98,14 +99,19 @@ func (w *Web) serveRedirect(ctx context.Context, rw http.ResponseWriter, r *http
 }
 
 // cookie marks the browser that has opened the first page of a login. Each login has its own, so
-// that a user can have two. Other hosts cannot set a cookie with the prefix __Host-, which requires
-// https.
+// that a user can have two.
 func (w *Web) cookie(id, value string, lifetime int) *http.Cookie {
+	return newCookie(w.base, "login_"+id[:22], value, lifetime)
+}
+
+// newCookie returns a cookie for the pages below base. Other hosts cannot set a cookie with the prefix __Host-,
+// which requires https. The lifetime is in seconds.
+func newCookie(base *url.URL, name, value string, lifetime int) *http.Cookie {
 	c := &http.Cookie{
-		Name: "login_" + id[:22], Value: value, Path: "/", MaxAge: lifetime,
+		Name: name, Value: value, Path: "/", MaxAge: lifetime,
 		HttpOnly: true, SameSite: http.SameSiteLaxMode, // Strict would omit it in the cross-site redirect
 	}
-	if w.base.Scheme == "https" {
+	if base.Scheme == "https" {
 		c.Name, c.Secure = "__Host-"+c.Name, true
 	}
 	return c
@@ -129,8 +135,11 @@ func writePage(w http.ResponseWriter, status int, title, text string) {
 }
 
 // htmlPage returns a page with a title and a text, which must be constants.
-func htmlPage(title, text string) string {
+func htmlPage(title, text string) string { return htmlDocument(title, "<p>"+text+"</p>") }
+
+// htmlDocument returns a page with a title and a body, which must be HTML.
+func htmlDocument(title, body string) string {
 	return `<!doctype html><html lang="en"><meta charset="utf-8"><title>` + title + `</title>
 <style>body{font:1.1rem/1.5 system-ui,sans-serif;max-width:32rem;margin:20vh auto;padding:0 1rem;color-scheme:light dark}</style>
-<h1>` + title + `</h1><p>` + text + `</p></html>`
+<h1>` + title + `</h1>` + body + `</html>`
 }

@@ -118,11 +118,11 @@ var securityRules = []securityRule{
 	{"O16", "grants of the extensions are checked", ""},
 
 	// A gateway as an authorization server.
-	{"P1", "the user consents before the redirect", proxying},
-	{"P2", "the consent page shows what the user consents to, and cannot be framed", proxying},
-	{"P3", "the cookie of the consent page is bound to the client", proxying},
+	{"P1", "the user consents before the redirect", ""},
+	{"P2", "the consent page shows what the user consents to, and cannot be framed", ""},
+	{"P3", "the cookie of the consent page is bound to the client", ""},
 	{"P4", "redirect URIs must match exactly", proxying},
-	{"P5", "state is stored after consent, used once and short-lived", proxying},
+	{"P5", "state is stored after consent, used once and short-lived", ""},
 	{"P6", "the authorization server follows its own rules", proxying},
 	{"P7", "client metadata documents are fetched safely", proxying},
 	{"P8", "upstream tokens are not passed on", ""},

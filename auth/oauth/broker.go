@@ -1,0 +1,285 @@
+package oauth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/challenge"
+	"github.com/parley-mcp/parley/internal/digest"
+	"github.com/parley-mcp/parley/internal/seal"
+	"github.com/parley-mcp/parley/principal"
+	"github.com/parley-mcp/parley/store"
+)
+
+// Broker logs the users of a program, such as a gateway, in to other servers. Each user has logins of their own,
+// which are used for the requests of that user only. A request that needs a login fails with an error that wraps
+// a *[call.URLRequiredError], so that the client of the call asks its user to open a page of the Broker
+// (2025-11-25, client/elicitation, URL Mode Elicitation for OAuth Flows). A Broker is the http.Handler of its
+// pages.
+//
+// The page first identifies the user of the browser: it sends the browser to an issuer of the callers' tokens, with
+// an authorization request for the program itself, and verifies the token that results. It then shows the server
+// and the user, and asks for consent before it sends the browser to the authorization server of the other server.
+// The login belongs to the user of the browser, issuer and subject. A user who opens a page that another user was
+// asked to open gives no login to that user.
+//
+// State and tokens are in KV, encrypted, so that any replica of the program can serve each page and use each
+// login. A token is refreshed by one replica at a time. A login that was not used for 90 days is forgotten.
+//
+// A Broker is safe for concurrent use and must not be copied. Its fields must not be changed after the first use.
+type Broker struct {
+	// URL is the https URL of ServeHTTP without a slash at its end, such as
+	// "https://mcp.example.com/login": the handler must be mounted at all paths below it. Http is allowed on the
+	// loopback interface. All replicas must have the same URL. The redirect URI is URL + "/callback" for the issuers
+	// of Resource, and URL + "/callback/" + name for a server: with one for each, no authorization server can make
+	// the Broker use the authorization code of another one.
+	URL string
+
+	// Resource authorizes the callers of the program. Its Verifier also verifies the tokens for browsers.
+	Resource *auth.ProtectedResource
+	// Audience is the URI of Resource. It is required if Resource.URI is empty.
+	Audience string
+
+	// Server returns the URL of the server with a name, which is part of URLs; empty if there is none.
+	Server func(name string) (url string)
+	// New returns a new Client with the settings for the authorization servers of the servers and of Resource, such
+	// as registrations. The Broker sets its Store, and ignores its Interaction and Grant.
+	New func() *Client
+
+	// KV stores logins. All replicas must share it. Nil means the memory of this process.
+	KV store.KV
+	// Keys encrypt the logins, as those of server.Server. KV requires at least one.
+	Keys [][]byte
+
+	// Report, if set, is called when a user needs a login for a server, and when the user has logged in. It must
+	// return soon.
+	Report func(user principal.Principal, server string, loggedIn bool)
+	// Logger receives the reasons for which logins fail; nil: slog.Default(). Logs contain no secrets.
+	Logger *slog.Logger
+
+	once     sync.Once
+	err      error
+	base     *url.URL
+	audience string
+	values   sealedValues
+	clients  clientSet
+	forms    *http.CrossOriginProtection // rejects forms that pages of other origins submit
+
+	signing sync.Mutex
+	signIns map[string]*session // by issuer
+}
+
+const (
+	brokerStartPath = "/start/" // followed by the name of a server
+
+	maxNeed         = 15 * time.Minute // how long a need for a login is remembered
+	maxPendingLogin = 10 * time.Minute // between the consent and the redirect
+	maxLoginWait    = 10 * time.Minute // how long clients are notified of a login
+)
+
+// Check returns nil, or an error that names a field with an invalid value and states what the value must be.
+// ServeHTTP answers with status 500 then, and requests fail.
+func (b *Broker) Check() error {
+	b.once.Do(func() { b.err = b.build() })
+	return b.err
+}
+
+func (b *Broker) build() (err error) {
+	if err := checkRedirectURI(b.URL); err != nil {
+		return fmt.Errorf("oauth: Broker.URL: %w", err)
+	}
+	b.base, err = url.Parse(b.URL)
+	switch {
+	case err != nil || b.base.RawQuery != "" || b.base.Path == "" || strings.HasSuffix(b.base.Path, "/"):
+		return errors.New("oauth: Broker.URL must have a path, no slash at its end, and no query")
+	case b.Resource == nil || b.Server == nil || b.New == nil:
+		return errors.New("oauth: Broker.Resource, Broker.Server and Broker.New must be set")
+	case b.KV != nil && len(b.Keys) == 0:
+		return errors.New("oauth: Broker.Keys must have a key if Broker.KV is set")
+	}
+	if err := b.Resource.Check(); err != nil {
+		return fmt.Errorf("oauth: Broker.Resource: %w", err)
+	}
+	if b.audience = b.Resource.URI; b.audience == "" {
+		b.audience = b.Audience
+	}
+	if _, err := checkURL(b.audience); err != nil {
+		return fmt.Errorf("oauth: Broker.Audience or the URI of Broker.Resource: %w", err)
+	}
+	if b.values.seals, err = seal.New(b.Keys...); err != nil {
+		return fmt.Errorf("oauth: Broker.Keys: %w", err)
+	}
+	b.forms = http.NewCrossOriginProtection()
+	if b.values.kv = b.KV; b.values.kv == nil {
+		b.values.kv = store.NewMemory(store.MemoryOptions{})
+	}
+	return nil
+}
+
+// Authorizer returns a function that returns the client.Authorizer of the requests on behalf of a caller to the
+// server with a name, as host.NewCallerAuth expects. Its error is ErrNoCaller for principals that no token identifies.
+func (b *Broker) Authorizer(server string) func(caller principal.Principal) (*CallerAuthorizer, error) {
+	return func(caller principal.Principal) (*CallerAuthorizer, error) {
+		if err := b.Check(); err != nil {
+			return nil, err
+		}
+		user, err := userOf(caller)
+		if err != nil {
+			return nil, ErrNoCaller
+		}
+		return &CallerAuthorizer{caller: caller, clientOf: func(string) *Client { return b.client(user, server) }}, nil
+	}
+}
+
+// userOf returns a principal without its client: a user has the same logins with all clients.
+func userOf(p principal.Principal) (principal.Principal, error) {
+	return principal.New(p.Issuer(), p.Subject(), "")
+}
+
+// client returns the Client of a user for the server with a name.
+func (b *Broker) client(user principal.Principal, server string) *Client {
+	return b.clients.get(user.Key()+server, func() *Client {
+		c := b.New()
+		c.Store, c.Interaction, c.Grant = &brokerStore{b.values, user, server}, nil, nil
+		c.interactionError = func(ctx context.Context, request AuthorizationRequest) error {
+			return b.require(ctx, user, server, request.Scopes)
+		}
+		return c
+	})
+}
+
+// loginNeed is a login that a user needs. It exists until the user has logged in.
+type loginNeed struct {
+	Scopes []string `json:"scopes,omitzero"` // that the login must have
+}
+
+func needKey(user principal.Principal, server string) string {
+	return user.Key() + "oauth/need/" + server
+}
+
+// require records that a user needs a login, and returns the error for the client of the call. The caller then looks
+// whether the user has logged in at the same time, or holds the store's lock of the token, so that it cannot be stored.
+func (b *Broker) require(ctx context.Context, user principal.Principal, server string, scopes []string) error {
+	key := needKey(user, server)
+	var known loginNeed
+	_, err := b.values.get(ctx, key, &known)
+	switch {
+	case err != nil && !errors.Is(err, store.ErrNotFound):
+	case err == nil && covers(known.Scopes, scopes):
+	default:
+		known.Scopes = challenge.Union(known.Scopes, scopes)
+		err = b.values.put(ctx, key, &known, store.PutOptions{TTL: maxNeed})
+	}
+	if err != nil {
+		return fmt.Errorf("%w: cannot store that a login is needed: %w", ErrInteraction, err)
+	}
+	b.report(user, server, false)
+	required := call.RequiredURL{
+		URL: b.startURL(server), Message: "Log in to " + server + ", to call it with your own account",
+		Within: maxLoginWait, Done: func(ctx context.Context) (bool, error) {
+			_, err := b.values.kv.Get(ctx, key)
+			return errors.Is(err, store.ErrNotFound), withoutNotFound(err)
+		},
+	}
+	return fmt.Errorf("%w: %w", ErrInteraction, &call.URLRequiredError{URLs: []call.RequiredURL{required}})
+}
+
+func (b *Broker) report(user principal.Principal, server string, loggedIn bool) {
+	if b.Report != nil {
+		b.Report(user, server, loggedIn)
+	}
+}
+
+func (b *Broker) logger() *slog.Logger {
+	if b.Logger != nil {
+		return b.Logger
+	}
+	return slog.Default()
+}
+
+// brokerLogin is a login of a user that waits for the redirect. It is stored under the user and a digest of the
+// state.
+type brokerLogin struct {
+	Server  string   `json:"server"`
+	Browser string   `json:"browser"` // digest of the cookie
+	Pending *pending `json:"pending"`
+}
+
+func pendingSet(user principal.Principal) string { return user.Key() + "oauth/login" }
+
+func pendingKey(user principal.Principal, id string) string { return pendingSet(user) + "/" + id }
+
+// begin begins a login of a user, and returns the URL of the authorization page and the id of the login, whose
+// cookie the browser must have.
+func (b *Broker) begin(ctx context.Context, user principal.Principal, server, cookie string) (page, id string, err error) {
+	var known loginNeed
+	if _, err := b.values.get(ctx, needKey(user, server), &known); withoutNotFound(err) != nil {
+		return "", "", err
+	}
+	s, err := b.client(user, server).session(b.Server(server))
+	if err != nil {
+		return "", "", err
+	}
+	p, page, err := s.begin(ctx, b.URL+redirectPath+"/"+url.PathEscape(server), known.Scopes)
+	if err != nil {
+		return "", "", err
+	}
+	id = digest.Of(p.Request.State)
+	err = b.values.kv.Add(ctx, pendingSet(user), id, store.AddOptions{TTL: maxPendingLogin, Max: maxWebLogins})
+	if errors.Is(err, store.ErrFull) {
+		return "", "", fmt.Errorf("%w: the user has %d logins already: complete one, or wait until one expires", ErrTooManyAttempts, maxWebLogins)
+	}
+	if err == nil {
+		login := &brokerLogin{Server: server, Browser: digest.Of(cookie), Pending: p}
+		err = b.values.put(ctx, pendingKey(user, id), login, store.PutOptions{TTL: maxPendingLogin, IfAbsent: true})
+	}
+	return page, id, err
+}
+
+// take returns the pending login of a user for a server, once. The error is store.ErrNotFound if there is none for the
+// browser.
+func (b *Broker) take(ctx context.Context, user principal.Principal, server, id string, isBrowser func(digest string) bool) (*brokerLogin, error) {
+	key := pendingKey(user, id)
+	login := new(brokerLogin)
+	version, err := b.values.get(ctx, key, login)
+	if err != nil {
+		return nil, err
+	}
+	if login.Server != server || !isBrowser(login.Browser) {
+		return nil, store.ErrNotFound
+	}
+	// Only one of several requests with the same redirect succeeds.
+	if err := b.values.put(ctx, key, &brokerLogin{}, store.PutOptions{TTL: time.Millisecond, IfVersion: version}); err != nil {
+		return nil, err
+	}
+	_ = b.values.kv.Remove(ctx, pendingSet(user), id) // else it expires
+	return login, nil
+}
+
+// complete exchanges the authorization code in a redirect for tokens, and stores them.
+func (b *Broker) complete(ctx context.Context, user principal.Principal, login *brokerLogin, redirect string) error {
+	address := b.Server(login.Server)
+	if address == "" {
+		return store.ErrNotFound
+	}
+	s, err := b.client(user, login.Server).session(address)
+	if err != nil {
+		return err
+	}
+	err = s.finish(ctx, login.Pending, redirect, func(ctx context.Context) error {
+		return b.values.kv.Delete(ctx, needKey(user, login.Server))
+	})
+	if err == nil {
+		b.report(user, login.Server, true)
+	}
+	return err
+}

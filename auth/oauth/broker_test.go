@@ -1,0 +1,442 @@
+package oauth_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/auth/devissuer"
+	"github.com/parley-mcp/parley/auth/jwt"
+	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/principal"
+	"github.com/parley-mcp/parley/store"
+)
+
+// brokers are two replicas of a program whose users log in to the servers "one" and "two": the MCP server of w
+// under two names. The users are those of issuer.
+type brokers struct {
+	t      *testing.T
+	w      *environment
+	issuer *devissuer.Issuer
+	front  *httptest.Server
+	kv     *writtenKV
+	all    []*oauth.Broker
+
+	mu      sync.Mutex
+	reports []string
+}
+
+// writtenKV records the values that are written.
+type writtenKV struct {
+	store.KV
+	mu     sync.Mutex
+	values []string
+}
+
+func (r *writtenKV) Put(ctx context.Context, key string, value []byte, opt store.PutOptions) (uint64, error) {
+	r.mu.Lock()
+	r.values = append(r.values, key+" "+string(value))
+	r.mu.Unlock()
+	return r.KV.Put(ctx, key, value, opt)
+}
+
+func newBrokers(t *testing.T) *brokers {
+	issuer, err := devissuer.Start(devissuer.Config{Users: []string{"ada", "bob", "<eve>"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { issuer.Close() })
+	b := &brokers{t: t, w: newEnvironment(t), issuer: issuer, kv: &writtenKV{KV: store.NewMemory(store.MemoryOptions{})}}
+	front := &roundRobin{}
+	b.front = httptest.NewServer(front)
+	t.Cleanup(b.front.Close)
+	for range 2 {
+		front.handlers = append(front.handlers, b.addReplica())
+	}
+	t.Cleanup(b.checkStored)
+	return b
+}
+
+func (b *brokers) addReplica() *oauth.Broker {
+	one := &oauth.Broker{
+		URL: b.front.URL + "/login", KV: b.kv, Keys: [][]byte{make([]byte, 32)},
+		Resource: jwt.Protect(&auth.ProtectedResource{URI: b.front.URL + "/mcp", Issuers: []string{b.issuer.URL()}}),
+		Server: func(name string) string {
+			if name == "one" || name == "two" {
+				return b.w.url()
+			}
+			return ""
+		},
+		New: func() *oauth.Client {
+			c := b.w.client()
+			c.Interaction = nil
+			oauth.ObserveDials(c, func(string) {}) // also to the issuer of the users
+			return c
+		},
+		Report: func(user principal.Principal, server string, loggedIn bool) {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.reports = append(b.reports, fmt.Sprint(user.Subject(), " ", server, " ", loggedIn))
+		},
+		Logger: b.w.client().Logger,
+	}
+	if err := one.Check(); err != nil {
+		b.t.Fatal(err)
+	}
+	b.all = append(b.all, one)
+	return one
+}
+
+// checkStored checks that nothing that was stored has a secret.
+func (b *brokers) checkStored() {
+	b.kv.mu.Lock()
+	defer b.kv.mu.Unlock()
+	for _, v := range b.kv.values {
+		for _, s := range []string{secret, "eyJ", "code_verifier", "access_token"} {
+			if strings.Contains(v, s) {
+				b.t.Errorf("O14: the store has %q in %q", s, v)
+			}
+		}
+	}
+}
+
+// call calls the tool of a server for a user, at a replica.
+func (b *brokers) call(replica int, name, server string) error {
+	b.t.Helper()
+	who, err := principal.New(b.issuer.URL(), name, "some client")
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	a, err := b.all[replica].Authorizer(server)(who)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	c, err := (&client.Dialer{Auth: a}).Dial(b.t.Context(), client.URL(b.w.url()))
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return b.w.greet(c)
+}
+
+// required returns the URL that an error of a call requires, and whether the user has logged in there.
+func (b *brokers) required(err error) (start string, done bool) {
+	b.t.Helper()
+	required, ok := errors.AsType[*call.URLRequiredError](err)
+	if !ok || !errors.Is(err, oauth.ErrInteraction) {
+		b.t.Fatalf("the error is %v", err)
+	}
+	done, err = required.URLs[0].Done(b.t.Context())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return required.URLs[0].URL, done
+}
+
+// brokerBrowser is the browser of a user.
+type brokerBrowser struct {
+	*brokers
+	name string
+	jar  http.CookieJar
+}
+
+func (b *brokers) browser(name string) *brokerBrowser {
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return &brokerBrowser{b, name, jar}
+}
+
+// do sends a request and does not follow redirects.
+func (b *brokerBrowser) do(method, address string, change func(*http.Request)) (status int, body, location string) {
+	b.t.Helper()
+	r, err := http.NewRequestWithContext(b.t.Context(), method, address, nil)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if method == http.MethodPost {
+		r.Header.Set("Sec-Fetch-Site", "same-origin")
+	}
+	if change != nil {
+		change(r)
+	}
+	c := http.Client{Jar: b.jar, Transport: &http.Transport{DisableKeepAlives: true}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, err := c.Do(r)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if h := resp.Header; strings.HasPrefix(address, b.front.URL) && (h.Get("Cache-Control") != "no-store" || h.Get("Referrer-Policy") != "no-referrer" || !strings.Contains(h.Get("Content-Security-Policy"), "frame-ancestors 'none'")) {
+		b.t.Errorf("headers of %s: %v", address, h)
+	}
+	return resp.StatusCode, string(raw), resp.Header.Get("Location")
+}
+
+// signIn opens the first page of a login and returns the page that asks for consent.
+func (b *brokerBrowser) signIn(start string) (body string) {
+	b.t.Helper()
+	status, body, page := b.do(http.MethodGet, start, nil)
+	if status == http.StatusOK { // signed in before
+		return body
+	}
+	redirect, err := (&devissuer.Browser{User: b.name}).Authorize(b.t.Context(), page)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	status, body, location := b.do(http.MethodGet, redirect, nil)
+	if status != http.StatusSeeOther || location != start {
+		b.t.Fatalf("after the sign-in: %d %s %q", status, body, location)
+	}
+	_, body, _ = b.do(http.MethodGet, location, nil)
+	return body
+}
+
+// consent submits the form of the page, and returns the redirect of the authorization server.
+func (b *brokerBrowser) consent(start string) (redirect string) {
+	b.t.Helper()
+	status, body, page := b.do(http.MethodPost, start, nil)
+	if status != http.StatusSeeOther || !strings.HasPrefix(page, b.w.as.URL+"/authorize?") {
+		b.t.Fatalf("after the consent: %d %s %q", status, body, page)
+	}
+	_, _, redirect = b.do(http.MethodGet, page, nil)
+	return redirect
+}
+
+func (b *brokerBrowser) logIn(start string) {
+	b.t.Helper()
+	b.signIn(start)
+	if status, body, _ := b.do(http.MethodGet, b.consent(start), nil); status != http.StatusOK || !strings.Contains(body, "Login complete") {
+		b.t.Fatalf("at the end of the login: %d %s", status, body)
+	}
+}
+
+// P1, P2, P5: a user signs in, sees the server and the own name, consents, and logs in. Until then nothing is sent to
+// the MCP server for the user. The pages reach two replicas in turn, and the login is used by both.
+func TestBrokerLogsAUserIn(t *testing.T) {
+	b := newBrokers(t)
+	start, done := b.required(b.call(0, "ada", "one"))
+	if n := b.w.count("mcp POST " + b.w.path); done || n > 0 || start != b.front.URL+"/login/start/one" {
+		t.Fatalf("URL %q, done %t, %d requests", start, done, n)
+	}
+	ada := b.browser("ada")
+	body := ada.signIn(start)
+	for _, want := range []string{"<b>ada</b>", "<b>one</b>", b.w.url(), b.issuer.URL()} {
+		if !strings.Contains(body, want) {
+			t.Errorf("the page does not have %q: %s", want, body)
+		}
+	}
+	if b.w.count("as POST /token") > 0 {
+		t.Error("a token was requested before the consent")
+	}
+	redirect := ada.consent(start)
+	if _, done := b.required(b.call(1, "ada", "one")); done {
+		t.Error("the login is done before the redirect")
+	}
+	if status, body, _ := ada.do(http.MethodGet, redirect, nil); status != http.StatusOK {
+		t.Fatal(body)
+	}
+	for replica := range b.all {
+		if err := b.call(replica, "ada", "one"); err != nil {
+			t.Errorf("replica %d: %v", replica, err)
+		}
+	}
+	if n := b.w.count("as POST /register"); n != 1 {
+		t.Errorf("%d registrations", n)
+	}
+	if want := "[ada one false ada one false ada one true]"; fmt.Sprint(b.reports) != want {
+		t.Errorf("reports %v, want %s", b.reports, want)
+	}
+	for _, q := range b.w.queries {
+		if q.Get("redirect_uri") != b.front.URL+"/login/callback/one" || q.Get("resource") != b.w.url() || q.Get("code_challenge_method") != "S256" {
+			t.Errorf("O1, O2, O9: authorization request %v", q)
+		}
+	}
+}
+
+// Y5: a user who opens the page that another user was asked to open logs in for itself only. No user has the login of
+// another one.
+func TestLoginsBelongToTheUserOfTheBrowser(t *testing.T) {
+	names := []string{"ada", "bob", "<eve>"}
+	for _, asked := range names {
+		for _, opens := range names {
+			b := newBrokers(t)
+			start, _ := b.required(b.call(0, asked, "one"))
+			b.browser(opens).logIn(start)
+			for _, name := range names {
+				for replica := range b.all {
+					err := b.call(replica, name, "one")
+					if name == opens {
+						if err != nil {
+							t.Errorf("%s was asked, %s opened the page: the call of %s: %v", asked, opens, name, err)
+						}
+						continue
+					}
+					if _, done := b.required(err); done {
+						t.Errorf("%s was asked, %s opened the page: the login of %s is done", asked, opens, name)
+					}
+				}
+			}
+		}
+	}
+}
+
+// P5, O8: a redirect counts once, in the browser and for the user and the server that it belongs to.
+func TestO8BrokerAcceptsARedirectOnce(t *testing.T) {
+	b := newBrokers(t)
+	start := b.front.URL + "/login/start/one"
+	ada, bob, thief := b.browser("ada"), b.browser("bob"), b.browser("ada")
+	ada.signIn(start)
+	bob.signIn(start)
+	thief.signIn(start)
+	redirect := ada.consent(start)
+	state := func(value string) string {
+		u, _ := url.Parse(redirect)
+		q := u.Query()
+		q.Set("state", value)
+		u.RawQuery = q.Encode()
+		return u.String()
+	}
+	for name, try := range map[string]func() (int, string, string){
+		"another user":             func() (int, string, string) { return bob.do(http.MethodGet, redirect, nil) },
+		"another browser":          func() (int, string, string) { return thief.do(http.MethodGet, redirect, nil) },
+		"a browser without a user": func() (int, string, string) { return b.browser("").do(http.MethodGet, redirect, nil) },
+		"another server": func() (int, string, string) {
+			return ada.do(http.MethodGet, strings.Replace(redirect, "callback/one", "callback/two", 1), nil)
+		},
+		"the redirect URI of issuers": func() (int, string, string) {
+			return ada.do(http.MethodGet, strings.Replace(redirect, "callback/one", "callback", 1), nil)
+		},
+		"another state": func() (int, string, string) { return ada.do(http.MethodGet, state("guessed"), nil) },
+		"no state":      func() (int, string, string) { return ada.do(http.MethodGet, state(""), nil) },
+	} {
+		if status, body, _ := try(); status != http.StatusBadRequest || !strings.Contains(body, "not recognized") {
+			t.Errorf("%s: %d %s", name, status, body)
+		}
+	}
+	if n := b.w.count("as POST /token"); n > 0 {
+		t.Fatalf("%d token requests", n)
+	}
+	var accepted []int
+	var tries sync.WaitGroup
+	var mu sync.Mutex
+	for range 4 {
+		tries.Go(func() {
+			status, _, _ := ada.do(http.MethodGet, redirect, nil)
+			mu.Lock()
+			defer mu.Unlock()
+			accepted = append(accepted, status)
+		})
+	}
+	tries.Wait()
+	slices.Sort(accepted)
+	if want := []int{http.StatusOK, http.StatusBadRequest, http.StatusBadRequest, http.StatusBadRequest}; !slices.Equal(accepted, want) || b.w.count("as POST /token") != 1 {
+		t.Errorf("statuses %v, %d token requests", accepted, b.w.count("as POST /token"))
+	}
+}
+
+// O6: the authorization response must be from the authorization server that the user was sent to.
+func TestO6BrokerChecksTheIssuerOfTheRedirect(t *testing.T) {
+	for name, change := range map[string]func(q, redirect url.Values){
+		"another issuer": func(_, redirect url.Values) { redirect.Set("iss", "https://other.example") },
+		"no issuer":      func(_, redirect url.Values) { redirect.Del("iss") },
+		"an error":       func(_, redirect url.Values) { redirect.Set("error", "access_denied"); redirect.Del("code") },
+	} {
+		b := newBrokers(t)
+		b.w.onAuthorize = change
+		start := b.front.URL + "/login/start/one"
+		ada := b.browser("ada")
+		ada.signIn(start)
+		status, body, _ := ada.do(http.MethodGet, ada.consent(start), nil)
+		if status != http.StatusBadGateway || !strings.Contains(body, "Login failed") || strings.Contains(body, "access_denied") {
+			t.Errorf("%s: %d %s", name, status, body)
+		}
+		if n := b.w.count("as POST /token"); n > 0 {
+			t.Errorf("%s: %d token requests", name, n)
+		}
+		b.required(b.call(0, "ada", "one"))
+	}
+}
+
+// P1, P2: without the consent of the browser's user, which a page of another origin cannot give, the browser is not sent
+// to the authorization server.
+func TestBrokerRequiresConsent(t *testing.T) {
+	b := newBrokers(t)
+	start := b.front.URL + "/login/start/one"
+	ada := b.browser("ada")
+	ada.signIn(start)
+	for name, tc := range map[string]struct {
+		browser        *brokerBrowser
+		method, path   string
+		change         func(*http.Request)
+		status         int
+		body, location string
+	}{
+		"cross-site form":   {ada, "POST", "/login/start/one", func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") }, 400, "not recognized", ""},
+		"same-site form":    {ada, "POST", "/login/start/one", func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "same-site") }, 400, "not recognized", ""},
+		"origin of a form":  {ada, "POST", "/login/start/one", func(r *http.Request) { r.Header.Del("Sec-Fetch-Site"); r.Header.Set("Origin", "https://evil.example") }, 400, "not recognized", ""},
+		"no user":           {b.browser("ada"), "POST", "/login/start/one", nil, 303, "", start},
+		"unknown server":    {ada, "GET", "/login/start/three", nil, 404, "not found", ""},
+		"no server":         {ada, "GET", "/login/start/", nil, 404, "not found", ""},
+		"another path":      {ada, "GET", "/login/other/one", nil, 404, "not found", ""},
+		"another method":    {ada, "PUT", "/login/start/one", nil, 405, "", ""},
+		"form to redirect":  {ada, "POST", "/login/callback/one", nil, 405, "", ""},
+		"another host":      {ada, "GET", "/login/start/one", func(r *http.Request) { r.Host = "evil.example" }, 403, "another host", ""},
+		"unknown parameter": {ada, "GET", "/login/start/one?next=https://evil.example", nil, 200, "<b>ada</b>", ""},
+	} {
+		status, body, location := tc.browser.do(tc.method, b.front.URL+tc.path, tc.change)
+		if status != tc.status || !strings.Contains(strings.ToLower(body), strings.ToLower(tc.body)) || location != tc.location || strings.Contains(body, "evil") {
+			t.Errorf("%s: %d %q %s", name, status, location, body)
+		}
+	}
+	if len(b.w.queries) > 0 {
+		t.Errorf("authorization requests %v", b.w.queries)
+	}
+}
+
+// P3: a cookie of one kind, for one user or by other keys is not another one.
+func TestBrokerAcceptsItsOwnCookiesOnly(t *testing.T) {
+	b := newBrokers(t)
+	start := b.front.URL + "/login/start/one"
+	ada := b.browser("ada")
+	ada.signIn(start)
+	_, _, page := b.browser("bob").do(http.MethodGet, start, nil)
+	signIn := ""
+	for name, value := range map[string]string{"forged": "x", "empty": "", "of a sign-in": "signin"} {
+		thief := b.browser("bob")
+		u, _ := url.Parse(b.front.URL)
+		if value == "signin" {
+			thief.do(http.MethodGet, start, nil)
+			signIn = thief.jar.Cookies(u)[0].Value
+			value = signIn
+		}
+		thief.jar.SetCookies(u, []*http.Cookie{{Name: "user", Value: value, Path: "/"}})
+		if status, body, location := thief.do(http.MethodGet, start, nil); status != http.StatusSeeOther || !strings.HasPrefix(location, b.issuer.URL()) {
+			t.Errorf("%s: %d %q %s", name, status, location, body)
+		}
+	}
+	// A redirect of an issuer is not accepted in another browser than the one that was sent there.
+	redirect, err := (&devissuer.Browser{User: "bob"}).Authorize(t.Context(), page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status, body, _ := b.browser("ada").do(http.MethodGet, redirect, nil); status != http.StatusBadRequest {
+		t.Errorf("sign-in of another browser: %d %s", status, body)
+	}
+}

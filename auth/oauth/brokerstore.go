@@ -1,0 +1,178 @@
+package oauth
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	mathrand "math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/parley-mcp/parley/internal/digest"
+	"github.com/parley-mcp/parley/internal/seal"
+	"github.com/parley-mcp/parley/principal"
+	"github.com/parley-mcp/parley/store"
+)
+
+const (
+	// maxIdleLogin is how long a login, and the registration of the program, are kept after their last use.
+	maxIdleLogin = 90 * 24 * time.Hour
+
+	// A lock is renewed every lockRenewal until it is released. If its owner ends, it expires after lockTTL.
+	lockTTL     = 15 * time.Second
+	lockRenewal = lockTTL / 3
+	maxLockPoll = 500 * time.Millisecond
+)
+
+// sealedValues are encrypted values of a KV. Each is bound to its key.
+type sealedValues struct {
+	kv    store.KV
+	seals *seal.Keys
+}
+
+// put stores a value as JSON.
+func (s sealedValues) put(ctx context.Context, key string, v any, opt store.PutOptions) error {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	_, err = s.kv.Put(ctx, key, s.seals.SealBytes(key, raw), opt)
+	return err
+}
+
+// open decrypts a value. The error wraps store.ErrNotFound.
+func (s sealedValues) open(key string, sealed []byte) ([]byte, error) {
+	raw, _, err := s.seals.OpenBytes(key, sealed)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", store.ErrNotFound, err)
+	}
+	return raw, nil
+}
+
+// get reads a value, and its version.
+func (s sealedValues) get(ctx context.Context, key string, v any) (version uint64, err error) {
+	item, err := s.kv.Get(ctx, key)
+	if err != nil {
+		return 0, err
+	}
+	raw, err := s.open(key, item.Value)
+	if err != nil {
+		return 0, err
+	}
+	if json.Unmarshal(raw, v) != nil {
+		return 0, store.ErrNotFound // written by another version of this package
+	}
+	return item.Version, nil
+}
+
+// brokerStore is the [TokenStore] of one user for the server with a name. All users of the server share the
+// registration of the program: its redirect URI has the name.
+type brokerStore struct {
+	sealedValues
+	user   principal.Principal
+	server string
+}
+
+func (b *brokerStore) key(key string) string {
+	owner := b.user.Key()
+	if strings.HasPrefix(key, clientKey("")) {
+		owner = "login/" + b.server + "/"
+	}
+	return owner + "oauth/" + digest.Of(key)
+}
+
+// Load implements [TokenStore].
+func (b *brokerStore) Load(ctx context.Context, key string) ([]byte, error) {
+	key = b.key(key)
+	item, err := b.kv.Touch(ctx, key, maxIdleLogin)
+	if err != nil {
+		return nil, withoutNotFound(err)
+	}
+	raw, err := b.open(key, item.Value)
+	return raw, withoutNotFound(err)
+}
+
+// withoutNotFound returns nil if there is no value.
+func withoutNotFound(err error) error {
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// Save implements [TokenStore].
+func (b *brokerStore) Save(ctx context.Context, key string, value []byte) error {
+	key = b.key(key)
+	if value == nil {
+		return b.kv.Delete(ctx, key)
+	}
+	_, err := b.kv.Put(ctx, key, b.seals.SealBytes(key, value), store.PutOptions{TTL: maxIdleLogin})
+	return err
+}
+
+// Lock implements [TokenStore]. All processes that share the KV respect the lock.
+func (b *brokerStore) Lock(ctx context.Context, key string) (unlock func(), err error) {
+	key = b.key(key) + "/lock"
+	owner := []byte(rand.Text())
+	var version uint64
+	for wait := 10 * time.Millisecond; ; wait = min(2*wait, maxLockPoll) {
+		version, err = b.kv.Put(ctx, key, owner, store.PutOptions{TTL: lockTTL, IfAbsent: true})
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, store.ErrConflict) {
+			return nil, fmt.Errorf("cannot lock the token: %w", err)
+		}
+		timer := time.NewTimer(wait/2 + mathrand.N(wait/2+1))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, context.Cause(ctx)
+		}
+	}
+	l := &brokerLock{kv: b.kv, key: key, owner: owner, version: version}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	l.renewing.Go(func() { l.renew(ctx) })
+	return func() {
+		cancel()
+		l.renewing.Wait()
+		l.release()
+	}, nil
+}
+
+// brokerLock is a lock in a KV. Its version is used by one goroutine at a time.
+type brokerLock struct {
+	kv       store.KV
+	key      string
+	owner    []byte
+	version  uint64
+	renewing sync.WaitGroup
+}
+
+// renew renews the lock until ctx ends. A lock that could not be renewed is renewed later if it has not expired.
+func (l *brokerLock) renew(ctx context.Context) {
+	ticker := time.NewTicker(lockRenewal)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if version, err := l.kv.Put(ctx, l.key, l.owner, store.PutOptions{TTL: lockTTL, IfVersion: l.version}); err == nil {
+			l.version = version
+		}
+	}
+}
+
+// release makes the lock expire if it is still that of its owner.
+func (l *brokerLock) release() {
+	ctx, cancel := context.WithTimeout(context.Background(), webGrace)
+	defer cancel()
+	_, _ = l.kv.Put(ctx, l.key, l.owner, store.PutOptions{TTL: time.Millisecond, IfVersion: l.version})
+}

@@ -1,0 +1,287 @@
+package oauth_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/auth/devissuer"
+	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/principal"
+	"github.com/parley-mcp/parley/store"
+)
+
+// A token that has expired is refreshed once, although both replicas need it at the same time.
+func TestReplicasRefreshALoginOnce(t *testing.T) {
+	b := newBrokers(t)
+	b.w.lifetime = 0
+	b.browser("ada").logIn(b.front.URL + "/login/start/one")
+	b.w.lifetime = 3600
+	var calls sync.WaitGroup
+	for i := range 20 {
+		calls.Go(func() {
+			if err := b.call(i%2, "ada", "one"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	calls.Wait()
+	refreshed := 0
+	for _, form := range b.w.forms {
+		if form.Get("grant_type") == "refresh_token" {
+			refreshed++
+		}
+	}
+	if refreshed != 1 {
+		t.Errorf("%d token requests to refresh it", refreshed)
+	}
+}
+
+// A login whose token was revoked must be given again. Until then the calls ask for it.
+func TestRevokedLoginsMustBeGivenAgain(t *testing.T) {
+	b := newBrokers(t)
+	ada := b.browser("ada")
+	ada.logIn(b.front.URL + "/login/start/one")
+	if err := b.call(0, "ada", "one"); err != nil {
+		t.Fatal(err)
+	}
+	b.w.revokeAll()
+	b.all = nil
+	b.addReplica() // a replica does not ask again for a token that it has just received
+	b.addReplica()
+	b.w.mu.Lock()
+	clear(b.w.refresh)
+	b.w.mu.Unlock()
+	for replica := range b.all {
+		if _, done := b.required(b.call(replica, "ada", "one")); done {
+			t.Error("the login is done")
+		}
+	}
+	start, _ := b.required(b.call(0, "ada", "one"))
+	ada.logIn(start)
+	for replica := range b.all {
+		if err := b.call(replica, "ada", "one"); err != nil {
+			t.Errorf("replica %d: %v", replica, err)
+		}
+	}
+}
+
+// O13: a login that lacks scopes must be given again, with these scopes and the previous ones.
+func TestLoginIsGivenAgainWithMoreScopes(t *testing.T) {
+	b := newBrokers(t)
+	var enough atomic.Bool
+	b.w.scope = "first"
+	b.w.authenticated = func(rw http.ResponseWriter, _ *http.Request) bool {
+		if enough.Load() {
+			return false
+		}
+		b.w.challenge(rw, http.StatusForbidden, "Bearer", "more", "insufficient_scope")
+		return true
+	}
+	ada := b.browser("ada")
+	ada.logIn(b.front.URL + "/login/start/one")
+	start, done := b.required(b.call(0, "ada", "one"))
+	if done {
+		t.Error("the login is done")
+	}
+	ada.logIn(start)
+	enough.Store(true)
+	if err := b.call(1, "ada", "one"); err != nil {
+		t.Error(err)
+	}
+	var scopes []string
+	for _, q := range b.w.queries {
+		scopes = append(scopes, q.Get("scope"))
+	}
+	if want := []string{"first", "first more"}; fmt.Sprint(scopes) != fmt.Sprint(want) {
+		t.Errorf("scopes %q, want %q", scopes, want)
+	}
+}
+
+// A user has at most 16 logins at a time.
+func TestPendingLoginsAreBounded(t *testing.T) {
+	b := newBrokers(t)
+	start := b.front.URL + "/login/start/one"
+	ada := b.browser("ada")
+	ada.signIn(start)
+	for range 16 {
+		ada.consent(start)
+	}
+	if status, body, _ := ada.do(http.MethodPost, start, nil); status != http.StatusBadGateway || !strings.Contains(body, "Login failed") {
+		t.Errorf("%d %s", status, body)
+	}
+	bob := b.browser("bob")
+	bob.logIn(start)
+	if !strings.Contains(b.w.log.String(), "has 16 logins already") {
+		t.Errorf("the log is %s", b.w.log.String())
+	}
+}
+
+// The user of a browser is identified by a token of the issuer that it was sent to, for the program itself.
+func TestBrokerVerifiesTheTokenOfTheBrowser(t *testing.T) {
+	for name, change := range map[string]func(*auth.Info){
+		"":                 func(*auth.Info) {},
+		"another audience": func(i *auth.Info) { i.Audience = []string{"https://other.example/mcp"} },
+		"no audience":      func(i *auth.Info) { i.Audience = nil },
+		"another issuer": func(i *auth.Info) {
+			i.Principal, _ = principal.New("https://other.example", "ada", "")
+		},
+		"bound to a key": func(i *auth.Info) { i.KeyThumbprint = "thumbprint" },
+	} {
+		b := newBrokers(t)
+		for _, one := range b.all {
+			verifier := one.Resource.Verifier
+			one.Resource.Verifier = auth.VerifierFunc(func(ctx context.Context, token string) (*auth.Info, error) {
+				info, err := verifier.Verify(ctx, token)
+				if err == nil {
+					change(info)
+				}
+				return info, err
+			})
+		}
+		start := b.front.URL + "/login/start/one"
+		ada := b.browser("ada")
+		_, _, page := ada.do(http.MethodGet, start, nil)
+		redirect, err := (&devissuer.Browser{User: "ada"}).Authorize(t.Context(), page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if q, _ := url.Parse(page); q.Query().Get("resource") != b.front.URL+"/mcp" || q.Query().Get("redirect_uri") != b.front.URL+"/login/callback" {
+			t.Errorf("authorization request %s", page)
+		}
+		status, body, location := ada.do(http.MethodGet, redirect, nil)
+		if valid := status == http.StatusSeeOther && location == start; valid != (name == "") {
+			t.Errorf("%q: %d %q %s", name, status, location, body)
+		}
+	}
+}
+
+// A program with several issuers lets the user of a browser choose one.
+func TestBrowserChoosesAnIssuer(t *testing.T) {
+	b := newBrokers(t)
+	for _, one := range b.all {
+		one.Resource.Issuers = append(one.Resource.Issuers, "https://other.example")
+	}
+	_, body, _ := b.browser("").do(http.MethodGet, b.front.URL+"/login/start/one", nil)
+	_, link, found := strings.Cut(body, `<a href="`)
+	link, _, _ = strings.Cut(link, `"`)
+	if !found || !strings.Contains(body, "https://other.example") {
+		t.Fatal(body)
+	}
+	if status, body, location := b.browser("").do(http.MethodGet, link, nil); status != http.StatusSeeOther || !strings.HasPrefix(location, b.issuer.URL()) {
+		t.Errorf("%d %q %s", status, location, body)
+	}
+}
+
+func TestBrokerSettingsAreChecked(t *testing.T) {
+	valid := func() *oauth.Broker {
+		return &oauth.Broker{
+			URL: "https://mcp.example/login", Server: func(string) string { return "" }, New: func() *oauth.Client { return nil },
+			Resource: &auth.ProtectedResource{URI: "https://mcp.example/mcp", Issuers: []string{"https://as.example"}, Verifier: auth.VerifierFunc(nil)},
+		}
+	}
+	if err := valid().Check(); err != nil {
+		t.Fatal(err)
+	}
+	for want, change := range map[string]func(*oauth.Broker){
+		"must be https":            func(b *oauth.Broker) { b.URL = "http://mcp.example/login" },
+		"no slash at its end":      func(b *oauth.Broker) { b.URL = "https://mcp.example/login/" },
+		"must have a path":         func(b *oauth.Broker) { b.URL = "https://mcp.example" },
+		"must be set":              func(b *oauth.Broker) { b.Resource = nil },
+		"field Issuers is empty":   func(b *oauth.Broker) { b.Resource.Issuers = nil },
+		"Broker.Audience":          func(b *oauth.Broker) { b.Resource.URI = "" },
+		"Keys must have a key":     func(b *oauth.Broker) { b.KV = store.NewMemory(store.MemoryOptions{}) },
+		"at least 32 random bytes": func(b *oauth.Broker) { b.Keys = [][]byte{[]byte("short")} },
+	} {
+		b := valid()
+		change(b)
+		err := b.Check()
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+		if _, authErr := b.Authorizer("one")(principal.Local); authErr == nil {
+			t.Errorf("%q: an authorizer for a Broker that is not valid", want)
+		}
+	}
+	for _, who := range []principal.Principal{principal.Anonymous, principal.Local} {
+		if _, err := valid().Authorizer("one")(who); !errors.Is(err, oauth.ErrNoCaller) {
+			t.Errorf("%v: %v", who, err)
+		}
+	}
+}
+
+// The lock of a token excludes other replicas while its owner has it, and expires when the owner has ended.
+func TestLockOfATokenExcludesReplicas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kv := store.NewMemory(store.MemoryOptions{})
+		a, b := oauth.NewBrokerStore(kv, "ada", "one"), oauth.NewBrokerStore(kv, "ada", "one")
+		unlock, err := a.Lock(t.Context(), "token")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for other, s := range map[string]oauth.TokenStore{"another user": oauth.NewBrokerStore(kv, "bob", "one"), "another key": a} {
+			key := map[bool]string{true: "token 2", false: "token"}[other == "another key"]
+			free, err := s.Lock(t.Context(), key)
+			if err != nil {
+				t.Fatalf("%s: %v", other, err)
+			}
+			free()
+		}
+		locked := make(chan func(), 1)
+		go func() {
+			unlock, err := b.Lock(t.Context(), "token")
+			if err != nil {
+				t.Error(err)
+			}
+			locked <- unlock
+		}()
+		time.Sleep(10 * time.Minute) // the owner renews the lock
+		select {
+		case <-locked:
+			t.Fatal("two owners")
+		default:
+		}
+		unlock()
+		(<-locked)()
+		time.Sleep(time.Second)
+
+		waiting, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := kv.Put(t.Context(), oauth.LockKey(a, "token"), []byte("ended"), store.PutOptions{TTL: 15 * time.Second, IfAbsent: true}); err != nil {
+			t.Fatal(err)
+		}
+		begin := time.Now()
+		unlock, err = b.Lock(waiting, "token")
+		if took := time.Since(begin); err != nil || took < 14*time.Second || took > 16*time.Second {
+			t.Fatalf("after %v: %v", took, err)
+		}
+		unlock()
+	})
+}
+
+// Logins are kept for 90 days after their last use.
+func TestUnusedLoginsAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kv := store.NewMemory(store.MemoryOptions{})
+		s := oauth.NewBrokerStore(kv, "ada", "one")
+		if err := s.Save(t.Context(), "token", []byte("value")); err != nil {
+			t.Fatal(err)
+		}
+		for _, used := range []bool{true, true, false} {
+			time.Sleep(map[bool]time.Duration{true: 80, false: 91}[used] * 24 * time.Hour)
+			value, err := s.Load(t.Context(), "token")
+			if err != nil || (value != nil) != used {
+				t.Errorf("%q, %v, want it %t", value, err, used)
+			}
+		}
+	})
+}
