@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/parley-mcp/parley/auth"
@@ -31,11 +32,13 @@ const (
 
 // users are the users of a development issuer and of a gateway that accepts its tokens.
 type users struct {
-	t      *testing.T
-	issuer *devissuer.Issuer
-	front  *httptest.Server // of the gateway
-	server *server.Server   // of the gateway
-	logins map[string]*oauth.Client
+	t        *testing.T
+	issuer   *devissuer.Issuer
+	front    *httptest.Server // of the gateway
+	server   *server.Server   // of the gateway
+	logins   map[string]*oauth.Client
+	replicas []http.Handler // of the gateway; each request goes to the next one
+	next     atomic.Int64
 }
 
 func newUsers(t *testing.T, names ...string) *users {
@@ -45,7 +48,10 @@ func newUsers(t *testing.T, names ...string) *users {
 	}
 	t.Cleanup(func() { issuer.Close() })
 	u := &users{t: t, issuer: issuer, server: &server.Server{Name: "gateway", Version: "1"}, logins: make(map[string]*oauth.Client)}
-	u.front = httptest.NewUnstartedServer(u.server)
+	u.replicas = []http.Handler{u.server}
+	u.front = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		u.replicas[u.next.Add(1)%int64(len(u.replicas))].ServeHTTP(w, r)
+	}))
 	u.server.Auth = u.resource()
 	for _, name := range names {
 		u.logins[name] = &oauth.Client{Interaction: &oauth.Manual{RedirectURI: "http://127.0.0.1:3000/callback", Open: func(ctx context.Context, page string) (string, error) {
@@ -60,7 +66,9 @@ func (u *users) resource() *auth.ProtectedResource {
 	return jwt.Protect(&auth.ProtectedResource{URI: u.url(), Issuers: []string{u.issuer.URL()}})
 }
 
-func (u *users) url() string { return "http://" + u.front.Listener.Addr().String() + "/mcp" }
+func (u *users) origin() string { return "http://" + u.front.Listener.Addr().String() }
+
+func (u *users) url() string { return u.origin() + "/mcp" }
 
 // start starts the gateway of h.
 func (u *users) start(h *host.Host) {
@@ -91,6 +99,8 @@ type protectedServer struct {
 	*server.Server
 	url string
 
+	issued auth.Verifier // verifies the tokens of an issuer; may be nil
+
 	mu    sync.Mutex
 	valid map[string]string // subjects by token
 	seen  map[string]int    // requests by Authorization header
@@ -108,10 +118,13 @@ func newProtectedServer(t *testing.T, issuer string) *protectedServer {
 		p.ServeHTTP(w, r)
 	}))
 	p.url = "http://" + up.Listener.Addr().String() + "/mcp"
-	p.Auth = &auth.ProtectedResource{URI: p.url, Issuers: []string{issuer}, Verifier: auth.VerifierFunc(func(_ context.Context, token string) (*auth.Info, error) {
+	p.Auth = &auth.ProtectedResource{URI: p.url, Issuers: []string{issuer}, Verifier: auth.VerifierFunc(func(ctx context.Context, token string) (*auth.Info, error) {
 		p.mu.Lock()
 		subject, ok := p.valid[token]
 		p.mu.Unlock()
+		if !ok && p.issued != nil {
+			return p.issued.Verify(ctx, token)
+		}
 		if !ok {
 			return nil, &auth.InvalidTokenError{Reason: "unknown token"}
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
@@ -22,11 +23,14 @@ func (g *Gateway) toolError(ctx context.Context, serverName string, err error) e
 	var reported *jsonrpc.Error
 	var down *host.DownError
 	var denied *host.DeniedError
+	var required *call.URLRequiredError
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case errors.As(err, &down), errors.As(err, &denied):
 		return err
+	case errors.As(err, &required) && !canOpenURLs(ctx):
+		return fmt.Errorf("server %q: %s", serverName, required)
 	case !errors.As(err, &reported):
 		return fmt.Errorf("server %q: %w", serverName, err)
 	case reported.Code == mcp.CodeURLElicitationRequired:
@@ -42,6 +46,12 @@ func (g *Gateway) toolError(ctx context.Context, serverName string, err error) e
 	}
 	// Do not wrap the error: the client would receive its code as an error of the gateway.
 	return fmt.Errorf("server %q returned an error: %v", serverName, reported)
+}
+
+// canOpenURLs reports whether the client of the call can ask its user to open a URL. Other clients receive the URL as text.
+func canOpenURLs(ctx context.Context) bool {
+	c := rpc.From(ctx)
+	return c != nil && c.CheckElicitURL() == nil
 }
 
 // isForCaller reports whether an error is about the arguments, or has a code of the

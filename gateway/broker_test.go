@@ -1,0 +1,229 @@
+package gateway_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/parley-mcp/parley/auth/devissuer"
+	"github.com/parley-mcp/parley/auth/jwt"
+	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/gatewaytest"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
+	"github.com/parley-mcp/parley/server"
+	"github.com/parley-mcp/parley/store"
+)
+
+// brokered are the users of a gateway with two replicas, who log in to a server with an issuer of its own. Each
+// user has the account NAME@up there.
+type brokered struct {
+	*users
+	upstream *devissuer.Issuer
+	up       *protectedServer
+	kv       *store.Memory
+	brokers  []*oauth.Broker
+
+	mu      sync.Mutex
+	reports []string
+}
+
+func newBrokered(t *testing.T, names ...string) *brokered {
+	b := &brokered{users: newUsers(t, names...), kv: store.NewMemory(store.MemoryOptions{})}
+	var accounts []string
+	for _, name := range names {
+		accounts = append(accounts, name+"@up")
+	}
+	var err error
+	if b.upstream, err = devissuer.Start(devissuer.Config{Users: accounts}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.upstream.Close() })
+	b.up = newProtectedServer(t, b.upstream.URL())
+	b.up.issued = &jwt.Verifier{Issuers: []string{b.upstream.URL()}}
+	b.replicas = nil
+	for range 2 {
+		b.addReplica()
+	}
+	b.front.Start()
+	t.Cleanup(b.front.Close)
+	return b
+}
+
+func (b *brokered) addReplica() {
+	s := &server.Server{Name: "gateway", Version: "1", Auth: b.resource(), KV: b.kv, Log: b.kv, Bus: b.kv, Keys: [][]byte{make([]byte, 32)}}
+	broker := &oauth.Broker{
+		URL: b.origin() + "/login", Resource: s.Auth, KV: b.kv, Keys: s.Keys, Logger: quiet,
+		New: func() *oauth.Client { return &oauth.Client{Name: "gateway", Logger: quiet} },
+		Server: func(name string) string {
+			if name == "up" {
+				return b.up.url
+			}
+			return ""
+		},
+		Report: func(user principal.Principal, server string, loggedIn bool) {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.reports = append(b.reports, fmt.Sprint(user.Subject(), " ", server, " ", loggedIn))
+		},
+	}
+	if err := broker.Check(); err != nil {
+		b.t.Fatal(err)
+	}
+	gatewaytest.Run(b.t, &host.Host{Servers: []host.ServerConfig{b.up.config("up", host.NewCallerAuth(broker.Authorizer("up")))}}, s)
+	b.t.Cleanup(func() { s.Shutdown(context.Background()) })
+	mux := http.NewServeMux()
+	mux.Handle("/", s) // also its metadata
+	mux.Handle("/login/", broker)
+	b.replicas, b.brokers = append(b.replicas, mux), append(b.brokers, broker)
+}
+
+// webUser is the browser of a user.
+type webUser struct {
+	*brokered
+	name string
+	jar  http.CookieJar
+}
+
+func (b *brokered) browser(name string) *webUser {
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return &webUser{b, name, jar}
+}
+
+// page opens a page, and follows redirects. At an issuer the user allows the request, with the account there.
+func (w *webUser) page(ctx context.Context, method, address string) (body string, err error) {
+	c := http.Client{Jar: w.jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	defer c.CloseIdleConnections()
+	for range 10 {
+		account := ""
+		switch {
+		case strings.HasPrefix(address, w.issuer.URL()):
+			account = w.name
+		case strings.HasPrefix(address, w.upstream.URL()):
+			account = w.name + "@up"
+		}
+		if account != "" {
+			if address, err = (&devissuer.Browser{User: account}).Authorize(ctx, address); err != nil {
+				return "", err
+			}
+			continue
+		}
+		r, err := http.NewRequestWithContext(ctx, method, address, nil)
+		if err != nil {
+			return "", err
+		}
+		if method == http.MethodPost {
+			r.Header.Set("Sec-Fetch-Site", "same-origin")
+		}
+		resp, err := c.Do(r)
+		if err != nil {
+			return "", err
+		}
+		raw, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		switch {
+		case err != nil:
+			return "", err
+		case resp.StatusCode == http.StatusSeeOther:
+			method, address = http.MethodGet, resp.Header.Get("Location")
+		case resp.StatusCode != http.StatusOK:
+			return string(raw), fmt.Errorf("%s: %s: %s", address, resp.Status, raw)
+		default:
+			return string(raw), nil
+		}
+	}
+	return "", errors.New("too many redirects")
+}
+
+// logIn opens the first page of a login, and consents.
+func (w *webUser) logIn(ctx context.Context, start string) error {
+	body, err := w.page(ctx, http.MethodGet, start)
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(body, "<b>"+w.name+"</b>") || !strings.Contains(body, w.up.url) || !strings.Contains(body, `<form method="post" action="`+start+`">`) {
+		return fmt.Errorf("the page of %s is %s", w.name, body)
+	}
+	if body, err = w.page(ctx, http.MethodPost, start); err == nil && !strings.Contains(body, "Login complete") {
+		err = errors.New(body)
+	}
+	return err
+}
+
+// dialBrowsing returns a client whose user logs in when asked to open a URL, after the client has answered.
+func (b *brokered) dialBrowsing(name string, r mcp.Revision, browsing *sync.WaitGroup) *client.Client {
+	d := client.Dialer{Revision: r, Logger: quiet, Auth: b.logins[name]}
+	d.ElicitURL = func(ctx context.Context, params *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+		browsing.Go(func() {
+			if err := b.browser(name).logIn(context.WithoutCancel(ctx), params.URL); err != nil {
+				b.t.Errorf("%s in %s: %v", name, r, err)
+			}
+		})
+		return &mcp.ElicitResult{Action: mcp.ElicitAccept}, nil
+	}
+	c, err := d.Dial(b.t.Context(), client.URL(b.url()))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() { c.Close() })
+	return c
+}
+
+var anyURL = regexp.MustCompile(`http://\S+/login/start/\w+`)
+
+// Y5, P1, P5: the client of a caller who is not logged in to the server has its user open a page, in every revision.
+// Afterwards the call is answered for the account of that user. All requests go to two replicas in turn.
+func TestCallersLogInToAServer(t *testing.T) {
+	for _, r := range everyRevision {
+		t.Run(string(r), func(t *testing.T) {
+			b := newBrokered(t, "ada", "bob")
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			for _, name := range []string{"ada", "bob"} {
+				var browsing sync.WaitGroup
+				c := b.dialBrowsing(name, r, &browsing)
+				if r < mcp.V20251125 { // without elicitation by URL
+					result, err := c.CallTool(ctx, "up__whoami", nil)
+					if err != nil || !result.IsError {
+						t.Fatalf("%s: %v, %v", name, result, err)
+					}
+					start := anyURL.FindString(text(result.Content))
+					if err := b.browser(name).logIn(ctx, start); err != nil {
+						t.Fatalf("%s after %q: %v", name, text(result.Content), err)
+					}
+				}
+				for range 3 {
+					if who, err := client.CallTool[string](ctx, c, "up__whoami", nil); err != nil || who != name+"@up" {
+						t.Errorf("%s: %q, %v", name, who, err)
+					}
+				}
+				if result, err := c.GetPrompt(ctx, "up__whoami", nil); err != nil || text([]mcp.Content{result.Messages[0].Content}) != name+"@up" {
+					t.Errorf("%s: %v, %v", name, result, err)
+				}
+				browsing.Wait()
+			}
+			if want := "[ada up false ada up true bob up false bob up true]"; fmt.Sprint(b.reports) != want {
+				t.Errorf("reports %v, want %s", b.reports, want)
+			}
+			for header, n := range b.up.headers() {
+				_, token, _ := strings.Cut(header, " ")
+				if _, err := b.up.issued.Verify(ctx, token); err != nil && token != operatorToken && header != "" {
+					t.Errorf("the server has received %d requests with %q: %v", n, header, err)
+				}
+			}
+		})
+	}
+}
