@@ -13,7 +13,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/charmbracelet/x/term"
 )
@@ -69,7 +68,10 @@ func TestUpAsksForApprovalsAtTheTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	env := append(os.Environ(), "TERM=xterm-256color", "PARLEY_NO_KEYRING=1", "PARLEY_CONFIG_DIR="+dir)
-	for keys, want := range map[string]string{"\r": "it was not approved: the user declined", "j\r": "Hello, Ada!"} {
+	for _, answer := range []struct {
+		down bool // to the second option
+		want string
+	}{{false, "it was not approved: the user declined"}, {true, "Hello, Ada!"}} {
 		ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 		defer cancel()
 		user, terminal := openTerminal(t)
@@ -104,15 +106,16 @@ func TestUpAsksForApprovalsAtTheTerminal(t *testing.T) {
 			close(exited)
 		}()
 		shown.find(ctx, t, `(?s)Allow the tool "greet" of the server "one"\?.*Arguments: {"name":"Ada"}`)
-		press := time.NewTicker(100 * time.Millisecond)
-		defer press.Stop()
-		for running := true; running; {
-			select {
-			case <-exited:
-				running = false
-			case <-press.C:
-				_, _ = user.WriteString(keys)
-			}
+		shown.find(ctx, t, `> \x1b\[[0-9]+mNo`)
+		if answer.down {
+			_, _ = user.WriteString("j")
+			shown.find(ctx, t, `(?s)Yes, once.*Yes, once`) // drawn again, in the colour of the selected option
+		}
+		_, _ = user.WriteString("\r")
+		select {
+		case <-exited:
+		case <-ctx.Done():
+			t.Fatalf("the call does not end; the terminal shows %.2000q", shown)
 		}
 		if err := up.Process.Signal(os.Interrupt); err != nil {
 			t.Error(err)
@@ -121,8 +124,8 @@ func TestUpAsksForApprovalsAtTheTerminal(t *testing.T) {
 			t.Error(err)
 		}
 		reading.Wait()
-		if !strings.Contains(result.String(), want) {
-			t.Errorf("keys %q: the call prints %q, want %q; the terminal shows %.2000q", keys, result.String(), want, shown)
+		if !strings.Contains(result.String(), answer.want) {
+			t.Errorf("the call prints %q, want %q; the terminal shows %.2000q", result.String(), answer.want, shown)
 		}
 	}
 	audit, err := os.ReadFile(filepath.Join(dir, "audit.log"))

@@ -12,8 +12,8 @@ import (
 	"unsafe"
 )
 
-// openTerminal returns both ends of a pseudo-terminal. Nothing answers the queries that a
-// program writes to it.
+// openTerminal returns both ends of a pseudo-terminal with 24 lines of 80 columns. Nothing answers the
+// queries that a program writes to it.
 func openTerminal(t *testing.T) (user, program *os.File) {
 	t.Helper()
 	user, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
@@ -21,14 +21,16 @@ func openTerminal(t *testing.T) (user, program *os.File) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { user.Close() })
-	ioctl := func(request uintptr, value *int32) {
-		if _, _, code := syscall.Syscall(syscall.SYS_IOCTL, user.Fd(), request, uintptr(unsafe.Pointer(value))); code != 0 {
+	ioctl := func(request uintptr, value unsafe.Pointer) {
+		if _, _, code := syscall.Syscall(syscall.SYS_IOCTL, user.Fd(), request, uintptr(value)); code != 0 {
 			t.Fatal(code)
 		}
 	}
 	var unlocked, number int32
-	ioctl(syscall.TIOCSPTLCK, &unlocked)
-	ioctl(syscall.TIOCGPTN, &number)
+	ioctl(syscall.TIOCSPTLCK, unsafe.Pointer(&unlocked))
+	ioctl(syscall.TIOCGPTN, unsafe.Pointer(&number))
+	size := [4]uint16{24, 80} // then the size in pixels, which is not known
+	ioctl(syscall.TIOCSWINSZ, unsafe.Pointer(&size))
 	program, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
 		t.Fatal(err)
