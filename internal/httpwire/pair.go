@@ -175,6 +175,9 @@ func (x *pair) run(s *Server, notifications *legacy.NotificationQueue) {
 	handshake := time.NewTimer(pairHandshake)
 	defer handshake.Stop()
 	pinger := x.session.NewPinger(s.KeepAlive)
+	drain := x.drain
+	var delayed <-chan time.Time
+	var answered chan struct{}
 	for {
 		select {
 		case c := <-x.routed:
@@ -198,17 +201,19 @@ func (x *pair) run(s *Server, notifications *legacy.NotificationQueue) {
 			if !x.ready.Load() {
 				return
 			}
-		case <-x.drain:
+		case <-drain:
+			drain = nil
+			delay := time.NewTimer(s.PairRoutes.delay())
+			defer delay.Stop()
+			delayed = delay.C
+		case <-delayed:
 			x.close()
-			answered := make(chan struct{})
+			answered = make(chan struct{})
 			go func() {
 				x.running.Wait()
 				close(answered)
 			}()
-			select {
-			case <-answered:
-			case <-x.ctx.Done():
-			}
+		case <-answered:
 			return
 		case <-x.ctx.Done():
 			return

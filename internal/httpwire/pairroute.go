@@ -31,6 +31,10 @@ type PairRoutes struct {
 	Send func(ctx context.Context, pair string, message []byte) error
 }
 
+// routeDelay is the time in which a replica receives the requests that others have accepted for its pairs before they
+// learned of its shutdown.
+const routeDelay = 500 * time.Millisecond
+
 // minRouteTTL is the minimum time to live of the entry of a pair. It is renewed with each keep-alive comment.
 const minRouteTTL = time.Minute
 
@@ -57,6 +61,26 @@ func (p *PairRoutes) renew(ctx context.Context, key string, keepAlive time.Durat
 	return err
 }
 
+// delay returns how long a pair accepts requests after a shutdown has begun.
+func (p *PairRoutes) delay() time.Duration {
+	if p == nil {
+		return 0
+	}
+	return routeDelay
+}
+
+// takes reports whether a replica with a pair takes a message that this one has received. A replica that shuts down takes
+// no requests, so that the client repeats them on a new pair. It needs the other messages for its calls in flight.
+func (p *PairRoutes) takes(ctx context.Context, replica string, m *jsonrpc.Message) (bool, error) {
+	switch {
+	case replica == p.Lease.ID(): // the stream is ending
+		return false, nil
+	case m.Kind == jsonrpc.Request:
+		return p.Lease.Serves(ctx, replica)
+	}
+	return p.Lease.Alive(ctx, replica)
+}
+
 // routedMessage is a message for a pair of another replica.
 type routedMessage struct {
 	Message string       `json:"m"`
@@ -81,17 +105,15 @@ func (s *Server) routeToPair(w http.ResponseWriter, r *http.Request, id string, 
 	}
 	key := pairKey(s.principalOf(r), id)
 	item, err := s.PairRoutes.KV.Get(r.Context(), key)
-	alive := false
+	taken := false
 	if err == nil {
-		if alive, err = s.PairRoutes.Lease.Alive(r.Context(), string(item.Value)); err == nil && string(item.Value) == s.PairRoutes.Lease.ID() {
-			alive = false // the stream is ending
-		}
+		taken, err = s.PairRoutes.takes(r.Context(), string(item.Value), m)
 	}
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		rejectUnknownPair(w, m, unknownPair)
 		return
-	case err == nil && !alive:
+	case err == nil && !taken:
 		rejectUnknownPair(w, m, unknownPair+": the server process with its event stream has ended")
 		return
 	case err == nil && m.Kind == jsonrpc.Request && s.Auth != nil:
