@@ -23,8 +23,8 @@ import (
 // Errors of a client.
 var (
 	// ErrSessionGone means that the server no longer has the session. It did not process the
-	// request.
-	ErrSessionGone = errors.New("session ended by the server")
+	// request. It wraps call.ErrConnectionLost.
+	ErrSessionGone = fmt.Errorf("%w: session ended by the server", call.ErrConnectionLost)
 	// ErrNotMCP means that the response is not that of an MCP endpoint.
 	ErrNotMCP = fmt.Errorf("%w: the Content-Type must be application/json or text/event-stream", call.ErrInvalidResponse)
 )

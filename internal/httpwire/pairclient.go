@@ -29,8 +29,13 @@ type PairClient struct {
 	done     chan struct{}
 
 	mu      sync.Mutex
-	sending sync.WaitGroup // Add is called under mu before ctx ends
+	ended   bool           // the event stream has ended, or Close was called
+	sending sync.WaitGroup // Add is called under mu before ended is set
 }
+
+// sendGrace is the time in which the server responds to the POST requests that are in flight when the event stream ends.
+// The response tells whether the server has accepted the message.
+const sendGrace = time.Second
 
 var _ rpc.Wire = (*PairClient)(nil)
 
@@ -173,7 +178,7 @@ func (c *PairClient) Send(ctx context.Context, out *rpc.Outgoing) error {
 func (c *PairClient) join() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.ctx.Err() != nil {
+	if c.ended {
 		return false
 	}
 	c.sending.Add(1)
@@ -194,9 +199,31 @@ func (c *PairClient) Close() error {
 
 // end ends the event stream and makes join report false.
 func (c *PairClient) end() {
+	c.rejectSends()
+	c.cancel()
+}
+
+func (c *PairClient) rejectSends() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.cancel()
+	c.ended = true
+}
+
+// finishSends makes join report false, and waits until the server has responded to the POST requests in flight.
+func (c *PairClient) finishSends() {
+	c.rejectSends()
+	sent := make(chan struct{})
+	go func() {
+		c.sending.Wait()
+		close(sent)
+	}()
+	timer := time.NewTimer(sendGrace)
+	defer timer.Stop()
+	select {
+	case <-sent:
+	case <-timer.C:
+	case <-c.ctx.Done():
+	}
 }
 
 // read passes the messages of the event stream to to until the stream ends.
@@ -207,7 +234,9 @@ func (c *PairClient) read(events *eventReader, body io.ReadCloser, to rpc.Receiv
 	for {
 		ev, err := events.next()
 		if err != nil {
-			to.Lost(c.lost(events.monitor.end(err)))
+			err = c.lost(events.monitor.end(err))
+			c.finishSends()
+			to.Lost(err)
 			c.end()
 			return
 		}

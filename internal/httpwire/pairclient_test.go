@@ -217,3 +217,47 @@ func TestClosePairWithRequestsInFlight(t *testing.T) {
 		c.Close()
 	})
 }
+
+// A server that ends the event stream may reject a message whose POST request is in flight. The client then knows that the
+// server has not accepted it.
+func TestTheEndOfAPairWaitsForTheStatusOfMessages(t *testing.T) {
+	for _, silent := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			posted := make(chan struct{})
+			p := newPeer(t, func(w http.ResponseWriter, r *http.Request, _ string) {
+				if r.Method == http.MethodGet {
+					writeEvents(w, "event: endpoint\ndata: /m\n\n")
+					<-posted
+					return
+				}
+				close(posted)
+				if silent {
+					<-r.Context().Done()
+					return
+				}
+				time.Sleep(sendGrace / 2)
+				w.WriteHeader(http.StatusNotFound)
+			})
+			to := losing{why: make(chan error, 1)}
+			c, err := DialPair(t.Context(), 0, p.options(t), to)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sent := make(chan error, 1)
+			go func() { sent <- c.Send(t.Context(), &rpc.Outgoing{Message: []byte("{}"), Method: mcp.MethodPing}) }()
+			began := time.Now()
+			lost := <-to.why
+			want := sendGrace / 2
+			if silent {
+				want = sendGrace
+			}
+			if took := time.Since(began); !errors.Is(lost, call.ErrConnectionLost) || took != want {
+				t.Errorf("silent %v: %v after %v, want %v", silent, lost, took, want)
+			}
+			if err := <-sent; errors.Is(err, ErrSessionGone) == silent || !errors.Is(err, call.ErrConnectionLost) {
+				t.Errorf("silent %v: %v", silent, err)
+			}
+			c.Close()
+		})
+	}
+}
