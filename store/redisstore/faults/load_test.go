@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/internal/faulttest"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -33,15 +32,14 @@ func startLoad(t *testing.T, f *fleet, users int) *load {
 	f.open("open")
 	acts := make([]func() error, users)
 	for i := range acts {
-		w := loadWires[i%len(loadWires)]
-		u := f.dial(t, w)
+		u := f.dial(t, wires[i%len(wires)])
 		acts[i] = func() error {
-			err := l.act(u, w)
+			err := l.act(u)
 			if errors.Is(err, context.DeadlineExceeded) {
 				l.late.Add(1)
 			}
 			if err != nil {
-				err = fmt.Errorf("%s: %w", w.name, err)
+				err = fmt.Errorf("%s: %w", u.wire.name, err)
 			}
 			return err
 		}
@@ -51,8 +49,8 @@ func startLoad(t *testing.T, f *fleet, users int) *load {
 }
 
 // act makes one call, of one of the kinds that the wire has.
-func (l *load) act(u *user, w wire) error {
-	ctx := context.Background()
+func (l *load) act(u *user) error {
+	ctx, w := context.Background(), u.wire
 	switch n := rand.N(20); {
 	case n < 2:
 		return u.call(ctx, "sample", arguments{})
@@ -65,9 +63,7 @@ func (l *load) act(u *user, w wire) error {
 	case n < 8:
 		return l.cancel(u)
 	case n < 13:
-		return u.call(ctx, "steps", arguments{Steps: 5, Pause: 20}, client.WithProgress(func(_, _ float64, nonce string) {
-			l.fleet.ledger.Received(u.name, nonce)
-		}))
+		return u.call(ctx, "steps", arguments{Steps: 5, Pause: 20}, u.progress(nil))
 	default:
 		return u.call(ctx, "echo", arguments{})
 	}
@@ -77,7 +73,7 @@ func (l *load) act(u *user, w wire) error {
 func (l *load) cancel(u *user) error {
 	ctx, cancel := context.WithTimeout(context.Background(), callTime)
 	defer cancel()
-	err := u.callUntil(ctx, "wait", arguments{}, client.WithProgress(func(_, _ float64, _ string) { cancel() }))
+	err := u.callUntil(ctx, "wait", arguments{}, u.progress(func(float64) { cancel() }))
 	if !errors.Is(err, context.Canceled) {
 		return err
 	}

@@ -99,12 +99,7 @@ func useProgress(t *testing.T, f *fleet, w wire) {
 	for range replicas {
 		const steps = 10
 		var seen []float64
-		must(t, u.call(t.Context(), "steps", arguments{Steps: steps}, client.WithProgress(func(done, total float64, nonce string) {
-			if nonce != "" || w.revision >= mcp.V20250326 { // 2024-11-05 has no message
-				f.ledger.Received(u.name, nonce)
-			}
-			seen = append(seen, done)
-		})))
+		must(t, u.call(t.Context(), "steps", arguments{Steps: steps}, u.progress(func(done float64) { seen = append(seen, done) })))
 		if want := []float64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}; !slices.Equal(seen, want) {
 			t.Errorf("progress %v, want %v", seen, want)
 		}
@@ -295,7 +290,7 @@ func useResumption(t *testing.T, f *fleet, w wire) {
 	const steps, cuts = 60, 5
 	cut := 0
 	events := f.ledger.Stream(u.name)
-	must(t, u.call(t.Context(), "steps", arguments{Steps: steps, Pause: 20}, client.WithProgress(func(done, _ float64, _ string) {
+	must(t, u.call(t.Context(), "steps", arguments{Steps: steps, Pause: 20}, u.progress(func(done float64) {
 		events.Received(int(done))
 		if int(done)%(steps/cuts) == 1 {
 			if f.proxy.cut(u.name) > 0 { // events that were read together follow a cut
@@ -313,7 +308,7 @@ func useResumption(t *testing.T, f *fleet, w wire) {
 // useCutStreams cuts the stream of a call. The call has ended, because 2026-07-28 has no resumption.
 func useCutStreams(t *testing.T, f *fleet, w wire) {
 	u := f.dial(t, w)
-	err := u.call(t.Context(), "steps", arguments{Steps: 1000, Pause: 20}, client.WithProgress(func(float64, float64, string) {
+	err := u.call(t.Context(), "steps", arguments{Steps: 1000, Pause: 20}, u.progress(func(float64) {
 		f.proxy.cut(u.name)
 		f.ledger.Fault()
 	}))
@@ -325,7 +320,7 @@ func useCutStreams(t *testing.T, f *fleet, w wire) {
 
 // useEndOfSessions ends a session at one replica. It does not exist anymore on any other.
 func useEndOfSessions(t *testing.T, f *fleet, w wire) {
-	u := f.newUser()
+	u := f.newUser(w)
 	id, status := u.post(t, w, "", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"`+string(w.revision)+
 		`","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`)
 	if id == "" || status != http.StatusOK {
@@ -337,7 +332,7 @@ func useEndOfSessions(t *testing.T, f *fleet, w wire) {
 			t.Errorf("ping in the session: status %d", status)
 		}
 	}
-	other := f.newUser()
+	other := f.newUser(w)
 	for range replicas {
 		if _, status := other.post(t, w, id, `{"jsonrpc":"2.0","id":3,"method":"ping"}`); status != http.StatusNotFound {
 			t.Errorf("ping of another user in the session: status %d, want 404", status)

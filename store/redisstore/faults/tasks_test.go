@@ -49,7 +49,7 @@ func TestTasksOutliveReplicasAndRedis(t *testing.T) {
 		var users []*taskUser // new ones, because the number of tasks of a principal is limited
 		for i := range 10 {
 			w := wires[len(wires)-1-i%2] // the two revisions that have tasks
-			users = append(users, &taskUser{user: f.dial(t, w), wire: w})
+			users = append(users, &taskUser{user: f.dial(t, w)})
 		}
 		gate := fmt.Sprint("replicas-", round)
 		each(users, func(u *taskUser) error { return u.begin(t.Context(), gate, half) })
@@ -100,7 +100,6 @@ func (f *fleet) starts() int {
 // taskUser is a user with tasks, and with a connection to each replica.
 type taskUser struct {
 	*user
-	wire   wire
 	jobs   []*job
 	direct [replicas]*client.Client
 }
@@ -138,7 +137,7 @@ func (u *taskUser) begin(ctx context.Context, gate string, n int) error {
 // connectAll connects to each replica.
 func (u *taskUser) connectAll(t *testing.T) error {
 	for i, r := range u.fleet.replicas {
-		c, err := u.tryConnect("http://"+r.addr, u.wire)
+		c, err := u.tryConnect("http://" + r.addr)
 		if err != nil {
 			return err
 		}

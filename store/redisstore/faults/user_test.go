@@ -34,13 +34,11 @@ var wires = []wire{
 	{"2026-07-28", mcp.V20260728, false},
 }
 
-// loadWires are those of the users of a load. An HTTP+SSE pair ends with the replica that has its event stream.
-var loadWires = wires[1:]
-
 // user is a client with its own principal.
 type user struct {
 	*client.Client
 	fleet *fleet
+	wire  wire
 	name  string
 	logs  chan string // messages of the server's log
 }
@@ -51,19 +49,19 @@ const callTime = 45 * time.Second
 // dial connects a new user through the proxy.
 func (f *fleet) dial(t testing.TB, w wire, change ...func(*client.Dialer)) *user {
 	t.Helper()
-	u := f.newUser()
-	u.connect(t, f.proxy.url, w, change...)
+	u := f.newUser(w)
+	u.connect(t, f.proxy.url, change...)
 	return u
 }
 
-func (f *fleet) newUser() *user {
-	return &user{fleet: f, name: fmt.Sprintf("user-%d", f.users.Add(1)), logs: make(chan string, 16)}
+func (f *fleet) newUser(w wire) *user {
+	return &user{fleet: f, wire: w, name: fmt.Sprintf("user-%d", f.users.Add(1)), logs: make(chan string, 16)}
 }
 
 // connect connects the user to a URL. The connection ends with the test.
-func (u *user) connect(t testing.TB, url string, w wire, change ...func(*client.Dialer)) {
+func (u *user) connect(t testing.TB, url string, change ...func(*client.Dialer)) {
 	t.Helper()
-	c, err := u.tryConnect(url, w, change...)
+	c, err := u.tryConnect(url, change...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,10 +69,10 @@ func (u *user) connect(t testing.TB, url string, w wire, change ...func(*client.
 	t.Cleanup(func() { _ = c.Close() })
 }
 
-func (u *user) tryConnect(url string, w wire, change ...func(*client.Dialer)) (*client.Client, error) {
+func (u *user) tryConnect(url string, change ...func(*client.Dialer)) (*client.Client, error) {
 	target := &client.HTTPTarget{URL: url, Header: http.Header{"Authorization": {"Bearer " + u.name}}}
 	d := &client.Dialer{
-		Name: u.name, Revision: w.revision, Logger: slog.New(slog.DiscardHandler),
+		Name: u.name, Revision: u.wire.revision, Logger: slog.New(slog.DiscardHandler),
 		Elicit: func(_ context.Context, question *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 			u.fleet.ledger.Received(u.name, question.Message)
 			return mcp.AcceptElicit(form{u.name})
@@ -93,8 +91,8 @@ func (u *user) tryConnect(url string, w wire, change ...func(*client.Dialer)) (*
 			}
 		},
 	}
-	if w.pair {
-		d.Discovery = &client.Discovery{Target: target.String(), Revision: w.revision, HTTPWithSSE: true, ReceivedAt: time.Now()}
+	if u.wire.pair {
+		d.Discovery = &client.Discovery{Target: target.String(), Revision: u.wire.revision, HTTPWithSSE: true, ReceivedAt: time.Now()}
 	}
 	for _, f := range change {
 		f(d)
@@ -109,6 +107,18 @@ func (u *user) call(ctx context.Context, tool string, in arguments, options ...c
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
 	return u.callUntil(ctx, tool, in, options...)
+}
+
+// progress calls f, if it is set, with each progress notification, and records it.
+func (u *user) progress(f func(done float64)) client.CallOption {
+	return client.WithProgress(func(done, _ float64, nonce string) {
+		if nonce != "" || u.wire.revision >= mcp.V20250326 { // 2024-11-05 has no message
+			u.fleet.ledger.Received(u.name, nonce)
+		}
+		if f != nil {
+			f(done)
+		}
+	})
 }
 
 // callUntil is like call, with the deadline of ctx.
