@@ -153,18 +153,30 @@ func (o *Outbound) end(p *pending) {
 	o.mu.Unlock()
 }
 
-// cancelTimeout limits the sending of notifications/cancelled, because the peer may not be
-// reading.
-const cancelTimeout = time.Second
+// Limits of the sending of notifications/cancelled, because the peer may not be reading.
+const (
+	cancelWait    = time.Second      // that the caller waits
+	cancelTimeout = 10 * time.Second // without its caller; the handler of the peer runs on if it does not arrive
+)
 
 // cancel gives up a request whose context has ended, and notifies the peer.
 func (o *Outbound) cancel(ctx context.Context, p *pending, unsent bool) error {
 	cause := context.Cause(ctx)
 	if o.NotifyCancelled && !p.req.Uncancellable && !unsent {
 		params, _ := json.Marshal(mcp.CancelledParams{RequestID: p.id, Reason: cancelReason(cause)})
-		limited, stop := context.WithTimeout(context.WithoutCancel(ctx), cancelTimeout)
-		defer stop()
-		_ = o.Notify(limited, mcp.NotificationCancelled, params)
+		sent := make(chan struct{})
+		go func() { // ends with the Wire
+			defer close(sent)
+			limited, stop := context.WithTimeout(context.WithoutCancel(ctx), cancelTimeout)
+			defer stop()
+			_ = o.Notify(limited, mcp.NotificationCancelled, params)
+		}()
+		wait := time.NewTimer(cancelWait)
+		defer wait.Stop()
+		select {
+		case <-sent:
+		case <-wait.C:
+		}
 	}
 	return cause
 }
