@@ -103,6 +103,9 @@ func (s *Server) routeToPair(w http.ResponseWriter, r *http.Request, id string, 
 		rejectUnknownPair(w, m, unknownPair)
 		return
 	}
+	if m.Kind != jsonrpc.Request { // a client that disconnects has sent the message all the same
+		r = r.WithContext(context.WithoutCancel(r.Context()))
+	}
 	key := pairKey(s.principalOf(r), id)
 	item, err := s.PairRoutes.KV.Get(r.Context(), key)
 	taken := false
