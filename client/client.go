@@ -113,8 +113,12 @@ func (c *Client) pingRequest(l *link) *rpc.Request {
 	return &rpc.Request{Method: method, Timeout: c.dialer.Timeouts.Ping, MaxTimeout: c.dialer.Timeouts.Max}
 }
 
+// maxRepeats limits how often a request is repeated that the server has certainly not acted on. While the replicas of a
+// server restart one after another, a new connection may be to the next one that ends.
+const maxRepeats = 2
+
 // request sends the request that build returns, and reconnects before if the connection is
-// lost. It repeats the request once if the server has certainly not acted on it, or if it is
+// lost. It repeats the request if the server has certainly not acted on it, and once if it is
 // repeatable.
 func (c *Client) request(ctx context.Context, build func(*link) *rpc.Request, repeatable bool) (json.RawMessage, error) {
 	for attempt := 0; ; attempt++ {
@@ -132,16 +136,16 @@ func (c *Client) request(ctx context.Context, build func(*link) *rpc.Request, re
 		if err == nil {
 			return raw, nil
 		}
-		again := lost && (sessionGone || errors.Is(err, call.ErrNotSent)) ||
-			repeatable && errors.Is(err, ErrConnectionLost)
+		again := lost && attempt < maxRepeats && (sessionGone || errors.Is(err, call.ErrNotSent)) ||
+			attempt == 0 && repeatable && errors.Is(err, ErrConnectionLost)
 		if stale {
 			legacy, dialErr := c.rediscover(ctx)
 			if dialErr != nil {
 				return nil, withMethod(req.Method, dialErr)
 			}
-			again = legacy && (repeatable || notServed(err))
+			again = attempt == 0 && legacy && (repeatable || notServed(err))
 		}
-		if attempt > 0 || !again || ctx.Err() != nil {
+		if !again || ctx.Err() != nil {
 			return nil, withMethod(req.Method, err)
 		}
 	}

@@ -142,7 +142,17 @@ func (d *Dialer) dialSession(ctx context.Context, options httpwire.Options) (*li
 	return l, err
 }
 
+// dialSSE opens an HTTP+SSE pair. It tries again if the replica with the event stream has ended before the handshake.
 func (d *Dialer) dialSSE(ctx context.Context, options httpwire.Options) (*link, error) {
+	for attempt := 0; ; attempt++ {
+		l, err := d.openSSE(ctx, options)
+		if attempt == maxRepeats || !errors.Is(err, httpwire.ErrSessionGone) {
+			return l, err
+		}
+	}
+}
+
+func (d *Dialer) openSSE(ctx context.Context, options httpwire.Options) (*link, error) {
 	_, era, err := d.newEras(true)
 	if err != nil {
 		return nil, err
