@@ -99,6 +99,7 @@ func (a *inputRequests) add(out *rpc.Outbound) {
 }
 
 func (a *inputRequests) remove(out *rpc.Outbound) {
+	out.Release()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.open, out)

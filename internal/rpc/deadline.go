@@ -43,7 +43,15 @@ func (o *Outbound) setTimer(deadline time.Time) {
 	}
 }
 
-// stopTimer is called with mu held, when the connection has failed.
+// Release releases the timer of an Outbound that has no requests in flight, and sends no more. Otherwise the timer keeps the
+// Outbound and its Wire in memory until the last deadline.
+func (o *Outbound) Release() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.stopTimer()
+}
+
+// stopTimer is called with mu held.
 func (o *Outbound) stopTimer() {
 	o.deadlines.at = time.Time{}
 	if o.deadlines.timer != nil {
