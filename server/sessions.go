@@ -20,6 +20,7 @@ const (
 // Kinds of messages about a session; see legacy.Replicas.
 const (
 	sessionChanged   = ""
+	sessionEnded     = "e"
 	sessionListening = "l"
 	sessionWaiting   = "w"
 )
@@ -59,6 +60,9 @@ func (r *replicas) Serves(ctx context.Context, replica string) (bool, error) {
 // Changed implements legacy.Replicas.
 func (r *replicas) Changed(session string) { r.sessions.add(sessionMessage{session, sessionChanged}) }
 
+// Ended implements legacy.Replicas.
+func (r *replicas) Ended(session string) { r.sessions.add(sessionMessage{session, sessionEnded}) }
+
 // Listening implements legacy.Replicas.
 func (r *replicas) Listening(session string) {
 	r.sessions.add(sessionMessage{session, sessionListening})
@@ -96,6 +100,9 @@ func (r *replicas) receiveSession(ctx context.Context, data []byte) {
 				r.server.logger().ErrorContext(ctx, "a notification is lost: cannot send it to the replica with the client's stream", "error", err)
 			}
 		})
+	case m.Kind == sessionEnded:
+		wire.Sessions.Forget(m.Session)
+		wire.RefreshSession(ctx, m.Session)
 	default:
 		wire.RefreshSession(ctx, m.Session)
 	}

@@ -17,8 +17,10 @@ type Replicas interface {
 	ID() string
 	// Serves reports whether another replica is alive and is not shutting down.
 	Serves(ctx context.Context, replica string) (bool, error)
-	// Changed says that the record has changed or was deleted. The others call Refresh.
+	// Changed says that the record has changed. The others call Refresh.
 	Changed(session string)
+	// Ended says that the record was deleted. The others call Forget and then Refresh.
+	Ended(session string)
 	// Listening says that this replica has the newest standalone stream. The others call Refresh and then
 	// HandOver.
 	Listening(session string)
@@ -51,6 +53,15 @@ func (s *Sessions) Refresh(ctx context.Context, key string) error {
 	}
 	defer ss.Release()
 	return ss.subscriptions.refresh(ctx)
+}
+
+// Forget removes a session that has ended from memory if it is not in use.
+func (s *Sessions) Forget(key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if ss := s.byKey[key]; ss != nil && ss.refs == 0 {
+		s.evict(ss)
+	}
 }
 
 // RefreshAll calls refresh, which calls Refresh, for all sessions in use.

@@ -46,6 +46,31 @@ func TestSessionIsCachedForItsNextRequest(t *testing.T) {
 	}
 }
 
+// endings collects the keys of sessions that have ended.
+type endings struct {
+	Replicas
+	keys []string
+}
+
+func (e *endings) Ended(session string) { e.keys = append(e.keys, session) }
+
+func TestTheOtherReplicasForgetASessionThatHasEnded(t *testing.T) {
+	here, there := replicas()
+	ended := new(endings)
+	here.Replicas = ended
+	id := mustCreate(t, here, principal.Anonymous, "a")
+	mustOpen(t, there, principal.Anonymous, id).Release()
+	if err := here.Delete(t.Context(), principal.Anonymous, id); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range ended.keys {
+		there.Forget(key)
+	}
+	if there.Forget("unknown"); len(there.live) != 0 || there.cache.n != 0 || len(there.byKey) != 0 {
+		t.Errorf("%d in memory, %d cached", len(there.live), there.cache.n)
+	}
+}
+
 func TestCachedSessionAdoptsChangesOfOtherReplicas(t *testing.T) {
 	here, there := replicas()
 	id := mustCreate(t, here, principal.Anonymous, "a")

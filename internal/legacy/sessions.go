@@ -278,7 +278,7 @@ func (s *Sessions) Delete(ctx context.Context, who principal.Principal, id strin
 	}
 	s.end(ctx, sessionRef{who, id}, key)
 	if s.Replicas != nil {
-		s.Replicas.Changed(key)
+		s.Replicas.Ended(key)
 	}
 	return nil
 }
