@@ -8,6 +8,7 @@ import "testing"
 // twice, and no user receives what belongs to another one.
 func TestReplicasAreKilledUnderLoad(t *testing.T) {
 	f := newFleet(t)
+	bound := f.usageBound(t, 200)
 	l := startLoad(t, f, 200)
 	l.Proceed(100)
 	repeat(5, func(i int) {
@@ -16,7 +17,8 @@ func TestReplicasAreKilledUnderLoad(t *testing.T) {
 		f.start(i % replicas)
 		l.Proceed(150)
 	})
-	l.Stop()
+	l.end()
+	f.checkUsage(t, bound)
 	f.finish(t)
 	if n := l.late.Load(); n > 0 {
 		t.Errorf("%d calls were not told that their replica has ended", n)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -19,6 +20,7 @@ import (
 type load struct {
 	*faulttest.Load
 	fleet *fleet
+	users []*user
 	late  atomic.Int64 // calls that have failed with the end of callTime
 }
 
@@ -33,6 +35,7 @@ func startLoad(t *testing.T, f *fleet, users int) *load {
 	acts := make([]func() error, users)
 	for i := range acts {
 		u := f.dial(t, wires[i%len(wires)])
+		l.users = append(l.users, u)
 		acts[i] = func() error {
 			err := l.act(u)
 			if errors.Is(err, context.DeadlineExceeded) {
@@ -46,6 +49,21 @@ func startLoad(t *testing.T, f *fleet, users int) *load {
 	}
 	l.Load = faulttest.StartLoad(t, think, acts)
 	return l
+}
+
+// end stops the load and closes the connections of the users.
+func (l *load) end() {
+	l.fleet.t.Helper()
+	l.Stop()
+	var closing sync.WaitGroup
+	for _, u := range l.users {
+		closing.Go(func() {
+			if err := u.Close(); err != nil {
+				l.fleet.t.Errorf("%s, %s: %v", u.name, u.wire.name, err)
+			}
+		})
+	}
+	closing.Wait()
 }
 
 // act makes one call, of one of the kinds that the wire has.
@@ -81,7 +99,7 @@ func (l *load) cancel(u *user) error {
 }
 
 // loads is the number of tests that call repeat.
-const loads = 4
+const loads = 5
 
 // repeat repeats f the given number of times, or for a part of the time of the flag -duration.
 func repeat(times int, f func(i int)) {

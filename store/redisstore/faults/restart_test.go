@@ -10,6 +10,7 @@ import (
 // Replicas are restarted one after another: each gets no more requests, ends gracefully and starts again. No call fails.
 func TestRollingRestartFailsNoCall(t *testing.T) {
 	f := newFleet(t)
+	bound := f.usageBound(t, 200)
 	l := startLoad(t, f, 200)
 	l.Proceed(100)
 	repeat(replicas, func(i int) {
@@ -22,7 +23,8 @@ func TestRollingRestartFailsNoCall(t *testing.T) {
 		f.start(replica)
 		l.Proceed(100)
 	})
-	l.Stop()
+	l.end()
+	f.checkUsage(t, bound)
 	f.finish(t)
 	if n := l.Failed(); n > 0 {
 		t.Errorf("%d calls have failed", n)

@@ -7,10 +7,7 @@ package faults
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/url"
-	"os"
-	"runtime"
 	"strings"
 	"time"
 
@@ -64,7 +61,7 @@ func (r *replica) offer(ctx context.Context) {
 	tool("wait", r.started(r.wait))
 	tool("fate", r.fate)
 	tool("replica", func(context.Context, arguments) (string, error) { return r.Name, nil })
-	tool("resources", func(context.Context, arguments) (string, error) { return usage(), nil })
+	server.AddTool(r.server, mcp.Tool{Name: "usage", Description: "A tool of the fault tests"}, measure)
 
 	asks := map[string]func(context.Context, arguments) (string, error){"elicit": elicit, "sample": sample, "roots": roots}
 	for name, ask := range asks {
@@ -238,10 +235,4 @@ func roots(ctx context.Context, in arguments) (string, error) {
 		return "", err
 	}
 	return in.Nonce + " " + strings.TrimPrefix(u.Path, "/"), nil
-}
-
-// usage returns the numbers of goroutines and of open files of this process.
-func usage() string {
-	files, _ := os.ReadDir("/proc/self/fd")
-	return fmt.Sprintln(runtime.NumGoroutine(), len(files))
 }

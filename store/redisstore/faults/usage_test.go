@@ -1,0 +1,109 @@
+//go:build integration && unix
+
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"testing"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/faulttest"
+)
+
+// usage is what a replica uses. It is a result of the tool usage.
+type usage struct {
+	Goroutines int `json:"goroutines"`
+	Files      int `json:"files"` // 0 if the system does not tell
+	Heap       int `json:"heap"`  // bytes, after a garbage collection
+}
+
+// measure returns what this process uses.
+func measure(context.Context, arguments) (usage, error) {
+	files, _ := os.ReadDir("/proc/self/fd")
+	runtime.GC()
+	runtime.GC() // frees what sync.Pool keeps
+	var memory runtime.MemStats
+	runtime.ReadMemStats(&memory)
+	return usage{runtime.NumGoroutine(), len(files), int(memory.HeapAlloc)}, nil
+}
+
+// heapSlack is the growth of the heap that a comparison allows: tables that have grown do not shrink.
+const heapSlack = 512 << 10
+
+// bound returns the most that a replica may use which has used u before. The heap may be 5 % larger.
+func (u usage) bound() usage {
+	u.Heap += u.Heap/20 + heapSlack
+	return u
+}
+
+// within reports whether u does not exceed bound.
+func (u usage) within(bound usage) bool {
+	return u.Goroutines <= bound.Goroutines && u.Files <= bound.Files && u.Heap <= bound.Heap
+}
+
+// usage asks a replica what it uses. The connection of the test counts, too.
+func (f *fleet) usage(replica int) (usage, error) {
+	u := f.newUser(wires[len(wires)-1])
+	c, err := u.tryConnect("http://" + f.replicas[replica].addr)
+	if err != nil {
+		return usage{}, err
+	}
+	defer c.Close()
+	return client.CallTool[usage](f.t.Context(), c, "usage", arguments{})
+}
+
+// usageBound lets users call tools without a fault. It returns the most that a replica may use when they have gone.
+func (f *fleet) usageBound(t *testing.T, users int) (most usage) {
+	t.Helper()
+	l := startLoad(t, f, users)
+	l.Proceed(int64(2 * users))
+	l.end()
+	for i := range f.replicas {
+		u := f.finalUsage(t, i)
+		most = usage{max(most.Goroutines, u.Goroutines), max(most.Files, u.Files), max(most.Heap, u.Heap)}
+	}
+	return most.bound()
+}
+
+// finalUsage returns what a replica uses when that no longer changes.
+func (f *fleet) finalUsage(t *testing.T, replica int) (u usage) {
+	t.Helper()
+	const inARow = 10
+	same := 0
+	faulttest.Wait(t, "what a replica uses does not change", func() error {
+		now, err := f.usage(replica)
+		if err != nil {
+			return err
+		}
+		if same++; now.Goroutines != u.Goroutines || now.Files != u.Files {
+			same = 0
+		}
+		if u = now; same < inARow {
+			return fmt.Errorf("it uses %+v", now)
+		}
+		return nil
+	})
+	return u
+}
+
+// checkUsage records a violation if a replica goes on to use more than bound. No user may be connected.
+func (f *fleet) checkUsage(t *testing.T, bound usage) {
+	t.Helper()
+	for i, r := range f.replicas {
+		var u usage
+		err := faulttest.Within(lease, func() (err error) {
+			if u, err = f.usage(i); err == nil && !u.within(bound) {
+				err = errors.New("it uses too much")
+			}
+			return err
+		})
+		t.Logf("%s uses %+v, the limit is %+v: %v", r.name, u, bound, err)
+		f.ledger.Bound("goroutines of "+r.name, int64(u.Goroutines), int64(bound.Goroutines))
+		f.ledger.Bound("open files of "+r.name, int64(u.Files), int64(bound.Files))
+		f.ledger.Bound("bytes in the heap of "+r.name, int64(u.Heap), int64(bound.Heap))
+	}
+}
