@@ -321,40 +321,49 @@ func useCutStreams(t *testing.T, f *fleet, w wire) {
 // useEndOfSessions ends a session at one replica. It does not exist anymore on any other.
 func useEndOfSessions(t *testing.T, f *fleet, w wire) {
 	u := f.newUser(w)
-	id, status := u.post(t, w, "", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"`+string(w.revision)+
-		`","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`)
-	if id == "" || status != http.StatusOK {
-		t.Fatalf("initialize: status %d, session %q", status, id)
-	}
-	u.post(t, w, id, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	id := u.initialize(t)
 	for range replicas {
-		if _, status := u.post(t, w, id, `{"jsonrpc":"2.0","id":2,"method":"ping"}`); status != http.StatusOK {
+		if _, status := u.post(t, id, pingBody); status != http.StatusOK {
 			t.Errorf("ping in the session: status %d", status)
 		}
 	}
 	other := f.newUser(w)
 	for range replicas {
-		if _, status := other.post(t, w, id, `{"jsonrpc":"2.0","id":3,"method":"ping"}`); status != http.StatusNotFound {
+		if _, status := other.post(t, id, pingBody); status != http.StatusNotFound {
 			t.Errorf("ping of another user in the session: status %d, want 404", status)
 		}
 	}
-	if _, status := u.send(t, w, http.MethodDelete, id, ""); status != http.StatusNoContent {
+	if _, status := u.send(t, http.MethodDelete, id, ""); status != http.StatusNoContent {
 		t.Errorf("DELETE: status %d", status)
 	}
 	for range 2 * replicas {
-		if _, status := u.post(t, w, id, `{"jsonrpc":"2.0","id":4,"method":"ping"}`); status != http.StatusNotFound {
+		if _, status := u.post(t, id, pingBody); status != http.StatusNotFound {
 			t.Errorf("ping after the end of the session: status %d, want 404", status)
 		}
 	}
 }
 
-func (u *user) post(t *testing.T, w wire, session, body string) (id string, status int) {
+const pingBody = `{"jsonrpc":"2.0","id":2,"method":"ping"}`
+
+// initialize opens a session whose messages the test writes itself, and returns its id.
+func (u *user) initialize(t *testing.T) (id string) {
 	t.Helper()
-	return u.send(t, w, http.MethodPost, session, body)
+	id, status := u.post(t, "", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"`+string(u.wire.revision)+
+		`","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`)
+	if id == "" || status != http.StatusOK {
+		t.Fatalf("initialize: status %d, session %q", status, id)
+	}
+	u.post(t, id, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	return id
+}
+
+func (u *user) post(t *testing.T, session, body string) (id string, status int) {
+	t.Helper()
+	return u.send(t, http.MethodPost, session, body)
 }
 
 // send sends one HTTP request and returns the session and the status of the response.
-func (u *user) send(t *testing.T, w wire, method, session, body string) (id string, status int) {
+func (u *user) send(t *testing.T, method, session, body string) (id string, status int) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, u.fleet.proxy.url, strings.NewReader(body))
 	if err != nil {
@@ -365,7 +374,7 @@ func (u *user) send(t *testing.T, w wire, method, session, body string) (id stri
 	r.Header.Set("Accept", "application/json, text/event-stream")
 	if session != "" {
 		r.Header.Set("Mcp-Session-Id", session)
-		r.Header.Set("Mcp-Protocol-Version", string(w.revision))
+		r.Header.Set("Mcp-Protocol-Version", string(u.wire.revision))
 	}
 	response, err := http.DefaultClient.Do(r)
 	if err != nil {

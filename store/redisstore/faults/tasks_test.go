@@ -29,30 +29,11 @@ const taskTime = 3 * time.Minute
 // whose handlers may run again complete; the others fail. A task that has ended never changes.
 func TestTasksOutliveReplicasAndRedis(t *testing.T) {
 	f := newFleet(t, "--appendonly", "yes", "--appendfsync", "always")
-	each := func(users []*taskUser, do func(u *taskUser) error) {
-		t.Helper()
-		var done sync.WaitGroup
-		for _, u := range users {
-			done.Go(func() {
-				if err := do(u); err != nil {
-					t.Errorf("%s, %s: %v", u.name, u.wire.name, err)
-				}
-			})
-		}
-		done.Wait()
-		if t.Failed() {
-			t.FailNow()
-		}
-	}
 	const half = 25 // of the tasks of one user
 	repeat(1, func(round int) {
-		var users []*taskUser // new ones, because the number of tasks of a principal is limited
-		for i := range 10 {
-			w := wires[len(wires)-1-i%2] // the two revisions that have tasks
-			users = append(users, &taskUser{user: f.dial(t, w)})
-		}
+		users := f.taskUsers(t) // new ones, because the number of tasks of a principal is limited
 		gate := fmt.Sprint("replicas-", round)
-		each(users, func(u *taskUser) error { return u.begin(t.Context(), gate, half) })
+		forEach(t, users, func(u *taskUser) error { return u.begin(t.Context(), gate, half) })
 		for i := range f.replicas {
 			f.kill(i)
 		}
@@ -71,20 +52,46 @@ func TestTasksOutliveReplicasAndRedis(t *testing.T) {
 		}
 		must(t, faulttest.Within(lease, startedAgain(1)))
 		faulttest.Wait(t, "all handlers have started again", startedAgain(half*len(users))) // one after another
-		each(users, func(u *taskUser) error { return u.connectAll(t) })
-		each(users, func(u *taskUser) error { return u.complete(t.Context(), false) })
+		forEach(t, users, func(u *taskUser) error { return u.connectAll(t) })
+		forEach(t, users, func(u *taskUser) error { return u.complete(t.Context(), false) })
 
 		gate = fmt.Sprint("redis-", round)
-		each(users, func(u *taskUser) error { return u.begin(t.Context(), gate, half) })
+		forEach(t, users, func(u *taskUser) error { return u.begin(t.Context(), gate, half) })
 		f.ledger.Fault()
 		f.redis.kill()
 		f.redis.start()
-		each(users, func(u *taskUser) error { return u.resolve(t.Context(), false) })
+		forEach(t, users, func(u *taskUser) error { return u.resolve(t.Context(), false) })
 		f.open(gate)
-		each(users, func(u *taskUser) error { return u.complete(t.Context(), true) })
-		each(users, (*taskUser).close)
+		forEach(t, users, func(u *taskUser) error { return u.complete(t.Context(), true) })
+		forEach(t, users, (*taskUser).close)
 	})
 	f.finish(t)
+}
+
+// taskUsers connects new users in the two revisions that have tasks.
+func (f *fleet) taskUsers(t *testing.T) (users []*taskUser) {
+	t.Helper()
+	for i := range 10 {
+		users = append(users, &taskUser{user: f.dial(t, wires[len(wires)-1-i%2])})
+	}
+	return users
+}
+
+// forEach calls do with all users at the same time. The test ends if do fails.
+func forEach(t *testing.T, users []*taskUser, do func(*taskUser) error) {
+	t.Helper()
+	var done sync.WaitGroup
+	for _, u := range users {
+		done.Go(func() {
+			if err := do(u); err != nil {
+				t.Errorf("%s, %s: %v", u.name, u.wire.name, err)
+			}
+		})
+	}
+	done.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
 }
 
 // starts returns the number of handlers that have started.
