@@ -37,7 +37,9 @@ type Browser struct {
 var (
 	inputTag  = regexp.MustCompile(`<input type="(?:hidden|checkbox)" name="([a-z]+)" value="([^"]*)"`)
 	optionTag = regexp.MustCompile(`<option>([^<]*)</option>`)
-	entities  = strings.NewReplacer("&lt;", "<", "&gt;", ">", "&#34;", `"`, "&#39;", "'", "&#43;", "+", "&amp;", "&")
+	// buttonForm is a form that has only a button. Its action is a URL.
+	buttonForm = regexp.MustCompile(`<form method="post" action="(https?://[^"]+)"><button>`)
+	entities   = strings.NewReplacer("&lt;", "<", "&gt;", ">", "&#34;", `"`, "&#39;", "'", "&#43;", "+", "&amp;", "&")
 )
 
 // Authorize opens the authorization page, submits the consent form, and returns the URL that
@@ -79,8 +81,8 @@ func (b *Browser) Authorize(ctx context.Context, page string) (redirect string, 
 const maxPages = 10
 
 // LogIn opens the page that a program shows its user, follows the redirects to the issuer,
-// submits the consent form, and follows the redirect back to the program. It returns the text
-// of the last page.
+// submits the consent form, and follows the redirect back to the program. It presses the button of a form
+// without fields. It returns the text of the last page.
 func (b *Browser) LogIn(ctx context.Context, page string) (text string, err error) {
 	for range maxPages {
 		body, location, err := b.do(ctx, http.MethodGet, page, nil)
@@ -90,6 +92,11 @@ func (b *Browser) LogIn(ctx context.Context, page string) (text string, err erro
 		case location == "" && strings.Contains(body, `action="/authorize"`):
 			if location, err = b.Authorize(ctx, page); err != nil {
 				return "", err
+			}
+		case location == "" && buttonForm.MatchString(body):
+			action := entities.Replace(buttonForm.FindStringSubmatch(body)[1])
+			if body, location, err = b.do(ctx, http.MethodPost, action, url.Values{}); err != nil || location == "" {
+				return textOf(body), err
 			}
 		case location == "":
 			return textOf(body), nil
