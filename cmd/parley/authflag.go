@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -23,6 +24,10 @@ const authHelp = `With --auth, the endpoint requires an access token. Repeat the
   resource=URL  the URL of the endpoint that clients use, required unless it is on this machine
   scope=NAME    require this scope for every request (repeatable)
   dpop          require tokens that are bound to a key (DPoP)
+  client=ID     the client of parley at the issuers, with which callers log in to servers (see
+                "credentials"); otherwise parley registers itself
+  client-secret-file=FILE
+                read the secret of that client from a file
   dev           start a development issuer, which logs in any user without a password, on this
                 machine only`
 
@@ -34,6 +39,8 @@ type authFlag struct {
 	issuers  []string
 	resource string
 	scopes   []string
+
+	clientID, clientSecret string
 }
 
 func (f *authFlag) add(cmd *cobra.Command) {
@@ -64,8 +71,18 @@ func (f *authFlag) Set(word string) error {
 		return errors.New("duplicate resource")
 	case has && name == "scope":
 		f.scopes = append(f.scopes, strings.Fields(value)...)
+	case has && name == "client":
+		f.clientID = value
+	case has && name == "client-secret-file":
+		secret, err := os.ReadFile(value)
+		if err != nil {
+			return err
+		}
+		if f.clientSecret = strings.TrimSpace(string(secret)); f.clientSecret == "" {
+			return fmt.Errorf("file %s is empty", value)
+		}
 	default:
-		return errors.New("must be issuer=URL, resource=URL, scope=NAME, dpop or dev")
+		return errors.New("must be issuer=URL, resource=URL, scope=NAME, client=ID, client-secret-file=FILE, dpop or dev")
 	}
 	f.words = append(f.words, word)
 	return nil
@@ -81,6 +98,8 @@ func (f *authFlag) check() error {
 		return nil
 	case f.dev && len(f.issuers) > 0:
 		return errors.New("cannot use --auth dev with --auth issuer; remove one of them")
+	case f.clientSecret != "" && f.clientID == "":
+		return errors.New("--auth client-secret-file requires --auth client=ID")
 	case !f.dev && len(f.issuers) == 0:
 		return errors.New("--auth requires an issuer; add --auth issuer=URL or --auth dev")
 	}

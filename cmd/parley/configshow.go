@@ -66,6 +66,7 @@ type shownServer struct {
 	Trusted  bool            `json:"trusted,omitzero"`
 	Roots    []string        `json:"roots,omitempty"`
 	Sharing  string          `json:"sharing,omitempty"`
+	Callers  string          `json:"credentials,omitempty"` // the type
 	Limits   *shownLimits    `json:"inputLimits,omitempty"`
 	Prefix   *string         `json:"prefix,omitempty"`
 	Tools    *shownSelection `json:"tools,omitempty"`
@@ -137,10 +138,14 @@ func newShownConfig(c *config.Config) *shownConfig {
 		case host.PerCaller:
 			sharing = "perCaller"
 		}
+		callers := ""
+		if s.Credentials != nil {
+			callers = s.Credentials.Type
+		}
 		shown.Servers = append(shown.Servers, shownServer{
 			Name: s.Name, Source: s.Source, Disabled: s.Disabled,
 			Command: s.Command, Args: len(s.Args), Env: namesOf(s.Env), URL: withoutSecrets(s.URL), Headers: namesOf(s.Headers),
-			Trusted: s.Trusted, Roots: s.Roots, Sharing: sharing, Limits: newShownLimits(s.InputLimits), Prefix: s.Prefix, Tools: newShownSelection(&s.Tools), Prompts: newShownSelection(&s.Prompts),
+			Trusted: s.Trusted, Roots: s.Roots, Sharing: sharing, Callers: callers, Limits: newShownLimits(s.InputLimits), Prefix: s.Prefix, Tools: newShownSelection(&s.Tools), Prompts: newShownSelection(&s.Prompts),
 		})
 	}
 	for _, t := range c.Toolsets {
@@ -274,6 +279,9 @@ func (s *shownServer) settings() (words []string) {
 	words = appendWords(words, "roots", s.Roots)
 	if s.Sharing != "" {
 		words = append(words, "sharing "+s.Sharing)
+	}
+	if s.Callers != "" {
+		words = append(words, "credentials "+s.Callers)
 	}
 	if l := s.Limits; l != nil {
 		for _, limit := range []struct {

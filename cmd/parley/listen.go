@@ -42,6 +42,7 @@ type httpFlags struct {
 	store      storeFlags
 	admin      adminFlags
 	log        logFlag
+	login      http.Handler // serves the pages below loginPath; may be nil
 }
 
 func (f *httpFlags) add(cmd *cobra.Command) {
@@ -129,6 +130,9 @@ func (f *httpFlags) serve(ctx context.Context, cmd *cobra.Command, listener net.
 	mux := http.NewServeMux()
 	mux.Handle(endpoint, traced(s))
 	mux.Handle(endpoint+"/{toolset}", traced(below))
+	if f.login != nil {
+		mux.Handle(loginPath+"/", f.login)
+	}
 	if s.Auth != nil {
 		mux.Handle(auth.MetadataPath, s.Auth.MetadataHandler())
 		mux.Handle(auth.MetadataPath+"/", below.metadata(s.Auth))

@@ -47,7 +47,7 @@ problems of a file, and parley config show prints what is used.
 If a server at a URL requires a login, parley uses the login of the user who runs parley up,
 for all callers (see parley login). It does not forward the tokens of callers.
 
-` + guardHelp + "\n\n" + discoverHelp + "\n\n" + authHelp + "\n\n" + storeHelp + "\n\n" + adminHelp,
+` + callerAuthHelp + "\n\n" + guardHelp + "\n\n" + discoverHelp + "\n\n" + authHelp + "\n\n" + storeHelp + "\n\n" + adminHelp,
 		Example: `
 parley up
 parley up --config mcp.json --dir docs
@@ -105,17 +105,12 @@ func up(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag, files *configFlags,
 	u.status = newStatusPrinter(cmd.ErrOrStderr())
 	u.status.title(urlOf(listener))
 
-	servers, err := u.targets(loaded)
-	if err != nil {
-		return err
-	}
 	if err := u.guard(guard, loaded); err != nil {
 		return err
 	}
 	defer u.audit.Close()
 	defer u.rules.client.Close()
 	u.host = &host.Host{
-		Servers: servers,
 		MaxName: maxName,
 		Dialer:  client.Dialer{Name: "parley", Version: version(), Auth: &u.authorizer, Logger: slog.New(slog.DiscardHandler)},
 		Logger:  slog.New(slog.DiscardHandler), // status prints the state of the servers
@@ -154,6 +149,12 @@ func up(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag, files *configFlags,
 	u.audit.watchLogins(s.Auth)
 	authorized.audit = u.audit
 	u.status.authorization(s.Auth, authorized.dev != nil)
+	u.callers = newCallerAuths(s, urlOf(listener), &flags.auth, logger, u.status)
+	flags.login = u.callers
+	if u.host.Servers, err = u.targets(loaded); err != nil {
+		return err
+	}
+	u.callers.print(u.status)
 	served, err := dirs.serve(s, logger)
 	if err != nil {
 		return err

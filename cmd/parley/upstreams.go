@@ -25,6 +25,7 @@ type upstreams struct {
 	values     *config.Values
 	status     *statusPrinter
 	authorizer authorizer
+	callers    *callerAuths // nil for a program that calls no tools
 	host       *host.Host
 	rules      *rules
 	lock       *lockFile // nil without a lock file
@@ -72,10 +73,30 @@ func (u *upstreams) targets(loaded *config.Config) ([]host.ServerConfig, error) 
 		}
 		settings := s.Settings()
 		settings.Target, settings.Roots = target, roots
+		if settings.CallerAuth, err = u.callerAuth(s, target); err != nil {
+			u.status.failed(s.Name, err.Error())
+			continue
+		}
 		servers = append(servers, *settings)
 		targets = append(targets, target)
 	}
+	if u.callers != nil {
+		u.callers.keep(servers)
+	}
 	return servers, u.authorizer.setTargets(u.cmd.Context(), targets...)
+}
+
+// callerAuth returns how a server receives credentials of each caller; nil if the operator's are for all.
+func (u *upstreams) callerAuth(s *config.Server, target client.Target) (*host.CallerAuth, error) {
+	c, err := s.CallerCredentials(u.values)
+	if err != nil {
+		return nil, err
+	}
+	at, isURL := target.(*client.HTTPTarget)
+	if !isURL || u.callers == nil {
+		return nil, nil
+	}
+	return u.callers.of(s.Name, at.URL, c)
 }
 
 // watch reloads the files when one of them changes, and on SIGHUP, until ctx ends. It calls stop when

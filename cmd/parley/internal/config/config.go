@@ -58,6 +58,8 @@ type Server struct {
 	URL     string
 	Headers []Pair
 
+	Credentials *Credentials // of the callers; nil: the operator's for all
+
 	Prefix         *string // see host.ServerConfig, also for the following
 	Sharing        host.Sharing
 	InputLimits    host.InputLimits

@@ -89,6 +89,10 @@ var serverMembers = readers[entry]{
 	"inputLimits": func(d *document, e *entry, v *hujson.Value, name string) error {
 		return read(d, &e.InputLimits, inputLimitMembers, v, name, ".")
 	},
+	"credentials": func(d *document, e *entry, v *hujson.Value, name string) error {
+		e.Credentials = new(Credentials)
+		return read(d, e.Credentials, credentialMembers, v, name, ".")
+	},
 	"prefix": func(d *document, e *entry, v *hujson.Value, name string) error {
 		prefix, err := d.text(v, name)
 		e.Prefix = &prefix
@@ -184,6 +188,17 @@ func (s *Server) check(kind string) error {
 		return errors.New("must have a command or a url")
 	case s.Command != "" && s.URL != "":
 		return errors.New("must not have both a command and a url")
+	}
+	if s.Credentials != nil {
+		if s.URL == "" {
+			return errors.New("credentials require a url")
+		}
+		if s.Sharing == host.Shared {
+			return errors.New("credentials of callers require that sharing is not \"shared\"")
+		}
+		if err := s.Credentials.check(); err != nil {
+			return err
+		}
 	}
 	switch kind {
 	case "":

@@ -40,17 +40,18 @@ func TestSchemaHasTheMembersThatAreRead(t *testing.T) {
 		object map[string]any
 		read   []string
 	}{
-		"file":      {tree, slices.Sorted(maps.Keys(root))},
-		"server":    {definition("server"), slices.Sorted(maps.Keys(serverMembers))},
-		"command":   {definition("command"), slices.Sorted(maps.Keys(commandMembers))},
-		"tools":     {definition("tools"), slices.Sorted(maps.Keys(toolMembers))},
-		"prompts":   {definition("prompts"), slices.Sorted(maps.Keys(promptMembers))},
-		"toolset":   {definition("toolset"), slices.Sorted(maps.Keys(toolsetMembers))},
-		"policy":    {definition("policy"), slices.Sorted(maps.Keys(policyMembers))},
-		"rule":      {definition("rule"), slices.Sorted(maps.Keys(ruleMembers))},
-		"hook":      {definition("hook"), slices.Sorted(maps.Keys(hookMembers))},
-		"principal": {definition("principal"), slices.Sorted(maps.Keys(principalMembers))},
-		"input":     {definition("input"), slices.Sorted(maps.Keys(input))},
+		"file":        {tree, slices.Sorted(maps.Keys(root))},
+		"server":      {definition("server"), slices.Sorted(maps.Keys(serverMembers))},
+		"command":     {definition("command"), slices.Sorted(maps.Keys(commandMembers))},
+		"tools":       {definition("tools"), slices.Sorted(maps.Keys(toolMembers))},
+		"prompts":     {definition("prompts"), slices.Sorted(maps.Keys(promptMembers))},
+		"toolset":     {definition("toolset"), slices.Sorted(maps.Keys(toolsetMembers))},
+		"policy":      {definition("policy"), slices.Sorted(maps.Keys(policyMembers))},
+		"rule":        {definition("rule"), slices.Sorted(maps.Keys(ruleMembers))},
+		"hook":        {definition("hook"), slices.Sorted(maps.Keys(hookMembers))},
+		"principal":   {definition("principal"), slices.Sorted(maps.Keys(principalMembers))},
+		"credentials": {definition("credentials"), slices.Sorted(maps.Keys(credentialMembers))},
+		"input":       {definition("input"), slices.Sorted(maps.Keys(input))},
 	} {
 		described := slices.Sorted(maps.Keys(c.object["properties"].(map[string]any)))
 		if diff := cmp.Diff(c.read, described); diff != "" {
@@ -94,24 +95,26 @@ func TestFilesOfTheOwnFormMatchTheSchema(t *testing.T) {
 	}
 }
 
-func TestExamplesOfTheReadmeMatchTheSchema(t *testing.T) {
-	text, err := os.ReadFile("../../../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	examples := 0
-	for _, block := range strings.Split(string(text), "```json\n")[1:] {
-		block, _, _ := strings.Cut(block, "```")
-		examples++
-		if err := validate(t, []byte(block)); err != nil {
-			t.Errorf("%s: %v", block, err)
+func TestExamplesOfTheDocumentsMatchTheSchema(t *testing.T) {
+	for _, document := range []string{"README.md", "docs/credentials.md"} {
+		text, err := os.ReadFile("../../../../" + document)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if c, err := Parse("/", "README.md", []byte(block)); err != nil || len(c.Problems)+len(c.Warnings) > 0 {
-			t.Errorf("%v %v", c, err)
+		examples := 0
+		for _, block := range strings.Split(string(text), "```json\n")[1:] {
+			block, _, _ := strings.Cut(block, "```")
+			examples++
+			if err := validate(t, []byte(block)); err != nil {
+				t.Errorf("%s: %v", block, err)
+			}
+			if c, err := Parse("/", document, []byte(block)); err != nil || len(c.Problems)+len(c.Warnings) > 0 {
+				t.Errorf("%s: %v %v", document, c, err)
+			}
 		}
-	}
-	if examples < 3 {
-		t.Errorf("%d examples", examples)
+		if examples < 3 {
+			t.Errorf("%s: %d examples", document, examples)
+		}
 	}
 }
 

@@ -1,0 +1,241 @@
+package main
+
+import (
+	"cmp"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/cmd/parley/internal/config"
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
+	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/principal"
+	"github.com/parley-mcp/parley/server"
+	"github.com/parley-mcp/parley/store"
+)
+
+const callerAuthHelp = `Servers with "credentials" in the configuration receive requests with credentials of each caller, who
+must be authenticated with --auth. With the type callerLogin, a tool call asks the caller to log in to
+the server in a browser, at a page below the URL /login of parley, which first identifies the caller by
+the issuer of --auth. parley prints who needs a login and where. Logins are kept in the store, and
+without --store until parley ends. The types tokenExchange and enterprise exchange the token of the
+caller. Lists need the login of the user who runs parley up.`
+
+const loginPath = "/login"
+
+// callerAuths are the ways in which the servers of parley up receive credentials of each caller.
+type callerAuths struct {
+	resource *auth.ProtectedResource // nil without --auth
+	audience string                  // the URI of resource
+	url      string                  // of the pages of logins
+	client   oauth.Registration      // for the issuers of resource; without ClientID if there is none
+	kv       store.KV
+	keys     [][]byte
+	logger   *slog.Logger
+	report   func(server, text string, done bool)
+
+	mu       sync.Mutex
+	byServer map[string]*callerAuth
+	reported map[string]bool // the logins that were reported as needed, by server and user
+}
+
+// callerAuth is the way of one server.
+type callerAuth struct {
+	url    string
+	config config.Credentials
+	auth   *host.CallerAuth
+	broker *oauth.Broker // for config.CallerLogin
+}
+
+// newCallerAuths returns the ways for the endpoint at a URL, which s serves. Logins are in the memory of this process if
+// s has no store.
+func newCallerAuths(s *server.Server, endpointURL string, flags *authFlag, logger *slog.Logger, status *statusPrinter) *callerAuths {
+	a := &callerAuths{
+		resource: s.Auth, kv: s.KV, keys: s.Keys, logger: logger,
+		client:   oauth.Registration{ClientID: flags.clientID, ClientSecret: flags.clientSecret},
+		byServer: make(map[string]*callerAuth), reported: make(map[string]bool),
+	}
+	a.report = func(server, text string, done bool) {
+		if done {
+			status.note(server, text)
+		} else {
+			status.failed(server, text)
+		}
+	}
+	if a.resource != nil {
+		a.audience = cmp.Or(a.resource.URI, endpointURL)
+		if u, err := url.Parse(a.audience); err == nil {
+			a.url = u.Scheme + "://" + u.Host + loginPath
+		}
+	}
+	if a.kv == nil {
+		a.kv = store.NewMemory(store.MemoryOptions{})
+	}
+	if len(a.keys) == 0 {
+		key := make([]byte, minKey)
+		rand.Read(key)
+		a.keys = [][]byte{key}
+	}
+	return a
+}
+
+// of returns how a server receives credentials of each caller; nil without credentials. It returns the same value for
+// the same configuration, so that the server continues when the files are read again.
+func (a *callerAuths) of(name, address string, c *config.Credentials) (*host.CallerAuth, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if c == nil {
+		delete(a.byServer, name)
+		return nil, nil
+	}
+	if a.resource == nil {
+		return nil, errors.New("credentials of callers require that callers are authenticated; add --auth issuer=URL")
+	}
+	if old := a.byServer[name]; old != nil && old.url == address && reflect.DeepEqual(old.config, *c) {
+		return old.auth, nil
+	}
+	now := &callerAuth{url: address, config: *c}
+	if c.Type == config.CallerLogin {
+		now.broker = a.newBroker(name, now)
+		if err := now.broker.Check(); err != nil {
+			return nil, err
+		}
+		now.auth = host.NewCallerAuth(now.broker.Authorizer(name))
+	} else {
+		callers := &oauth.Callers{New: func(principal.Principal) *oauth.Client { return a.newExchanging(address, c) }}
+		now.auth = host.NewCallerAuth(callers.Authorizer)
+	}
+	a.byServer[name] = now
+	return now.auth, nil
+}
+
+// newClient returns a client without a store.
+func (a *callerAuths) newClient(registrations ...oauth.Registration) *oauth.Client {
+	return &oauth.Client{Name: "Parley", URI: "https://github.com/parley-mcp/parley", Logger: a.logger, Registrations: registrations}
+}
+
+// newExchanging returns a client whose tokens for a server are exchanged for the token of a caller.
+func (a *callerAuths) newExchanging(address string, c *config.Credentials) *oauth.Client {
+	if c.Type == config.TokenExchange {
+		exchanging := a.newClient()
+		exchanging.Grant = &oauth.TokenExchange{
+			Issuer: c.Issuer, TokenEndpoint: c.TokenEndpoint, ClientID: c.ClientID, ClientSecret: c.ClientSecret,
+			Audience: c.Audience, Scopes: c.Scopes, SubjectType: c.SubjectTokenType,
+		}
+		return exchanging
+	}
+	registered := oauth.Registration{Issuer: c.ServerIssuer, ClientID: c.ServerClientID, ClientSecret: c.ServerClientSecret}
+	if registered.Issuer == "" {
+		registered.Server = address
+	}
+	enterprise := a.newClient(registered)
+	enterprise.Grant = &oauth.Enterprise{
+		Issuer: c.Issuer, TokenEndpoint: c.TokenEndpoint, ClientID: c.ClientID, ClientSecret: c.ClientSecret, SubjectType: c.SubjectTokenType,
+	}
+	return enterprise
+}
+
+func (a *callerAuths) newBroker(name string, of *callerAuth) *oauth.Broker {
+	return &oauth.Broker{
+		URL: a.url, Resource: a.resource, Audience: a.audience, KV: a.kv, Keys: a.keys, Logger: a.logger,
+		Server: func(asked string) string {
+			if asked == name {
+				return of.url
+			}
+			return ""
+		},
+		New: func() *oauth.Client {
+			var registrations []oauth.Registration
+			if a.client.ClientID != "" {
+				for _, issuer := range a.resource.Issuers {
+					registered := a.client
+					registered.Issuer = issuer
+					registrations = append(registrations, registered)
+				}
+			}
+			if of.config.ClientID != "" {
+				registrations = append(registrations, oauth.Registration{Server: of.url, ClientID: of.config.ClientID, ClientSecret: of.config.ClientSecret})
+			}
+			return a.newClient(registrations...)
+		},
+		Report: a.reportLogin,
+	}
+}
+
+// keep forgets all servers but those that are configured now.
+func (a *callerAuths) keep(servers []host.ServerConfig) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	maps.DeleteFunc(a.byServer, func(name string, _ *callerAuth) bool {
+		return !slices.ContainsFunc(servers, func(s host.ServerConfig) bool { return s.Name == name })
+	})
+}
+
+// maxReported is the maximum number of logins that are remembered as reported.
+const maxReported = 10_000
+
+// reportLogin reports who needs a login, once, and who has logged in.
+func (a *callerAuths) reportLogin(user principal.Principal, server string, loggedIn bool) {
+	key := server + " " + user.Key()
+	a.mu.Lock()
+	known := a.reported[key]
+	switch {
+	case loggedIn:
+		delete(a.reported, key)
+	case len(a.reported) < maxReported:
+		a.reported[key] = true
+	default:
+		known = true
+	}
+	a.mu.Unlock()
+	switch {
+	case loggedIn:
+		a.report(server, terminal.Line(user.String())+" has logged in", true)
+	case !known:
+		a.report(server, terminal.Line(user.String())+" needs a login; open "+a.startURL(server), false)
+	}
+}
+
+func (a *callerAuths) startURL(server string) string {
+	return a.url + "/start/" + url.PathEscape(server)
+}
+
+// print tells the user how the callers of each server log in.
+func (a *callerAuths) print(status *statusPrinter) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(a.byServer)) {
+		if a.byServer[name].broker != nil {
+			status.note(name, "each caller logs in at "+a.startURL(name))
+		}
+	}
+}
+
+// ServeHTTP serves the pages with which callers log in to servers.
+func (a *callerAuths) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	name := r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]
+	a.mu.Lock()
+	of := a.byServer[name]
+	if r.URL.Path == loginPath+"/callback" { // of an issuer: the state says which server's page is next
+		for _, any := range a.byServer {
+			if any.broker != nil {
+				of = any
+			}
+		}
+	}
+	a.mu.Unlock()
+	if of == nil || of.broker == nil {
+		http.NotFound(w, r)
+		return
+	}
+	of.broker.ServeHTTP(w, r)
+}
