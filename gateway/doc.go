@@ -32,7 +32,8 @@
 // goes down: a call then starts the server again, or returns an error with the name of
 // the server. When the lists of a server change, the lists of the gateway change.
 // Clients that subscribe to a resource receive its updates. One subscription at the server is for
-// all clients, so host.Host.Policy decides about it once, for a caller without authentication.
+// all clients, and host.Host.Policy decides about the subscription of each client when it begins. With a policy,
+// clients can subscribe only to resources that are registered.
 //
 // The gateway forwards results, errors about the arguments or with a code of the server's
 // own, required URL elicitations, progress, cancellation and the program's members of

@@ -46,6 +46,8 @@ type Gateway struct {
 	server *server.Server
 	routes atomic.Pointer[routes]
 
+	firstUnknown atomic.Pointer[time.Time] // see admitUnknown
+
 	options []client.CallOption // of all forwarded requests; set by Run
 
 	discovery  discovery
@@ -70,7 +72,8 @@ const maxTemplates = 1000
 
 // New returns a Gateway from h to s. From now on s declares the capabilities for tools,
 // resources and prompts, even while it has none. The program may register others with
-// s. New sets h.Forward, so the first Gateway of a host must be made before Host.Start.
+// s. New sets h.Forward, so the first Gateway of a host must be made before Host.Start. It sets s.UnknownSubscription if
+// that is nil.
 func New(h *host.Host, s *server.Server) *Gateway {
 	s.DeclareTools()
 	s.DeclareResources()
@@ -81,6 +84,9 @@ func New(h *host.Host, s *server.Server) *Gateway {
 	g := &Gateway{
 		host: h, server: s, registered: newRegistered(),
 		instructions: make(map[string]string), missing: make(map[string]string), capabilities: make(map[string]mcp.ServerCapabilities),
+	}
+	if s.UnknownSubscription == nil {
+		s.UnknownSubscription = g.admitUnknown
 	}
 	g.tools = registrations[host.MergedTool]{
 		kind: "tool", key: func(t *host.MergedTool) string { return t.Name },

@@ -8,6 +8,7 @@ import (
 
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/revision"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
@@ -20,7 +21,7 @@ func (g *Gateway) registerResource(serverName, want string, r *mcp.Resource) str
 		resource := *r
 		resource.URI = uri
 		resource.Meta = revision.ForwardableMeta(r.Meta)
-		return g.server.RegisterResource(resource, g.read(serverName, prefix), g.forwardUpdates(serverName, prefix))
+		return g.server.RegisterResource(resource, g.read(serverName, prefix), g.forwardUpdates(serverName, prefix), g.beforeSubscribe(serverName, prefix))
 	})
 }
 
@@ -32,7 +33,7 @@ func (g *Gateway) registerTemplate(serverName, want string, t *mcp.ResourceTempl
 		template := *t
 		template.URITemplate = uri
 		template.Meta = revision.ForwardableMeta(t.Meta)
-		err := g.server.RegisterTemplate(template, g.read(serverName, prefix), g.forwardUpdates(serverName, prefix))
+		err := g.server.RegisterTemplate(template, g.read(serverName, prefix), g.forwardUpdates(serverName, prefix), g.beforeSubscribe(serverName, prefix))
 		if err == nil {
 			for _, variable := range variables(t.URITemplate) {
 				g.registerCompleter(serverName, mcp.CompleteReference{Type: mcp.RefResource, URI: uri}, mcp.CompleteReference{Type: mcp.RefResource, URI: t.URITemplate}, variable)
@@ -88,6 +89,7 @@ func (g *Gateway) read(serverName, prefix string) server.ResourceHandler {
 // URIs at the gateway have the prefix.
 func (g *Gateway) forwardUpdates(serverName, prefix string) server.ResourceOption {
 	return server.WhileSubscribed(func(ctx context.Context, uri string) {
+		ctx = rpc.WithCaller(ctx, rpc.Caller{Permitted: true}) // see beforeSubscribe
 		err := g.host.Subscribe(ctx, serverName, strings.TrimPrefix(uri, prefix), func() { g.server.ResourceUpdated(uri) })
 		if err != nil && !errors.Is(err, host.ErrClosed) && !errors.Is(err, host.ErrUnknownServer) {
 			g.logger().Warn("cannot forward updates of a resource", "uri", uri, "error", err)

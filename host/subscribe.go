@@ -27,7 +27,7 @@ var ErrTooManySubscriptions = errors.New("host: too many subscribed resources")
 // If another server replaces the server, Subscribe continues with it; see [Host.SetServers].
 // Subscribe returns nil when ctx ends. The errors are [ErrUnknownServer], also when the server
 // is removed, [ErrTooManySubscriptions], [ErrClosed], errors.ErrUnsupported for a server with CallerAuth, and a
-// *[DeniedError] if the policy rejects it.
+// *[DeniedError] if the policy rejects it; see [Host.PermitSubscription].
 func (h *Host) Subscribe(ctx context.Context, server, uri string, updated func()) error {
 	sub := &subscriber{updated}
 	for {
@@ -38,8 +38,10 @@ func (h *Host) Subscribe(ctx context.Context, server, uri string, updated func()
 		if s.config.CallerAuth != nil { // one subscription is for all callers
 			return fmt.Errorf("server %q: subscriptions to a server with CallerAuth: %w", server, errors.ErrUnsupported)
 		}
-		if err := h.permit(ctx, s, &Request{Method: mcp.MethodSubscribe, Server: server, Kind: KindResource, Name: uri}); err != nil {
-			return err
+		if !rpc.CallerOf(ctx).Permitted {
+			if err := h.PermitSubscription(ctx, server, uri); err != nil {
+				return err
+			}
 		}
 		if err := s.subscriptions.add(uri, sub); err != nil {
 			return fmt.Errorf("server %q: %w", server, err)
@@ -54,6 +56,17 @@ func (h *Host) Subscribe(ctx context.Context, server, uri string, updated func()
 			s.subscriptions.remove(uri, sub)
 		}
 	}
+}
+
+// PermitSubscription returns nil if the caller of ctx may subscribe to a resource of a server, and records the
+// decision. It is for programs in which one call of [Host.Subscribe] is for several callers, such as a gateway: they
+// call PermitSubscription for each. The errors are [ErrUnknownServer] and a *[DeniedError].
+func (h *Host) PermitSubscription(ctx context.Context, server, uri string) error {
+	s := h.find(server)
+	if s == nil {
+		return fmt.Errorf("%w: %q", ErrUnknownServer, server)
+	}
+	return h.permit(ctx, s, &Request{Method: mcp.MethodSubscribe, Server: server, Kind: KindResource, Name: uri})
 }
 
 // subscriber is one call of Subscribe.

@@ -45,6 +45,7 @@ type resourceOffer struct {
 	offer
 	cache  CachePolicy
 	follow whileSubscribed // nil: none
+	admit  beforeSubscribe // nil: every client may subscribe
 }
 
 func (s *Server) resourceOffer(name string, options []ResourceOption) resourceOffer {

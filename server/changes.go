@@ -50,7 +50,15 @@ func (s *Server) listen(ctx context.Context, c *rpc.Call) (any, error) {
 
 // subscribe serves resources/subscribe.
 func (s *Server) subscribe(ctx context.Context, c *rpc.Call) (any, error) {
-	return s.subscribed(ctx, c, rpc.Subscriber.Subscribe)
+	return s.subscribed(ctx, c, func(to rpc.Subscriber, ctx context.Context, uri string) error {
+		if err := rpc.CheckSubscriptions([]string{uri}); err != nil {
+			return err
+		}
+		if err := s.admitSubscription(ctx, c, uri); err != nil {
+			return err
+		}
+		return to.Subscribe(ctx, uri)
+	})
 }
 
 // unsubscribe serves resources/unsubscribe.

@@ -104,6 +104,12 @@ type Server struct {
 	// input; see [RequireScopes].
 	LocalScopes []string
 
+	// UnknownSubscription, if set, is called before a client subscribes to a URI that no resource or template of the
+	// server has. If it returns an error, the client cannot subscribe; see [BeforeSubscribe]. It may wait for the
+	// resource: if the server has it afterwards, the error has no effect. Nil allows such subscriptions.
+	// UnknownSubscription must be safe for concurrent use.
+	UnknownSubscription func(ctx context.Context, uri string) error
+
 	// RootsChanged, if set, is called when the client of a session notifies the server that
 	// its roots have changed. [PeerOf] describes the client. RootsChanged cannot ask the
 	// client, so call [Roots] in the next handler that needs the roots. It must be safe for

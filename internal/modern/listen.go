@@ -3,6 +3,7 @@ package modern
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/parley-mcp/parley/internal/rpc"
@@ -12,7 +13,7 @@ import (
 )
 
 // Listen serves subscriptions/listen (2026-07-28, basic/patterns/subscriptions). It
-// acknowledges the part of the filter that the server's capabilities allow, and delivers
+// acknowledges the part of the filter that the server's capabilities and MayWatch allow, and delivers
 // notifications until the client cancels. When the server shuts down or the access token
 // expires, Listen returns a result.
 func (s *Server) Listen(ctx context.Context, c *rpc.Call, changes *rpc.Changes, offered mcp.ServerCapabilities) (any, error) {
@@ -25,6 +26,9 @@ func (s *Server) Listen(ctx context.Context, c *rpc.Call, changes *rpc.Changes, 
 	}
 	ids := filter.TaskIDs
 	filter = rpc.SupportedFilter(filter, offered)
+	if s.MayWatch != nil {
+		filter.ResourceSubscriptions = slices.DeleteFunc(filter.ResourceSubscriptions, func(uri string) bool { return !s.MayWatch(ctx, c, uri) })
+	}
 	var states <-chan json.RawMessage
 	if ids != nil && s.WatchTasks != nil {
 		var stop func()

@@ -29,7 +29,9 @@ type Server struct {
 	// is not closed. Stop ends the subscription and must be called unless there is an error. Nil means
 	// that the server has no tasks.
 	WatchTasks func(ctx context.Context, c *rpc.Call, ids []string) (accepted []string, states <-chan json.RawMessage, stop func(), err error)
-	Now        func() time.Time
+	// MayWatch reports whether the caller may subscribe to a resource. Nil allows all.
+	MayWatch func(ctx context.Context, c *rpc.Call, uri string) bool
+	Now      func() time.Time
 }
 
 func (s *Server) now() time.Time {

@@ -61,6 +61,8 @@ type Caller struct {
 	Limited bool
 	// Session means that the caller is a session, so that Input never changes.
 	Session bool
+	// Permitted means that the policy has decided about the request, for the clients that are its cause.
+	Permitted bool
 }
 
 type callerKey struct{}
