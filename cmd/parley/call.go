@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -75,7 +77,7 @@ func callTool(cmd *cobra.Command, flags *sessionFlags, target []string, tool str
 	}
 	defer closeQuietly(c.Client)
 	if object == "" {
-		schema, err := schemaOf(cmd, c.Client, tool)
+		schema, err := schemaOf(cmd.Context(), c.Client, tool)
 		if err != nil {
 			return err
 		}
@@ -106,9 +108,9 @@ func finishCall(cmd *cobra.Command, result *mcp.CallToolResult, output output) e
 }
 
 // schemaOf returns the input schema of a tool.
-func schemaOf(cmd *cobra.Command, c *client.Client, tool string) (json.RawMessage, error) {
+func schemaOf(ctx context.Context, c *client.Client, tool string) (json.RawMessage, error) {
 	var names []string
-	for t, err := range c.Tools(cmd.Context()) {
+	for t, err := range c.Tools(ctx) {
 		if err != nil {
 			return nil, err
 		}
@@ -117,5 +119,37 @@ func schemaOf(cmd *cobra.Command, c *client.Client, tool string) (json.RawMessag
 		}
 		names = append(names, t.Name)
 	}
+	if listsNotAll(names) {
+		return describedSchema(ctx, c, tool)
+	}
 	return nil, unknownName("tool", tool, names)
+}
+
+// listsNotAll reports whether the tools that a server lists find others; see discoverHelp.
+func listsNotAll(names []string) bool {
+	return slices.Contains(names, "search_tools") && slices.Contains(names, "describe_tool")
+}
+
+// describedSchema returns the input schema of a tool that the server does not list.
+func describedSchema(ctx context.Context, c *client.Client, tool string) (json.RawMessage, error) {
+	result, err := c.CallTool(ctx, "describe_tool", map[string]string{"name": tool})
+	if err != nil {
+		return nil, err
+	}
+	var text string
+	for _, block := range result.Content {
+		if t, ok := block.(*mcp.TextContent); ok {
+			text += t.Text
+		}
+	}
+	if result.IsError {
+		return nil, errors.New(text)
+	}
+	var described struct {
+		InputSchema json.RawMessage `json:"inputSchema"`
+	}
+	if err := json.Unmarshal([]byte(text), &described); err != nil || described.InputSchema == nil {
+		return nil, errors.New("cannot read the definition of the tool that describe_tool returns: set the arguments with --json")
+	}
+	return described.InputSchema, nil
 }

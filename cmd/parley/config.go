@@ -62,11 +62,11 @@ parley config check .vscode/mcp.json mcp.json`,
 		Args: filesArgs,
 		RunE: func(cmd *cobra.Command, paths []string) error {
 			loaded, err := loadFiles(paths)
-			if err != nil {
+			if loaded == nil {
 				fmt.Fprintln(cmd.OutOrStdout(), terminal.Line(err.Error()))
 				return &reportedError{err}
 			}
-			return printProblems(cmd, loaded)
+			return printProblems(cmd, loaded, err)
 		},
 	}
 }
@@ -87,9 +87,12 @@ func loadFiles(paths []string) (*config.Config, error) {
 	return config.Load(workspace, paths...)
 }
 
-// printProblems prints the problems and warnings of files.
-func printProblems(cmd *cobra.Command, c *config.Config) error {
+// printProblems prints the problems and warnings of files. Unusable is the error with which they were loaded.
+func printProblems(cmd *cobra.Command, c *config.Config, unusable error) error {
 	problems := problemsOf(c)
+	if unusable != nil {
+		problems = append(problems, strings.Split(unusable.Error(), "\n")...)
+	}
 	for _, text := range problems {
 		fmt.Fprintln(cmd.OutOrStdout(), terminal.Line(text))
 	}

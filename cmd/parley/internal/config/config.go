@@ -6,6 +6,7 @@ package config
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -31,6 +32,7 @@ type Config struct {
 	Policy         *Policy   // nil if no file has one
 	Hooks          []Hook
 	paths          []string
+	invalid        []error // of the policy and the hooks
 }
 
 // Server is one server of a file. References are not expanded; see [Server.Target].
@@ -84,10 +86,12 @@ type Problem struct {
 }
 
 // Load reads configuration files. An entry replaces one of an earlier file with the same name, and a
-// policy replaces one of an earlier file.
+// policy replaces one of an earlier file. If only the policy, a hook or the default toolset cannot be used, Load returns
+// the other content with the error.
 // Of the projects in a file, Load reads the one that contains the directory workspace.
 func Load(workspace string, paths ...string) (*Config, error) {
 	all := &Config{paths: paths}
+	var errs []error
 	for _, path := range paths {
 		data, err := os.ReadFile(path)
 		if err != nil {
@@ -97,12 +101,13 @@ func Load(workspace string, paths ...string) (*Config, error) {
 			return nil, fmt.Errorf("configuration file %s is too large: %d bytes, the limit is %d", path, len(data), maxFile)
 		}
 		one, err := Parse(workspace, path, data)
-		if err != nil {
+		if one == nil {
 			return nil, err
 		}
 		all.add(one)
+		errs = append(errs, err)
 	}
-	return all, all.checkToolsets()
+	return all, errors.Join(append(errs, all.checkToolsets())...)
 }
 
 // checkToolsets returns an error if the default toolset cannot be used: otherwise everything would be served
@@ -150,7 +155,7 @@ func Parse(workspace, path string, data []byte) (*Config, error) {
 		return nil, err
 	}
 	d.config.separate()
-	return d.config, nil
+	return d.config, errors.Join(d.config.invalid...)
 }
 
 // add appends the content of a later file.

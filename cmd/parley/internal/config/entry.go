@@ -3,7 +3,9 @@ package config
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"path/filepath"
+	"strings"
 
 	"github.com/tailscale/hujson"
 
@@ -199,6 +201,10 @@ func (s *Server) check(kind string) error {
 		if err := s.Credentials.check(); err != nil {
 			return err
 		}
+	}
+	if u, err := url.Parse(s.URL); s.URL != "" && !strings.Contains(s.URL, "${") &&
+		(err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+		return errors.New("the url must begin with http:// or https:// and have a host")
 	}
 	switch kind {
 	case "":

@@ -25,13 +25,18 @@ var rootMembers = readers[bool]{
 	},
 	"policy": func(d *document, found *bool, v *hujson.Value, _ string) (err error) {
 		*found = true
-		d.config.Policy, err = d.policy(v)
-		return err
+		if d.config.Policy, err = d.policy(v); err != nil {
+			d.config.Policy = nil
+			d.config.invalid = append(d.config.invalid, err)
+		}
+		return nil
 	},
 	"hooks": func(d *document, found *bool, v *hujson.Value, _ string) (err error) {
 		*found = true
-		d.config.Hooks, err = d.hooks(v)
-		return err
+		if d.config.Hooks, err = d.hooks(v); err != nil {
+			d.config.invalid = append(d.config.invalid, err)
+		}
+		return nil
 	},
 	"toolsets": func(d *document, _ *bool, v *hujson.Value, _ string) error { return d.toolsets(v) },
 	"defaultToolset": func(d *document, _ *bool, v *hujson.Value, name string) (err error) {
