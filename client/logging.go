@@ -81,12 +81,17 @@ func (c *Client) applyLogLevel(ctx context.Context, l *link, req *rpc.Request) {
 }
 
 // raiseLogLevel makes a session send messages of level, too. If it fails, the request that follows has
-// fewer log messages.
+// fewer log messages, and the next one tries it again.
 func (c *Client) raiseLogLevel(ctx context.Context, l *link, level mcp.LoggingLevel) {
-	if l.server.Capabilities.Logging == nil || !l.logs.raise(level) {
+	if l.server.Capabilities.Logging == nil {
+		return
+	}
+	before, raised := l.logs.raise(level)
+	if !raised {
 		return
 	}
 	if _, err := l.call(ctx, c.setLevel(level)); err != nil {
+		l.logs.restore(level, before)
 		c.dialer.Logger.Debug("cannot set the log level", "server", c.target.String(), "error", err)
 	}
 }
@@ -97,15 +102,24 @@ type sessionLevel struct {
 	level mcp.LoggingLevel // empty: the server chooses
 }
 
-// raise sets the level unless it is as detailed already, and reports whether it did.
-func (s *sessionLevel) raise(level mcp.LoggingLevel) bool {
+// raise sets the level unless it is as detailed already. It returns the level before, and whether it did.
+func (s *sessionLevel) raise(level mcp.LoggingLevel) (before mcp.LoggingLevel, raised bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.level.Enables(level) {
-		return false
+		return s.level, false
 	}
-	s.level = level
-	return true
+	before, s.level = s.level, level
+	return before, true
+}
+
+// restore sets the level that was before raise, unless another one was set since.
+func (s *sessionLevel) restore(raised, before mcp.LoggingLevel) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.level == raised {
+		s.level = before
+	}
 }
 
 func (s *sessionLevel) set(level mcp.LoggingLevel) {

@@ -16,11 +16,21 @@ func (s *supervisor) withCaller(ctx context.Context) context.Context {
 			caller = c.Caller()
 		}
 		input |= c.InputKinds()
-		caller.Input, caller.Limited = input, true
+		caller.Input, caller.Declared, caller.Limited = input, c.DeclaredInput()|s.local, true
+		if caller.Returns && !caller.Session {
+			// A session with the server declares capabilities once. Programs of one principal can have several.
+			caller.Key = capable{caller.Key, caller.Declared}
+		}
 		ctx = rpc.WithCaller(ctx, caller)
 	}
 	if input != 0 {
 		ctx = withInputs(ctx)
 	}
 	return ctx
+}
+
+// capable is the key of a principal whose requests declare the same kinds of input requests.
+type capable struct {
+	principal any
+	declared  rpc.InputKinds
 }

@@ -79,8 +79,23 @@ func (h *Host) rankByVectors(ctx context.Context, c *catalog, query string) ([]i
 }
 
 // vectorsOf returns the vectors of the tools of a catalog. It embeds the tools that were not in the catalog
-// before.
+// before. Concurrent searches wait for the one that embeds.
 func (h *Host) vectorsOf(ctx context.Context, c *catalog) ([][]float32, error) {
+	if known := c.vectors.Load(); known != nil {
+		return *known, nil
+	}
+	h.cataloging.Lock()
+	if h.embedding == nil {
+		h.embedding = make(chan struct{}, 1)
+	}
+	turn := h.embedding
+	h.cataloging.Unlock()
+	select {
+	case turn <- struct{}{}:
+		defer func() { <-turn }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 	if known := c.vectors.Load(); known != nil {
 		return *known, nil
 	}
@@ -120,7 +135,11 @@ func (h *Host) vectorsOf(ctx context.Context, c *catalog) ([][]float32, error) {
 }
 
 func (h *Host) embed(ctx context.Context, texts []string) ([][]float32, error) {
-	vectors, err := h.Embed(ctx, texts)
+	var vectors [][]float32
+	err := h.contain("Embed", func() (err error) {
+		vectors, err = h.Embed(ctx, texts)
+		return err
+	})
 	if err == nil && len(vectors) != len(texts) {
 		err = fmt.Errorf("%d texts must have as many vectors, got %d", len(texts), len(vectors))
 	}

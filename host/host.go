@@ -109,6 +109,7 @@ type Host struct {
 	cataloging sync.Mutex           // orders the making of catalogs
 	cataloged  *catalog             // the last one
 	embedded   map[string][]float32 // the vectors of its tools, by their text
+	embedding  chan struct{}        // capacity 1: has an element while a catalog is embedded; made by vectorsOf
 
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc

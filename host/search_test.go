@@ -9,7 +9,11 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/mcp"
@@ -197,9 +201,32 @@ func TestSearchCombinesWordsAndVectors(t *testing.T) {
 	}
 }
 
+func TestConcurrentSearchesEmbedToolsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := office()
+		embed := byTopic([]string{"rain"}, []string{"file"})
+		var embedded atomic.Int32
+		h.Embed = func(ctx context.Context, texts []string) ([][]float32, error) {
+			time.Sleep(time.Second) // all searches have begun
+			embedded.Add(int32(len(texts)))
+			return embed(ctx, texts)
+		}
+		const searches = 20
+		var done sync.WaitGroup
+		for range searches {
+			done.Go(func() { h.Search(t.Context(), "rain", 1) })
+		}
+		done.Wait()
+		if n := int(embedded.Load()); n != len(h.Tools())+searches {
+			t.Errorf("%d texts were embedded, want %d tools and %d queries", n, len(h.Tools()), searches)
+		}
+	})
+}
+
 func TestSearchUsesWordsIfEmbeddingFails(t *testing.T) {
 	for name, embed := range map[string]func(context.Context, []string) ([][]float32, error){
 		"an error":        func(context.Context, []string) ([][]float32, error) { return nil, errors.New("out of vectors") },
+		"a panic":         func(context.Context, []string) ([][]float32, error) { panic("out of vectors") },
 		"too few vectors": func(context.Context, []string) ([][]float32, error) { return make([][]float32, 1), nil },
 		"different lengths": func(_ context.Context, texts []string) ([][]float32, error) {
 			vectors := make([][]float32, len(texts))

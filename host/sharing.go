@@ -28,9 +28,12 @@ const (
 	// 2026-07-28 there are no sessions, and a program is not started twice unless asked for.
 	ShareAutomatically Sharing = iota
 	// Shared means that all callers share one client. Over byte streams and HTTP+SSE, requests of the
-	// server are rejected while requests of several callers are in flight; see client.WithCaller.
+	// server are rejected while requests of several callers are in flight; see client.WithCaller. A log
+	// message that the server sends there after its call has ended belongs to no call, and reaches the
+	// caller whose requests alone are in flight then.
 	Shared
-	// PerCaller means that each caller has a client of its own. A program is started for each.
+	// PerCaller means that each caller has a client of its own. A program is started for each. Callers of
+	// 2026-07-28 without authentication cannot be told apart, so they share one client.
 	PerCaller
 )
 
@@ -232,8 +235,8 @@ func (a *callers) remove(own *callerClient) {
 func (a *callers) dial(ctx context.Context, caller rpc.Caller, shared *client.Client) (*client.Client, error) {
 	d, known := *a.dialer, shared.Discovery()
 	d.OnConnectionLost, d.Discovery = nil, &known
-	if caller.Session && caller.Limited {
-		limit(&d, caller.Input)
+	if caller.Limited {
+		limit(&d, caller.Declared)
 	}
 	target := a.target
 	if a.auth != nil {

@@ -24,11 +24,18 @@ const (
 // InputKinds returns the kinds of input requests that the client of the call can answer while the
 // call is served.
 func (c *Call) InputKinds() InputKinds {
-	declared := c.Peer().Capabilities
-	if c.InputRequester == nil || declared == nil || !MayRequestInput(c.Method()) {
+	if c.InputRequester == nil || !MayRequestInput(c.Method()) {
 		return 0
 	}
-	var kinds InputKinds
+	return c.DeclaredInput()
+}
+
+// DeclaredInput returns the kinds of input requests that the client of the call declares.
+func (c *Call) DeclaredInput() (kinds InputKinds) {
+	declared := c.Peer().Capabilities
+	if declared == nil {
+		return 0
+	}
 	if c.Can(revision.FormElicitation) && declared.Elicitation.SupportsForm() {
 		kinds |= FormInput
 	}
@@ -59,7 +66,9 @@ type Caller struct {
 	// answer all that the client can.
 	Input   InputKinds
 	Limited bool
-	// Session means that the caller is a session, so that Input never changes.
+	// Declared are the kinds that the caller can answer in any of its requests, if Limited is set.
+	Declared InputKinds
+	// Session means that the caller is a session, so that Declared never changes.
 	Session bool
 	// Permitted means that the policy has decided about the request, for the clients that are its cause.
 	Permitted bool
