@@ -54,6 +54,7 @@ type Gateway struct {
 	registered *registered
 
 	// Used by Run only.
+	results      bool              // the template of large results is registered
 	servers      []string          // in the order of the configuration
 	instructions map[string]string // by server, with a heading
 	missing      map[string]string // the servers whose lists are not known, as the instructions name them
@@ -135,7 +136,11 @@ func (g *Gateway) update(servers []string, status host.ServerStatus) {
 	g.resources.set(g.logger(), status.Name, status.Resources)
 	g.templates.set(g.logger(), status.Name, status.Templates)
 	g.tools.set(g.logger(), status.Name, status.Tools)
+	g.registerResults(status)
 	to := newRoutes(g.servers)
+	if g.results {
+		to.addResults()
+	}
 	for _, name := range g.servers {
 		to.add(name, g.resources.byServer[name], g.templates.byServer[name])
 	}

@@ -3,6 +3,7 @@ package gateway
 import (
 	"strings"
 
+	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -61,6 +62,9 @@ func (r *routes) owner(uri string) (rank int, ok bool) {
 // uri returns the URI at the gateway for a URI in a result of a server. It is another one
 // if the URI belongs to another server at the gateway.
 func (r *routes) uri(server, uri string) string {
+	if strings.HasPrefix(uri, host.ResultURI+server+"/") { // of the host
+		return uri
+	}
 	if rank, ok := r.owner(uri); ok && rank != r.rank[server] {
 		return prefixOf(server) + uri
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/store"
 )
 
 // Host keeps a client for each of its servers. Set the fields before Start and do not
@@ -97,12 +98,20 @@ type Host struct {
 	// the record.
 	Audit func(ctx context.Context, record *AuditRecord) error
 
+	// KV has the large results of tools; see [ServerConfig.MaxResult]. Hosts with the same KV, such as those of
+	// replicas, can read each other's. Nil keeps them in memory.
+	KV store.KV
+	// Keys encrypt what is in KV, as Server.Keys of package server do: the first encrypts, all decrypt. Each has
+	// at least 32 random bytes. Without keys, results are not encrypted.
+	Keys [][]byte
+
 	versions atomic.Uint64 // the last ServerStatus.Version
 	requests atomic.Uint64 // the number of the last request, for the audit log
 
 	once    sync.Once
 	mu      sync.Mutex             // excludes SetServers and Close
 	roster  atomic.Pointer[roster] // nil before Start
+	results *results               // set by Start
 	changed broadcast              // that the status of a server, or the servers, have changed
 	names   nameTable
 
@@ -140,6 +149,14 @@ type ServerConfig struct {
 
 	// InputLimits limit the requests of the server for elicitation, sampling and roots.
 	InputLimits InputLimits
+
+	// MaxResult, if it is greater than 0, is the maximum size of a result of a tool, in bytes of JSON. The
+	// caller of a tool with a larger result receives the first MaxResult bytes of its text and a
+	// mcp.ResourceLink. [Host.ReadResource] reads that resource for the same principal, for an hour. It has the
+	// text of the result, or, if the result has anything but text, its JSON. A principal can have 100 such results
+	// of 64 MiB together; the oldest are removed. The tools have no output schema, because
+	// a part of a result need not match it.
+	MaxResult int
 
 	// Roots are the directories that the server may work in, as file:// URIs. They replace those of
 	// Dialer.Roots. An empty list that is not nil means no directories.
@@ -202,6 +219,10 @@ func (h *Host) start() error {
 	if err := h.check(h.Servers); err != nil {
 		return err
 	}
+	var err error
+	if h.results, err = h.newResults(); err != nil {
+		return err
+	}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	h.roster.Store(&roster{})
 	return h.SetServers(h.Servers)
@@ -262,7 +283,10 @@ func (h *Host) CallTool(ctx context.Context, server, tool string, arguments any,
 
 func (h *Host) callTool(ctx context.Context, s *supervisor, tool string, arguments any, options []client.CallOption) (*mcp.CallToolResult, error) {
 	r := Request{Method: mcp.MethodCallTool, Server: s.name, Kind: KindTool, Name: tool}
-	return guard(ctx, h, s, r, arguments, func(arguments any) (*mcp.CallToolResult, error) {
+	if s.config.MaxResult > 0 {
+		options = append([]client.CallOption{client.WithSource()}, options...)
+	}
+	result, err := guard(ctx, h, s, r, arguments, func(arguments any) (*mcp.CallToolResult, error) {
 		return use(ctx, s, func(ctx context.Context, c *client.Client) (*mcp.CallToolResult, error) {
 			if err := s.offers(r.Kind, r.Name); err != nil {
 				return nil, err
@@ -270,16 +294,24 @@ func (h *Host) callTool(ctx context.Context, s *supervisor, tool string, argumen
 			return c.CallTool(ctx, tool, arguments, h.sourced(options)...)
 		})
 	})
+	if err != nil {
+		return nil, err
+	}
+	return s.limited(ctx, tool, result)
 }
 
 // ReadResource reads a resource of a server, as client.Client.ReadResource does. It
-// waits for the server as [Host.CallTool] does, and has its errors.
+// waits for the server as [Host.CallTool] does, and has its errors. The URI can be that of a large
+// result of a tool, which the policy does not concern; see [ServerConfig.MaxResult].
 func (h *Host) ReadResource(ctx context.Context, server, uri string, options ...client.CallOption) (*mcp.ReadResourceResult, error) {
 	s, err := h.enter(server)
 	if err != nil {
 		return nil, err
 	}
 	defer s.leave()
+	if s.config.MaxResult > 0 && isResult(server, uri) {
+		return h.results.get(ctx, server, callerOf(ctx).Principal.Key(), uri)
+	}
 	r := Request{Method: mcp.MethodReadResource, Server: server, Kind: KindResource, Name: uri}
 	return guard(ctx, h, s, r, nil, func(any) (*mcp.ReadResourceResult, error) {
 		return use(ctx, s, func(ctx context.Context, c *client.Client) (*mcp.ReadResourceResult, error) {

@@ -115,6 +115,11 @@ func (s *supervisor) offer(before offered, l *lists, instructions string, n *nam
 		}
 		accepted := reviewed(s, found, KindTool, selected, func(t *mcp.Tool) string { return t.Name })
 		now.tools, now.same[client.ToolsChanged] = n.nameTools(s.name, s.logger, accepted)
+		if s.config.MaxResult > 0 { // a result that is cut does not match the schema
+			for i := range now.tools {
+				now.tools[i].Definition.OutputSchema = nil
+			}
+		}
 		now.toolClaims = make(map[string]string, len(now.tools))
 		for i := range now.tools {
 			now.toolClaims[now.tools[i].Name] = now.tools[i].Definition.Name

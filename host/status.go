@@ -82,6 +82,9 @@ type ServerStatus struct {
 	// two underscores. It is empty if they have no prefix.
 	Prefix string
 
+	// MaxResult is that of the ServerConfig.
+	MaxResult int
+
 	// The following fields have their values of the last time the server was ready.
 	// They are zero before. They are shared and must not be modified.
 

@@ -77,7 +77,7 @@ func newSupervisor(h *Host, config ServerConfig) *supervisor {
 		wanted:   make(chan struct{}, 1),
 		retired:  make(chan struct{}),
 	}
-	s.status = ServerStatus{Name: config.Name, State: Starting, Version: h.versions.Add(1), Prefix: s.naming.prefix}
+	s.status = ServerStatus{Name: config.Name, State: Starting, Version: h.versions.Add(1), Prefix: s.naming.prefix, MaxResult: config.MaxResult}
 	s.ctx, s.cancel = context.WithCancelCause(h.ctx)
 	if s.dialer.Logger == nil {
 		s.dialer.Logger = s.logger
@@ -171,7 +171,7 @@ func (s *supervisor) ready(c *client.Client, listed lists) {
 		return allKinds
 	}, func(status *ServerStatus) bool {
 		s.client, s.since, s.lostAt = c, time.Now(), time.Time{}
-		*status = ServerStatus{Name: s.name, State: Ready, Revision: c.Revision(), Sharing: s.sharing(c), Server: c.Server()}
+		*status = ServerStatus{Name: s.name, State: Ready, Revision: c.Revision(), Sharing: s.sharing(c), MaxResult: s.config.MaxResult, Server: c.Server()}
 		return true
 	})
 	s.logger.Info("server ready", "revision", c.Revision(), "tools", len(listed.tools))

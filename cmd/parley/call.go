@@ -12,6 +12,7 @@ import (
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/internal/toolargs"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/schema"
 )
 
 func newCall() *cobra.Command {
@@ -77,11 +78,11 @@ func callTool(cmd *cobra.Command, flags *sessionFlags, target []string, tool str
 	}
 	defer closeQuietly(c.Client)
 	if object == "" {
-		schema, err := schemaOf(cmd.Context(), c.Client, tool)
+		input, err := schemaOf(cmd.Context(), c.Client, tool)
 		if err != nil {
 			return err
 		}
-		if arguments, err = toolargs.Parse(schema, words); err != nil {
+		if arguments, err = toolargs.Parse(input, words); err != nil {
 			return err
 		}
 	}
@@ -148,7 +149,7 @@ func describedSchema(ctx context.Context, c *client.Client, tool string) (json.R
 	var described struct {
 		InputSchema json.RawMessage `json:"inputSchema"`
 	}
-	if err := json.Unmarshal([]byte(text), &described); err != nil || described.InputSchema == nil {
+	if err := schema.Decode([]byte(text), &described); err != nil || described.InputSchema == nil {
 		return nil, errors.New("cannot read the definition of the tool that describe_tool returns: set the arguments with --json")
 	}
 	return described.InputSchema, nil

@@ -31,7 +31,9 @@ idempotent and closedWorld trust the annotations of the server. "prefix" replace
 server in the names of tools. "sharing" is "shared" if all callers share one client of the server,
 or "perCaller"; the default is perCaller for servers with sessions over HTTP, and shared for others.
 "inputLimits" limits the requests of the server for elicitation, sampling and roots: {"perCall": 64,
-"perMinute": 600, "maxTokens": 16384} are the defaults, and -1 means no limit.
+"perMinute": 600, "maxTokens": 16384} are the defaults, and -1 means no limit. "maxResult" is the
+maximum size of a result of a tool, in bytes; clients receive the beginning of a larger one, and a
+link to a resource that has all of it for an hour. The default is no limit.
 
 "toolsets" of the file has selections of all servers, as in {"docs": {"servers": ["files"], "tools":
 ["search__find*"], "hide": ["*__delete*"], "scopes": ["docs:read"], "principals": [{"subject":

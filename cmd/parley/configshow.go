@@ -68,6 +68,7 @@ type shownServer struct {
 	Sharing  string          `json:"sharing,omitempty"`
 	Callers  string          `json:"credentials,omitempty"` // the type
 	Limits   *shownLimits    `json:"inputLimits,omitempty"`
+	Result   int             `json:"maxResult,omitzero"`
 	Prefix   *string         `json:"prefix,omitempty"`
 	Tools    *shownSelection `json:"tools,omitempty"`
 	Prompts  *shownSelection `json:"prompts,omitempty"`
@@ -145,7 +146,7 @@ func newShownConfig(c *config.Config) *shownConfig {
 		shown.Servers = append(shown.Servers, shownServer{
 			Name: s.Name, Source: s.Source, Disabled: s.Disabled,
 			Command: s.Command, Args: len(s.Args), Env: namesOf(s.Env), URL: withoutSecrets(s.URL), Headers: namesOf(s.Headers),
-			Trusted: s.Trusted, Roots: s.Roots, Sharing: sharing, Callers: callers, Limits: newShownLimits(s.InputLimits), Prefix: s.Prefix, Tools: newShownSelection(&s.Tools), Prompts: newShownSelection(&s.Prompts),
+			Trusted: s.Trusted, Roots: s.Roots, Sharing: sharing, Callers: callers, Limits: newShownLimits(s.InputLimits), Result: s.MaxResult, Prefix: s.Prefix, Tools: newShownSelection(&s.Tools), Prompts: newShownSelection(&s.Prompts),
 		})
 	}
 	for _, t := range c.Toolsets {
@@ -282,6 +283,9 @@ func (s *shownServer) settings() (words []string) {
 	}
 	if s.Callers != "" {
 		words = append(words, "credentials "+s.Callers)
+	}
+	if s.Result > 0 {
+		words = append(words, fmt.Sprintf("results of at most %d bytes", s.Result))
 	}
 	if l := s.Limits; l != nil {
 		for _, limit := range []struct {

@@ -134,6 +134,7 @@ func up(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag, files *configFlags,
 		return err
 	}
 	defer closeStore()
+	u.host.KV, u.host.Keys = s.KV, s.Keys
 	if err := flags.admin.observe(s); err != nil {
 		return err
 	}

@@ -65,6 +65,7 @@ type Server struct {
 	Prefix         *string // see host.ServerConfig, also for the following
 	Sharing        host.Sharing
 	InputLimits    host.InputLimits
+	MaxResult      int
 	Tools, Prompts host.Selection
 
 	folder string            // the directory of the file
@@ -73,7 +74,7 @@ type Server struct {
 
 // Settings returns the configuration of the server for a host, without the target and the roots.
 func (s *Server) Settings() *host.ServerConfig {
-	return &host.ServerConfig{Name: s.Name, Trusted: s.Trusted, Sharing: s.Sharing, InputLimits: s.InputLimits, Prefix: s.Prefix, Tools: s.Tools, Prompts: s.Prompts}
+	return &host.ServerConfig{Name: s.Name, Trusted: s.Trusted, Sharing: s.Sharing, InputLimits: s.InputLimits, MaxResult: s.MaxResult, Prefix: s.Prefix, Tools: s.Tools, Prompts: s.Prompts}
 }
 
 // Pair is a name and a value.

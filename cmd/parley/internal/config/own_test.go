@@ -139,6 +139,7 @@ func TestSchemaRejectsWhatIsReported(t *testing.T) {
 		{`{MEMBER}`, `"policy": {"default": "deny", "approvalTimeout": "5"}`, `approvalTimeout must be a positive duration`},
 		{`{MEMBER}`, `"hooks": [{"server": "a"}]`, `"url" is missing`},
 		{`{MEMBER}`, `"hooks": [{"url": "a", "on": []}]`, `hooks[0].on must have`},
+		{server, `"maxResult": 0`, "maxResult must be"},
 		{server, `"sharing": "never"`, `sharing must be "automatic", "shared" or "perCaller"`},
 		{server, `"inputLimits": {"perCall": 0}`, `inputLimits.perCall must be a whole number from 1 to 2147483647, or -1 for no limit`},
 		{server, `"inputLimits": {"maxTokens": 1.5}`, `inputLimits.maxTokens must be a whole number`},
@@ -188,7 +189,7 @@ func TestOwnFormIsRead(t *testing.T) {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff(&host.ServerConfig{
-		Name: "search", Sharing: host.PerCaller, InputLimits: host.InputLimits{PerCall: 8, PerMinute: -1, MaxTokens: 4096}, Prefix: new(""), Tools: host.Selection{Only: []string{"find"}}, Prompts: host.Selection{Only: []string{}},
+		Name: "search", Sharing: host.PerCaller, InputLimits: host.InputLimits{PerCall: 8, PerMinute: -1, MaxTokens: 4096}, MaxResult: 100_000, Prefix: new(""), Tools: host.Selection{Only: []string{"find"}}, Prompts: host.Selection{Only: []string{}},
 	}, search.Settings()); diff != "" {
 		t.Error(diff)
 	}

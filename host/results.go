@@ -1,0 +1,223 @@
+package host
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/seal"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/schema"
+	"github.com/parley-mcp/parley/store"
+)
+
+// ResultURI is what the URIs of large results begin with; see [ServerConfig.MaxResult]. The name of the server
+// follows, a slash, and an id.
+const ResultURI = "parley:result/"
+
+// Limits of the results that are stored for one principal.
+const (
+	resultTTL      = time.Hour
+	maxResults     = 100
+	maxResultBytes = 64 << 20
+	resultsTimeout = 10 * time.Second // for the requests to the store
+)
+
+// results stores large results of tools.
+type results struct {
+	kv   store.KV
+	keys *seal.Keys // nil stores them as they are
+}
+
+// newResults returns where a Host stores results: in its KV, or in memory.
+func (h *Host) newResults() (*results, error) {
+	r := &results{kv: h.KV}
+	if r.kv == nil {
+		r.kv = store.NewMemory(store.MemoryOptions{})
+	}
+	if len(h.Keys) > 0 {
+		var err error
+		if r.keys, err = seal.New(h.Keys...); err != nil {
+			return nil, fmt.Errorf("host: Keys: %w", err)
+		}
+	}
+	return r, nil
+}
+
+// limited returns a result of a tool, or its beginning and a link to the resource if it is too large.
+func (s *supervisor) limited(ctx context.Context, tool string, result *mcp.CallToolResult) (*mcp.CallToolResult, error) {
+	limit := s.config.MaxResult
+	if limit <= 0 || len(result.Source) <= limit {
+		return result, nil
+	}
+	whole := result
+	if whole.Content == nil { // see client.WithUndecodedText
+		whole = new(mcp.CallToolResult)
+		if err := schema.Decode(result.Source, whole); err != nil {
+			return nil, fmt.Errorf("%w: tools/call %s: %w", client.ErrInvalidResponse, tool, err)
+		}
+	}
+	cut := &mcp.CallToolResult{IsError: whole.IsError}
+	note := fmt.Sprintf("The result has %d bytes, more than the limit of %d.", len(result.Source), limit)
+	contents := &mcp.ResourceContents{MimeType: "text/plain"}
+	var isText bool
+	if contents.Text, isText = textOfBlocks(whole.Content); isText {
+		cut.Content = append(cut.Content, mcp.Text(beginningOf(contents.Text, limit)))
+		note += " This is its beginning."
+	} else {
+		contents.MimeType, contents.Text = "application/json", string(result.Source)
+	}
+	uri, err := s.host.results.put(ctx, s.name, callerOf(ctx).Principal.Key(), contents)
+	if err != nil {
+		s.logger.WarnContext(ctx, "cannot store a large result", "tool", tool, "error", err)
+		cut.Content = append(cut.Content, mcp.Text("["+note+" The rest cannot be stored.]"))
+		return cut, nil
+	}
+	size := int64(len(contents.Text))
+	link := &mcp.ResourceLink{URI: uri, Name: tool, Title: "Result of " + tool, MimeType: contents.MimeType, Size: &size}
+	cut.Content = append(cut.Content, mcp.Text("["+note+" The resource "+uri+" has all of it, for one hour.]"), link)
+	return cut, nil
+}
+
+// textOfBlocks returns the text of a content that has only text.
+func textOfBlocks(blocks []mcp.Content) (text string, ok bool) {
+	var parts []string
+	for _, block := range blocks {
+		t, ok := block.(*mcp.TextContent)
+		if !ok {
+			return "", false
+		}
+		parts = append(parts, t.Text)
+	}
+	return strings.Join(parts, "\n"), len(parts) > 0
+}
+
+// beginningOf returns up to n bytes of a text, without a part of a character.
+func beginningOf(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	for n > 0 && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return text[:n]
+}
+
+// put stores a result for a principal, and returns its URI. If the principal has too many results, the oldest
+// are removed. Replicas with the same KV share these limits.
+func (r *results) put(ctx context.Context, server, principal string, contents *mcp.ResourceContents) (uri string, err error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resultsTimeout) // the tool has run
+	defer cancel()
+	id := rand.Text()
+	contents.URI = ResultURI + server + "/" + id
+	value, err := schema.Marshal(contents)
+	if err != nil {
+		return "", err
+	}
+	key := resultKey(principal, server, id)
+	if r.keys != nil {
+		value = r.keys.SealBytes(key, value)
+	}
+	if len(value) > maxResultBytes {
+		return "", store.ErrFull
+	}
+	if err := r.evict(ctx, principal, len(value)); err != nil {
+		return "", err
+	}
+	entry := resultEntry{time.Now(), len(value), server + "/" + id}
+	if err := r.kv.Add(ctx, resultsOf(principal), entry.String(), store.AddOptions{TTL: resultTTL, Max: maxResults}); err != nil {
+		return "", err
+	}
+	if _, err := r.kv.Put(ctx, key, value, store.PutOptions{TTL: resultTTL}); err != nil {
+		return "", errors.Join(err, r.kv.Remove(ctx, resultsOf(principal), entry.String()))
+	}
+	return contents.URI, nil
+}
+
+// evict removes the oldest results of a principal until another one of size bytes can be added, and those that have expired.
+func (r *results) evict(ctx context.Context, principal string, size int) error {
+	set := resultsOf(principal)
+	members, err := r.kv.List(ctx, set, "", maxResults)
+	if err != nil {
+		return err
+	}
+	count := len(members)
+	for _, member := range members {
+		size += parseResultEntry(member).size
+	}
+	for _, member := range members {
+		e := parseResultEntry(member)
+		if count < maxResults && size <= maxResultBytes && time.Since(e.stored) < resultTTL {
+			return nil
+		}
+		server, id, _ := strings.Cut(e.name, "/")
+		if err := errors.Join(r.kv.Delete(ctx, resultKey(principal, server, id)), r.kv.Remove(ctx, set, member)); err != nil {
+			return err
+		}
+		count--
+		size -= e.size
+	}
+	return nil
+}
+
+// get returns the result with a URI. The error wraps client.ErrResourceNotFound if the principal has no such result.
+func (r *results) get(ctx context.Context, server, principal, uri string) (*mcp.ReadResourceResult, error) {
+	ctx, cancel := context.WithTimeout(ctx, resultsTimeout)
+	defer cancel()
+	key := resultKey(principal, server, strings.TrimPrefix(uri, ResultURI+server+"/"))
+	if store.CheckKey(key) != nil {
+		return nil, client.ErrResourceNotFound
+	}
+	item, err := r.kv.Get(ctx, key)
+	value := item.Value
+	if err == nil && r.keys != nil {
+		value, _, err = r.keys.OpenBytes(key, value)
+	}
+	switch {
+	case errors.Is(err, store.ErrNotFound), errors.Is(err, seal.ErrInvalid):
+		return nil, fmt.Errorf("%w: results are kept for an hour, for their callers", client.ErrResourceNotFound)
+	case err != nil:
+		return nil, fmt.Errorf("cannot read a stored result: %w", err)
+	}
+	read := &mcp.ReadResourceResult{Contents: make([]mcp.ResourceContents, 1)}
+	if err := schema.Decode(value, &read.Contents[0]); err != nil {
+		return nil, fmt.Errorf("cannot read a stored result: %w", err)
+	}
+	return read, nil
+}
+
+// isResult reports whether a URI can be that of a result of a server.
+func isResult(server, uri string) bool { return strings.HasPrefix(uri, ResultURI+server+"/") }
+
+func resultsOf(principal string) string { return principal + "results" }
+
+func resultKey(principal, server, id string) string {
+	return principal + "result/" + server + "/" + id
+}
+
+// resultEntry is a member of the set of results of a principal. Its text begins with the time, so that the oldest is
+// the first.
+type resultEntry struct {
+	stored time.Time
+	size   int
+	name   string // the server and the id, with a slash
+}
+
+func (e resultEntry) String() string {
+	return fmt.Sprintf("%016x %d %s", e.stored.UnixNano(), e.size, e.name)
+}
+
+// parseResultEntry parses what String returns. The zero value is returned for other texts.
+func parseResultEntry(text string) (e resultEntry) {
+	var at int64
+	if _, err := fmt.Sscanf(text, "%x %d %s", &at, &e.size, &e.name); err != nil {
+		return resultEntry{}
+	}
+	e.stored = time.Unix(0, at)
+	return e
+}

@@ -1,0 +1,117 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/store"
+)
+
+func newResults(t *testing.T, keys ...[]byte) *results {
+	t.Helper()
+	r, err := (&Host{Keys: keys}).newResults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func (r *results) has(t *testing.T, principal, uri string) bool {
+	t.Helper()
+	_, err := r.get(t.Context(), "s", principal, uri)
+	if err != nil && !errors.Is(err, client.ErrResourceNotFound) {
+		t.Fatal(err)
+	}
+	return err == nil
+}
+
+func TestStoredResultsAreBounded(t *testing.T) {
+	for name, c := range map[string]struct {
+		size, stored, kept int
+	}{
+		"by number": {1, maxResults + 20, maxResults},
+		"by bytes":  {10 << 20, 20, 6},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newResults(t)
+				other, err := r.put(t.Context(), "s", "bob/", &mcp.ResourceContents{Text: "x"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				var uris []string
+				for range c.stored {
+					time.Sleep(time.Second)
+					uri, err := r.put(t.Context(), "s", "ada/", &mcp.ResourceContents{Text: strings.Repeat("x", c.size)})
+					if err != nil {
+						t.Fatal(err)
+					}
+					uris = append(uris, uri)
+				}
+				for i, uri := range uris {
+					if got, want := r.has(t, "ada/", uri), i >= c.stored-c.kept; got != want {
+						t.Errorf("result %d of %d: %t", i, c.stored, got)
+					}
+				}
+				if !r.has(t, "bob/", other) || r.has(t, "ada/", other) || r.has(t, "bob/", uris[len(uris)-1]) {
+					t.Error("the results of principals are not apart")
+				}
+			})
+		})
+	}
+}
+
+func TestStoredResultsExpire(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newResults(t, make([]byte, 32))
+		r.kv = store.NewMemory(store.MemoryOptions{})
+		uri, err := r.put(t.Context(), "s", "ada/", &mcp.ResourceContents{Text: "secret"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		plain := &results{kv: r.kv}
+		if item, err := r.kv.Get(t.Context(), resultKey("ada/", "s", strings.TrimPrefix(uri, ResultURI+"s/"))); err != nil || strings.Contains(string(item.Value), "secret") {
+			t.Errorf("the result is not encrypted: %v", err)
+		}
+		if _, err := plain.get(t.Context(), "s", "ada/", uri); err == nil {
+			t.Error("the result is read without the key")
+		}
+		time.Sleep(resultTTL - time.Second)
+		if !r.has(t, "ada/", uri) {
+			t.Error("the result has expired too early")
+		}
+		time.Sleep(2 * time.Second)
+		if r.has(t, "ada/", uri) {
+			t.Error("the result has not expired")
+		}
+	})
+}
+
+// An anonymous caller without a store, and a store that fails.
+func TestResultThatCannotBeStoredIsCut(t *testing.T) {
+	for _, broken := range []bool{false, true} {
+		h := &Host{}
+		h.results = newResults(t)
+		if broken {
+			h.results.kv = store.NewMemory(store.MemoryOptions{MaxBytes: 1})
+		}
+		s := &supervisor{name: "s", host: h, config: ServerConfig{MaxResult: 10}, logger: h.logger()}
+		whole := &mcp.CallToolResult{Content: []mcp.Content{mcp.Text("0123456789äöü")}, ResultBase: mcp.ResultBase{Source: []byte(`{"content":[]}`)}}
+		cut, err := s.limited(t.Context(), "tool", whole)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := cut.Content[0].(*mcp.TextContent).Text; got != "0123456789" {
+			t.Errorf("the text begins with %q", got)
+		}
+		if text := fmt.Sprint(cut.Content[1].(*mcp.TextContent).Text); strings.Contains(text, "cannot be stored") != broken || (len(cut.Content) == 2) != broken {
+			t.Errorf("%s", text)
+		}
+	}
+}
