@@ -27,7 +27,6 @@ func TestLogLevelThatCouldNotBeSetIsSetAgain(t *testing.T) {
 	}}
 	c := mcptest.Dial(t, s, mcptest.WithRevision(mcp.V20251125))
 	for range 3 {
-		//lint:ignore SA1019 logging is deprecated, but still supported
 		if _, err := c.CallTool(t.Context(), "t", nil, client.WithLogLevel(mcp.LevelDebug)); err != nil {
 			t.Fatal(err)
 		}
