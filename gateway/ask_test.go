@@ -33,6 +33,9 @@ func httpConfig(t *testing.T, name string, s *server.Server) host.ServerConfig {
 	return host.ServerConfig{Name: name, Target: client.URL(up.URL)}
 }
 
+// text returns the text of the only content.
+func text(content []mcp.Content) string { return content[0].(*mcp.TextContent).Text }
+
 // declaring returns a server with the tool declared, which returns the capabilities of its client.
 func declaring() *server.Server {
 	s := &server.Server{Name: "declaring"}
@@ -174,7 +177,7 @@ func TestEndOfURLElicitationIsForwardedWithTheIDOfTheGateway(t *testing.T) {
 // The client of 2026-07-28 retries at another replica of the gateway.
 func TestAnswerReachesTheReplicaOfTheCall(t *testing.T) {
 	memory := store.NewMemory(store.MemoryOptions{})
-	up := httpConfig(t, "up", matrixServer(mcp.V20251125))
+	up := matrixServer(t, mcp.V20251125, memory)
 	var replicas []*server.Server
 	for range 3 {
 		s := &server.Server{Name: "gateway", KV: memory, Log: memory, Bus: memory, Keys: [][]byte{make([]byte, 32)}}
@@ -187,13 +190,13 @@ func TestAnswerReachesTheReplicaOfTheCall(t *testing.T) {
 		replicas[next.Add(1)%3].ServeHTTP(w, r)
 	}))
 	t.Cleanup(balancer.Close)
-	c := dialMatrix(t, balancer.URL, mcp.V20260728)
+	c := gatewaytest.Dial(t, balancer.URL, "up", mcp.V20260728)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	for i, tool := range []string{"form", "sample", "url", "roots", "form", "form"} {
 		nonce := string(rune('a' + i))
 		want := map[string]string{"form": "form ", "sample": "sampled ", "url": "opened ", "roots": "file:///"}[tool] + nonce
-		if err := c.wants(ctx, tool, nonce, want); err != nil {
+		if err := c.Wants(ctx, tool, nonce, want); err != nil {
 			t.Error(err)
 		}
 	}

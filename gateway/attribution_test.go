@@ -99,8 +99,8 @@ func TestForwardedQuestionsNameTheServer(t *testing.T) {
 		gatewaytest.Run(t, h, s)
 		for _, ours := range mcp.Revisions() {
 			c, question := dialAsked(t, s, ours)
-			for tool, without := range map[string]string{"form": noForms, "url": noURLs, "sample": "", "roots": ""} {
-				if older := min(ours, theirs); without == noForms && older < mcp.V20250618 || without == noURLs && older < mcp.V20251125 {
+			for tool, since := range map[string]mcp.Revision{"form": mcp.V20250618, "url": mcp.V20251125, "sample": "", "roots": ""} {
+				if min(ours, theirs) < since {
 					continue
 				}
 				if _, err := client.CallTool[string](t.Context(), c, tool, nil); err != nil {
