@@ -18,12 +18,14 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	if settings := os.Getenv(replicaVariable); settings != "" {
-		if err := runReplica(settings); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
+	for variable, run := range map[string]func(string) error{replicaVariable: runReplica, upstreamVariable: runUpstream} {
+		if settings := os.Getenv(variable); settings != "" {
+			if err := run(settings); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(1)
+			}
+			return
 		}
-		return
 	}
 	flag.Parse()
 	os.Exit(m.Run())
