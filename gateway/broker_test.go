@@ -32,6 +32,7 @@ type brokered struct {
 	*users
 	upstream *devissuer.Issuer
 	up       *protectedServer
+	theirs   mcp.Revision
 	kv       *store.Memory
 	brokers  []*oauth.Broker
 
@@ -39,8 +40,9 @@ type brokered struct {
 	reports []string
 }
 
-func newBrokered(t *testing.T, names ...string) *brokered {
-	b := &brokered{users: newUsers(t, names...), kv: store.NewMemory(store.MemoryOptions{})}
+// newBrokered returns a gateway that talks to the server in a revision.
+func newBrokered(t *testing.T, theirs mcp.Revision, names ...string) *brokered {
+	b := &brokered{users: newUsers(t, names...), kv: store.NewMemory(store.MemoryOptions{}), theirs: theirs}
 	var accounts []string
 	for _, name := range names {
 		accounts = append(accounts, name+"@up")
@@ -81,7 +83,9 @@ func (b *brokered) addReplica() {
 	if err := broker.Check(); err != nil {
 		b.t.Fatal(err)
 	}
-	gatewaytest.Run(b.t, &host.Host{Servers: []host.ServerConfig{b.up.config("up", host.NewCallerAuth(broker.Authorizer("up")))}}, s)
+	gatewaytest.Run(b.t, &host.Host{
+		Servers: []host.ServerConfig{b.up.config("up", host.NewCallerAuth(broker.Authorizer("up")))}, Dialer: client.Dialer{Revision: b.theirs},
+	}, s)
 	b.t.Cleanup(func() { s.Shutdown(context.Background()) })
 	mux := http.NewServeMux()
 	mux.Handle("/", s) // also its metadata
@@ -188,42 +192,50 @@ var anyURL = regexp.MustCompile(`http://\S+/login/start/\w+`)
 // Y5, P1, P5: the client of a caller who is not logged in to the server has its user open a page, in every revision.
 // Afterwards the call is answered for the account of that user. All requests go to two replicas in turn.
 func TestCallersLogInToAServer(t *testing.T) {
-	for _, r := range everyRevision {
-		t.Run(string(r), func(t *testing.T) {
-			b := newBrokered(t, "ada", "bob")
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			defer cancel()
-			for _, name := range []string{"ada", "bob"} {
-				var browsing sync.WaitGroup
-				result, err := b.dial(name, r).CallTool(ctx, "up__whoami", nil) // this client cannot ask its user
-				if err != nil || !result.IsError || anyURL.FindString(text(result.Content)) == "" {
-					t.Fatalf("%s: %v, %v", name, result, err)
+	for _, theirs := range []mcp.Revision{mcp.V20250326, mcp.V20251125, mcp.V20260728} {
+		for _, ours := range everyRevision {
+			t.Run(fmt.Sprintf("%s to %s", ours, theirs), func(t *testing.T) {
+				b := newBrokered(t, theirs, "ada", "bob")
+				for _, name := range []string{"ada", "bob"} {
+					b.useAs(name, ours)
 				}
-				c := b.dialBrowsing(name, r, &browsing)
-				if r < mcp.V20251125 { // without elicitation by URL
-					if err := b.browser(name).logIn(ctx, anyURL.FindString(text(result.Content))); err != nil {
-						t.Fatalf("%s after %q: %v", name, text(result.Content), err)
+				if want := "[ada up false ada up true bob up false bob up true]"; fmt.Sprint(slices.Compact(b.reports)) != want {
+					t.Errorf("reports %v, want %s", b.reports, want)
+				}
+				for header, n := range b.up.headers() {
+					_, token, _ := strings.Cut(header, " ")
+					if _, err := b.up.issued.Verify(t.Context(), token); err != nil && token != operatorToken && header != "" {
+						t.Errorf("the server has received %d requests with %q: %v", n, header, err)
 					}
 				}
-				for range 3 {
-					if who, err := client.CallTool[string](ctx, c, "up__whoami", nil); err != nil || who != name+"@up" {
-						t.Errorf("%s: %q, %v", name, who, err)
-					}
-				}
-				if result, err := c.GetPrompt(ctx, "up__whoami", nil); err != nil || text([]mcp.Content{result.Messages[0].Content}) != name+"@up" {
-					t.Errorf("%s: %v, %v", name, result, err)
-				}
-				browsing.Wait()
-			}
-			if want := "[ada up false ada up true bob up false bob up true]"; fmt.Sprint(slices.Compact(b.reports)) != want {
-				t.Errorf("reports %v, want %s", b.reports, want)
-			}
-			for header, n := range b.up.headers() {
-				_, token, _ := strings.Cut(header, " ")
-				if _, err := b.up.issued.Verify(ctx, token); err != nil && token != operatorToken && header != "" {
-					t.Errorf("the server has received %d requests with %q: %v", n, header, err)
-				}
-			}
-		})
+			})
+		}
+	}
+}
+
+// useAs logs a user in to the server, and calls it.
+func (b *brokered) useAs(name string, r mcp.Revision) {
+	t := b.t
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	result, err := b.dial(name, r).CallTool(ctx, "up__whoami", nil) // this client cannot ask its user
+	if err != nil || !result.IsError || anyURL.FindString(text(result.Content)) == "" {
+		t.Fatalf("%s: %v, %v", name, result, err)
+	}
+	var browsing sync.WaitGroup
+	defer browsing.Wait()
+	c := b.dialBrowsing(name, r, &browsing)
+	if r < mcp.V20251125 { // without elicitation by URL
+		if err := b.browser(name).logIn(ctx, anyURL.FindString(text(result.Content))); err != nil {
+			t.Fatalf("%s after %q: %v", name, text(result.Content), err)
+		}
+	}
+	for range 3 {
+		if who, err := client.CallTool[string](ctx, c, "up__whoami", nil); err != nil || who != name+"@up" {
+			t.Errorf("%s: %q, %v", name, who, err)
+		}
+	}
+	if result, err := c.GetPrompt(ctx, "up__whoami", nil); err != nil || text([]mcp.Content{result.Messages[0].Content}) != name+"@up" {
+		t.Errorf("%s: %v, %v", name, result, err)
 	}
 }

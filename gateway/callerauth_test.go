@@ -219,6 +219,12 @@ var everyRevision = []mcp.Revision{mcp.V20241105, mcp.V20250326, mcp.V20250618, 
 // R3, P8: each caller calls a server with a token that was exchanged for its own, once. The server receives no
 // token of a caller, and the token of the operator only for lists.
 func TestCallersUseTheirOwnExchangedTokens(t *testing.T) {
+	for _, theirs := range []mcp.Revision{mcp.V20241105, mcp.V20251125, mcp.V20260728} {
+		t.Run(string(theirs), func(t *testing.T) { testExchange(t, theirs) })
+	}
+}
+
+func testExchange(t *testing.T, theirs mcp.Revision) {
 	u := newUsers(t, "ada", "bob", "eve")
 	x := newExchange(t, u)
 	var servers []host.ServerConfig
@@ -228,7 +234,7 @@ func TestCallersUseTheirOwnExchangedTokens(t *testing.T) {
 		x.up[p.url] = p
 		servers = append(servers, p.config(name, auths))
 	}
-	u.start(&host.Host{Servers: servers})
+	u.start(&host.Host{Servers: servers, Dialer: client.Dialer{Revision: theirs}})
 	var calls sync.WaitGroup
 	for name := range u.logins {
 		for _, r := range everyRevision {
