@@ -74,10 +74,10 @@ func (b *brokered) addReplica() {
 			}
 			return ""
 		},
-		Report: func(user principal.Principal, server string, loggedIn bool) {
+		Report: func(user principal.Principal, server string, err error) {
 			b.mu.Lock()
 			defer b.mu.Unlock()
-			b.reports = append(b.reports, fmt.Sprint(user.Subject(), " ", server, " ", loggedIn))
+			b.reports = append(b.reports, fmt.Sprint(user.Subject(), " ", server, " ", err == nil))
 		},
 	}
 	if err := broker.Check(); err != nil {

@@ -103,4 +103,7 @@ func TestServersWithCallerAuthHaveNoSubscriptions(t *testing.T) {
 	if err := h.Subscribe(t.Context(), "up", "lib://one", func() {}); !errors.Is(err, errors.ErrUnsupported) {
 		t.Error(err)
 	}
+	if err := h.PermitSubscription(t.Context(), "up", "lib://one"); !errors.Is(err, errors.ErrUnsupported) {
+		t.Error(err)
+	}
 }

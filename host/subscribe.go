@@ -35,8 +35,8 @@ func (h *Host) Subscribe(ctx context.Context, server, uri string, updated func()
 		if s == nil {
 			return fmt.Errorf("%w: %q", ErrUnknownServer, server)
 		}
-		if s.config.CallerAuth != nil { // one subscription is for all callers
-			return fmt.Errorf("server %q: subscriptions to a server with CallerAuth: %w", server, errors.ErrUnsupported)
+		if err := s.checkSubscribable(); err != nil {
+			return err
 		}
 		if !rpc.CallerOf(ctx).Permitted {
 			if err := h.PermitSubscription(ctx, server, uri); err != nil {
@@ -60,13 +60,25 @@ func (h *Host) Subscribe(ctx context.Context, server, uri string, updated func()
 
 // PermitSubscription returns nil if the caller of ctx may subscribe to a resource of a server, and records the
 // decision. It is for programs in which one call of [Host.Subscribe] is for several callers, such as a gateway: they
-// call PermitSubscription for each. The errors are [ErrUnknownServer] and a *[DeniedError].
+// call PermitSubscription for each. The errors are [ErrUnknownServer], errors.ErrUnsupported for a server with CallerAuth,
+// and a *[DeniedError].
 func (h *Host) PermitSubscription(ctx context.Context, server, uri string) error {
 	s := h.find(server)
 	if s == nil {
 		return fmt.Errorf("%w: %q", ErrUnknownServer, server)
 	}
+	if err := s.checkSubscribable(); err != nil {
+		return err
+	}
 	return h.permit(ctx, s, &Request{Method: mcp.MethodSubscribe, Server: server, Kind: KindResource, Name: uri})
+}
+
+// checkSubscribable returns an error if one subscription cannot be for all callers.
+func (s *supervisor) checkSubscribable() error {
+	if s.config.CallerAuth != nil {
+		return fmt.Errorf("server %q: subscriptions to a server with the credentials of each caller: %w", s.name, errors.ErrUnsupported)
+	}
+	return nil
 }
 
 // subscriber is one call of Subscribe.

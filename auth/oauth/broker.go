@@ -60,9 +60,9 @@ type Broker struct {
 	// Keys encrypt the logins, as those of server.Server. KV requires at least one.
 	Keys [][]byte
 
-	// Report, if set, is called when a user needs a login for a server, and when the user has logged in. It must
-	// return soon.
-	Report func(user principal.Principal, server string, loggedIn bool)
+	// Report, if set, is called when a user has logged in to a server, with a nil error; when a request needs a
+	// login, with an error that wraps ErrInteraction; and when a login has failed. It must return soon.
+	Report func(user principal.Principal, server string, err error)
 	// Logger receives the reasons for which logins fail; nil: slog.Default(). Logs contain no secrets.
 	Logger *slog.Logger
 
@@ -182,7 +182,6 @@ func (b *Broker) require(ctx context.Context, user principal.Principal, server s
 	if err != nil {
 		return fmt.Errorf("%w: cannot store that a login is needed: %w", ErrInteraction, err)
 	}
-	b.report(user, server, false)
 	required := call.RequiredURL{
 		URL: b.startURL(server), Message: "Log in to " + server + ", to call it with your own account",
 		Within: maxLoginWait, Done: func(ctx context.Context) (bool, error) {
@@ -190,12 +189,14 @@ func (b *Broker) require(ctx context.Context, user principal.Principal, server s
 			return errors.Is(err, store.ErrNotFound), withoutNotFound(err)
 		},
 	}
-	return fmt.Errorf("%w: %w", ErrInteraction, &call.URLRequiredError{URLs: []call.RequiredURL{required}})
+	err = fmt.Errorf("%w: %w", ErrInteraction, &call.URLRequiredError{URLs: []call.RequiredURL{required}})
+	b.report(user, server, err)
+	return err
 }
 
-func (b *Broker) report(user principal.Principal, server string, loggedIn bool) {
+func (b *Broker) report(user principal.Principal, server string, err error) {
 	if b.Report != nil {
-		b.Report(user, server, loggedIn)
+		b.Report(user, server, err)
 	}
 }
 
@@ -278,8 +279,6 @@ func (b *Broker) complete(ctx context.Context, user principal.Principal, login *
 	err = s.finish(ctx, login.Pending, redirect, func(ctx context.Context) error {
 		return b.values.kv.Delete(ctx, needKey(user, login.Server))
 	})
-	if err == nil {
-		b.report(user, login.Server, true)
-	}
+	b.report(user, login.Server, err)
 	return err
 }

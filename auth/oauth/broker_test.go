@@ -85,10 +85,10 @@ func (b *brokers) addReplica() *oauth.Broker {
 			oauth.ObserveDials(c, func(string) {}) // also to the issuer of the users
 			return c
 		},
-		Report: func(user principal.Principal, server string, loggedIn bool) {
+		Report: func(user principal.Principal, server string, err error) {
 			b.mu.Lock()
 			defer b.mu.Unlock()
-			b.reports = append(b.reports, fmt.Sprint(user.Subject(), " ", server, " ", loggedIn))
+			b.reports = append(b.reports, fmt.Sprint(user.Subject(), " ", server, " ", err == nil))
 		},
 		Logger: b.w.client().Logger,
 	}
@@ -367,8 +367,8 @@ func TestO6BrokerChecksTheIssuerOfTheRedirect(t *testing.T) {
 		if status != http.StatusBadGateway || !strings.Contains(body, "Login failed") || strings.Contains(body, "access_denied") {
 			t.Errorf("%s: %d %s", name, status, body)
 		}
-		if n := b.w.count("as POST /token"); n > 0 {
-			t.Errorf("%s: %d token requests", name, n)
+		if n := b.w.count("as POST /token"); n > 0 || fmt.Sprint(b.reports) != "[ada one false]" {
+			t.Errorf("%s: %d token requests, reports %v", name, n, b.reports)
 		}
 		b.required(b.call(0, "ada", "one"))
 	}

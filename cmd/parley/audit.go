@@ -13,8 +13,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/schema"
 )
 
@@ -114,6 +116,21 @@ func (a *auditLog) write(r *host.AuditRecord) error {
 		}
 		return err
 	}
+}
+
+// recordLogin records that a caller has failed to log in to a server. a may be nil.
+func (a *auditLog) recordLogin(user principal.Principal, server string, err error) {
+	if a == nil {
+		return
+	}
+	record := &host.AuditRecord{
+		Time: time.Now(), Event: host.AuditLogin, Issuer: user.Issuer(), Subject: user.Subject(), Server: server,
+		Reason: "the login to the server has failed", Outcome: "error", Error: "other",
+	}
+	if failed := new(oauth.ServerError); errors.As(err, &failed) {
+		record.Error = failed.Code
+	}
+	_ = a.record(context.Background(), record) // there is no request that could be rejected
 }
 
 // watchLogins records requests whose token is not accepted, or does not have a necessary scope. It does not

@@ -41,7 +41,8 @@ type callerAuths struct {
 	kv       store.KV
 	keys     [][]byte
 	logger   *slog.Logger
-	report   func(server, text string, done bool)
+	status   *statusPrinter
+	audit    *auditLog // may be nil
 
 	mu       sync.Mutex
 	byServer map[string]*callerAuth
@@ -58,18 +59,11 @@ type callerAuth struct {
 
 // newCallerAuths returns the ways for the endpoint at a URL, which s serves. Logins are in the memory of this process if
 // s has no store.
-func newCallerAuths(s *server.Server, endpointURL string, flags *authFlag, logger *slog.Logger, status *statusPrinter) *callerAuths {
+func newCallerAuths(s *server.Server, endpointURL string, flags *authFlag, logger *slog.Logger, status *statusPrinter, audit *auditLog) *callerAuths {
 	a := &callerAuths{
-		resource: s.Auth, kv: s.KV, keys: s.Keys, logger: logger,
+		resource: s.Auth, kv: s.KV, keys: s.Keys, logger: logger, status: status, audit: audit,
 		client:   oauth.Registration{ClientID: flags.clientID, ClientSecret: flags.clientSecret},
 		byServer: make(map[string]*callerAuth), reported: make(map[string]bool),
-	}
-	a.report = func(server, text string, done bool) {
-		if done {
-			status.note(server, text)
-		} else {
-			status.failed(server, text)
-		}
 	}
 	if a.resource != nil {
 		a.audience = cmp.Or(a.resource.URI, endpointURL)
@@ -183,25 +177,27 @@ func (a *callerAuths) keep(servers []host.ServerConfig) {
 // maxReported is the maximum number of logins that are remembered as reported.
 const maxReported = 10_000
 
-// reportLogin reports who needs a login, once, and who has logged in.
-func (a *callerAuths) reportLogin(user principal.Principal, server string, loggedIn bool) {
+// reportLogin reports who needs a login, once, and who has logged in or failed to do so.
+func (a *callerAuths) reportLogin(user principal.Principal, server string, err error) {
+	name, needed := terminal.Line(user.String()), errors.Is(err, oauth.ErrInteraction)
 	key := server + " " + user.Key()
 	a.mu.Lock()
-	known := a.reported[key]
+	known := a.reported[key] || len(a.reported) >= maxReported
 	switch {
-	case loggedIn:
+	case !needed:
 		delete(a.reported, key)
-	case len(a.reported) < maxReported:
+	case !known:
 		a.reported[key] = true
-	default:
-		known = true
 	}
 	a.mu.Unlock()
 	switch {
-	case loggedIn:
-		a.report(server, terminal.Line(user.String())+" has logged in", true)
+	case err == nil:
+		a.status.note(server, name+" has logged in")
+	case !needed:
+		a.status.failed(server, "the login of "+name+" has failed: "+err.Error())
+		a.audit.recordLogin(user, server, err)
 	case !known:
-		a.report(server, terminal.Line(user.String())+" needs a login; open "+a.startURL(server), false)
+		a.status.failed(server, name+" needs a login; open "+a.startURL(server))
 	}
 }
 
@@ -210,12 +206,12 @@ func (a *callerAuths) startURL(server string) string {
 }
 
 // print tells the user how the callers of each server log in.
-func (a *callerAuths) print(status *statusPrinter) {
+func (a *callerAuths) print() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(a.byServer)) {
 		if a.byServer[name].broker != nil {
-			status.note(name, "each caller logs in at "+a.startURL(name))
+			a.status.note(name, "each caller logs in at "+a.startURL(name))
 		}
 	}
 }

@@ -150,12 +150,12 @@ func up(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag, files *configFlags,
 	u.audit.watchLogins(s.Auth)
 	authorized.audit = u.audit
 	u.status.authorization(s.Auth, authorized.dev != nil)
-	u.callers = newCallerAuths(s, urlOf(listener), &flags.auth, logger, u.status)
+	u.callers = newCallerAuths(s, urlOf(listener), &flags.auth, logger, u.status, u.audit)
 	flags.login = u.callers
 	if u.host.Servers, err = u.targets(loaded); err != nil {
 		return err
 	}
-	u.callers.print(u.status)
+	u.callers.print()
 	served, err := dirs.serve(s, logger)
 	if err != nil {
 		return err
