@@ -54,10 +54,10 @@ type Gateway struct {
 	registered *registered
 
 	// Used by Run only.
-	results      bool              // the template of large results is registered
-	servers      []string          // in the order of the configuration
-	instructions map[string]string // by server, with a heading
-	missing      map[string]string // the servers whose lists are not known, as the instructions name them
+	results      bool                    // the template of large results is registered
+	servers      []string                // in the order of the configuration
+	instructions map[string]instructions // by server; only those that are not empty
+	missing      map[string]string       // the servers whose lists are not known, as the instructions name them
 	capabilities map[string]mcp.ServerCapabilities
 	tools        registrations[host.MergedTool]
 	prompts      registrations[host.MergedPrompt]
@@ -84,7 +84,7 @@ func New(h *host.Host, s *server.Server) *Gateway {
 	}
 	g := &Gateway{
 		host: h, server: s, registered: newRegistered(),
-		instructions: make(map[string]string), missing: make(map[string]string), capabilities: make(map[string]mcp.ServerCapabilities),
+		instructions: make(map[string]instructions), missing: make(map[string]string), capabilities: make(map[string]mcp.ServerCapabilities),
 	}
 	if s.UnknownSubscription == nil {
 		s.UnknownSubscription = g.admitUnknown

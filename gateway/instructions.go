@@ -11,14 +11,22 @@ import (
 // maxInstructions is the maximum length of the instructions of all servers, in bytes.
 const maxInstructions = 64 << 10
 
+// instructions are those of one server.
+type instructions struct{ text, prefix string }
+
 // updateInstructions sets the instructions of the gateway's server: its own, followed by
 // those of the servers in their order and by the servers that are missing.
 func (g *Gateway) updateInstructions(of host.ServerStatus) {
-	text := instructionsOf(&of)
-	if g.instructions[of.Name] == text {
+	now := instructions{of.Server.Instructions, of.Prefix}
+	if now.text == "" {
+		now = instructions{}
+	}
+	if g.instructions[of.Name] == now {
 		return
 	}
-	g.instructions[of.Name] = text
+	if g.instructions[of.Name] = now; now.text == "" {
+		delete(g.instructions, of.Name)
+	}
 	g.setInstructions()
 }
 
@@ -53,9 +61,13 @@ func (g *Gateway) setInstructions() {
 	}
 	size := 0
 	for _, name := range g.servers {
-		text := g.instructions[name]
-		if text == "" {
+		of, found := g.instructions[name]
+		if !found {
 			continue
+		}
+		text := of.text
+		if len(g.instructions) > 1 || of.prefix != "" || g.server.Instructions != "" {
+			text = of.withHeading(name)
 		}
 		if size+len(text) > maxInstructions {
 			g.logger().Warn("instructions of a server left out: all instructions together are too long", "server", name, "limit", maxInstructions)
@@ -71,14 +83,11 @@ func (g *Gateway) setInstructions() {
 	g.server.SetInstructions(strings.Join(all, "\n\n"))
 }
 
-// instructionsOf returns the instructions of a server with a heading, or "" if it has none.
-func instructionsOf(s *host.ServerStatus) string {
-	heading := "Instructions of the server " + s.Name
-	switch {
-	case s.Server.Instructions == "":
-		return ""
-	case s.Prefix != "":
-		heading += ", whose tools and prompts have names that begin with " + s.Prefix
+// withHeading returns the instructions of a server with a heading.
+func (i instructions) withHeading(server string) string {
+	heading := "Instructions of the server " + server
+	if i.prefix != "" {
+		heading += ", whose tools and prompts have names that begin with " + i.prefix
 	}
-	return heading + ":\n\n" + s.Server.Instructions
+	return heading + ":\n\n" + i.text
 }

@@ -141,6 +141,29 @@ func TestInstructionsOfServersAreForwarded(t *testing.T) {
 	}
 }
 
+// A gateway in front of one server, under its own names, has its instructions as they are.
+func TestInstructionsOfOneServerWithoutAPrefixHaveNoHeading(t *testing.T) {
+	s := &server.Server{Logger: slog.New(slog.DiscardHandler)}
+	g := New(&host.Host{}, s)
+	g.Logger = s.Logger
+	status := func(name string) host.ServerStatus {
+		return host.ServerStatus{Name: name, State: host.Ready, Server: client.ServerDetails{Instructions: "Text of " + name + "."}}
+	}
+	for _, step := range []struct{ name, want string }{
+		{"a", "Text of a."},
+		{"b", "Instructions of the server a:\n\nText of a.\n\nInstructions of the server b:\n\nText of b."},
+	} {
+		g.update([]string{"a", "b"}, status(step.name))
+		if got := mcptest.Dial(t, s).Server().Instructions; got != step.want {
+			t.Errorf("%q, want %q", got, step.want)
+		}
+	}
+	g.update([]string{"a"}, host.ServerStatus{Name: "b", State: host.Removed})
+	if got := mcptest.Dial(t, s).Server().Instructions; got != "Text of a." {
+		t.Errorf("%q", got)
+	}
+}
+
 // A page begins after the last name of the previous one, so that changes neither repeat nor omit what stays.
 func TestPagesAreStableWhileServersComeAndGo(t *testing.T) {
 	quiet := slog.New(slog.DiscardHandler)

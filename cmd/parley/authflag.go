@@ -122,7 +122,7 @@ func (f *authFlag) apply(s *server.Server, listener net.Listener, logger *slog.L
 	local := isLoopback(listener)
 	switch {
 	case f.dev && !local:
-		return nil, errors.New("--auth dev requires a loopback address; use --addr 127.0.0.1:PORT")
+		return nil, errors.New("--auth dev requires a loopback address, such as 127.0.0.1:7777")
 	case f.resource == "" && !local:
 		return nil, errors.New("--auth requires the URL of the endpoint, for which tokens are issued; add --auth resource=https://…")
 	}

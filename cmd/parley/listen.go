@@ -34,7 +34,8 @@ const (
 
 // httpFlags are the flags of commands that serve HTTP.
 type httpFlags struct {
-	addr       string
+	addrFlag   string // the name of the flag for addr; empty means addr
+	addr       string // empty only with another name: serve standard input and output
 	limitCalls int
 	limitLists int
 	trace      bool
@@ -46,14 +47,32 @@ type httpFlags struct {
 }
 
 func (f *httpFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.addr, "addr", defaultAddr, "address to listen on, as HOST:PORT")
+	if f.addrFlag == "" {
+		f.addrFlag = "addr"
+		cmd.Flags().StringVar(&f.addr, "addr", defaultAddr, "address to listen on, as HOST:PORT")
+	} else {
+		cmd.Flags().StringVar(&f.addr, f.addrFlag, "", "serve HTTP on this `address`, as HOST:PORT, instead of standard input and output")
+	}
 	cmd.Flags().IntVar(&f.limitCalls, "limit-calls", defaultLimitCalls, "maximum `number` of tool calls, completions and reads of resources per second of each caller; 0 means no limit")
-	cmd.Flags().BoolVar(&f.trace, "trace", false, "print every message to stderr")
+	if cmd.Flags().Lookup("trace") == nil { // a command that also dials has it
+		cmd.Flags().BoolVar(&f.trace, "trace", false, "print every message to stderr")
+	}
 	cmd.Flags().IntVar(&f.limitLists, "limit-lists", defaultLimitLists, "maximum `number` of requests for lists and server/discover per second of each caller; 0 means no limit")
 	f.auth.add(cmd)
 	f.store.add(cmd)
 	f.admin.add(cmd)
 	f.log.add(cmd)
+}
+
+// checkStdio returns an error if a flag is set that has an effect over HTTP only. Advice says how to correct the
+// command line.
+func (f *httpFlags) checkStdio(cmd *cobra.Command, advice string) error {
+	for _, name := range []string{"addr", "auth", "store", "key-file", "admin", "drain-delay", "drain-timeout", "require-ready", "limit-calls", "limit-lists"} {
+		if cmd.Flags().Changed(name) {
+			return fmt.Errorf("--%s has an effect over HTTP only; %s", name, advice)
+		}
+	}
+	return nil
 }
 
 // listen starts to listen. The address must name the interface, so that the user does not
@@ -72,7 +91,7 @@ func (f *httpFlags) listen(cmd *cobra.Command) (net.Listener, error) {
 	if err := f.admin.check(); err != nil {
 		return nil, err
 	}
-	listener, err := listenTCP(cmd, "--addr", f.addr)
+	listener, err := listenTCP(cmd, "--"+f.addrFlag, f.addr)
 	if err != nil {
 		return nil, err
 	}
@@ -108,6 +127,36 @@ func urlOf(listener net.Listener) string {
 		addr = fmt.Sprintf("127.0.0.1:%d", a.Port())
 	}
 	return "http://" + addr + endpoint
+}
+
+// serveAlone serves s, which is the only server of the command, until ctx is done. Show prints what it serves; nil
+// means nothing.
+func (f *httpFlags) serveAlone(cmd *cobra.Command, s *server.Server, show func(status *statusPrinter, url string, dev bool)) error {
+	closeStore, err := f.store.apply(cmd, s)
+	if err != nil {
+		return err
+	}
+	defer closeStore()
+	if err := f.admin.observe(s); err != nil {
+		return err
+	}
+	listener, err := f.listen(cmd)
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	authorized, err := f.auth.apply(s, listener, s.Logger)
+	if err != nil {
+		return err
+	}
+	defer authorized.Close()
+	status := newStatusPrinter(cmd.ErrOrStderr())
+	status.title(urlOf(listener))
+	status.authorization(s.Auth, authorized.dev != nil)
+	if show != nil {
+		show(status, urlOf(listener), authorized.dev != nil)
+	}
+	return f.serve(cmd.Context(), cmd, listener, s, &toolsets{})
 }
 
 // limit sets the maximum rates of calls and lists.

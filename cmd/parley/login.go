@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"strings"
@@ -18,6 +19,8 @@ const loginsHelp = `Logins are stored in an encrypted file in the directory of P
 directory of your user configuration. The key of the file is in the system's keyring. If there
 is no keyring, or PARLEY_NO_KEYRING is set, the key is in a file in the same directory, which
 does not protect the logins from a program that can read both files.`
+
+const loginTimeout = 5 * time.Minute
 
 // loginFlags are the flags of parley login.
 type loginFlags struct {
@@ -58,7 +61,7 @@ parley login --print-url https://example.com/mcp`,
 			if err != nil {
 				return err
 			}
-			return login(cmd, &flags, url)
+			return login(cmd, cmd.OutOrStdout(), &flags, url)
 		},
 	}
 	f := cmd.Flags()
@@ -67,7 +70,7 @@ parley login --print-url https://example.com/mcp`,
 	f.StringVar(&flags.secretFile, "client-secret-file", "", "read the secret of the client from this file")
 	f.IntVar(&flags.port, "port", 0, "port of this machine that the browser returns to (default: a free port)")
 	f.BoolVar(&flags.printURL, "print-url", false, "print the address instead of opening the browser")
-	f.DurationVar(&flags.timeout, "timeout", 5*time.Minute, "wait at most this long for the login")
+	f.DurationVar(&flags.timeout, "timeout", loginTimeout, "wait at most this long for the login")
 	return cmd
 }
 
@@ -88,7 +91,8 @@ func isURL(word string) bool {
 	return strings.HasPrefix(word, "http://") || strings.HasPrefix(word, "https://")
 }
 
-func login(cmd *cobra.Command, flags *loginFlags, url string) error {
+// login logs in to the server at url, and prints the login to out.
+func login(cmd *cobra.Command, out io.Writer, flags *loginFlags, url string) error {
 	if flags.timeout <= 0 {
 		return errors.New("--timeout must be positive")
 	}
@@ -139,7 +143,6 @@ func login(cmd *cobra.Command, flags *loginFlags, url string) error {
 			return err
 		}
 	}
-	out := cmd.OutOrStdout()
 	fmt.Fprintf(out, "Logged in to %s\n", terminal.Line(status.Server))
 	printLogin(out, status)
 	fmt.Fprintf(cmd.ErrOrStderr(), "The login is stored in %s.\n", stored.store.Location())

@@ -25,12 +25,9 @@ parley ls http://127.0.0.1:7777/mcp
 parley ls --config mcp.json files
 parley ls -- npx -y @modelcontextprotocol/server-everything`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			target, rest, err := split(cmd, args)
+			target, err := onlyTarget(cmd, args)
 			if err != nil {
 				return err
-			}
-			if len(rest) > 0 {
-				return fmt.Errorf("unexpected argument %q; ls has one TARGET", rest[0])
 			}
 			return ls(cmd, &flags, target, output)
 		},

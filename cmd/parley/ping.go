@@ -19,12 +19,9 @@ func newPing() *cobra.Command {
 parley ping http://127.0.0.1:7777/mcp
 parley ping --config mcp.json files`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			target, rest, err := split(cmd, args)
+			target, err := onlyTarget(cmd, args)
 			if err != nil {
 				return err
-			}
-			if len(rest) > 0 {
-				return fmt.Errorf("unexpected argument %q; ping has one TARGET", rest[0])
 			}
 			return ping(cmd, &flags, target)
 		},

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"errors"
+	"context"
 	"log/slog"
 
 	"github.com/spf13/cobra"
@@ -37,17 +37,8 @@ parley ls -- parley serve --stdio`,
 			if !stdio {
 				return serveHTTP(cmd, &flags, &dirs)
 			}
-			if cmd.Flags().Changed("addr") {
-				return errors.New("cannot use --stdio with --addr; remove one of them")
-			}
-			if flags.auth.required() {
-				return errors.New("cannot use --stdio with --auth; a client that starts the program needs no token")
-			}
-			if cmd.Flags().Changed("store") || cmd.Flags().Changed("key-file") {
-				return errors.New("cannot use --stdio with --store or --key-file; they are for replicas that serve HTTP")
-			}
-			if cmd.Flags().Changed("admin") {
-				return errors.New("cannot use --stdio with --admin; a client that starts the program operates it")
+			if err := flags.checkStdio(cmd, "remove it or --stdio"); err != nil {
+				return err
 			}
 			return serveStdio(cmd, &dirs, flags.trace)
 		},
@@ -76,14 +67,18 @@ func newServer(cmd *cobra.Command, dirs *dirFlag, authorized bool) (*server.Serv
 	return s, served, err
 }
 
-// serveStdio serves standard input and output until the client closes them or a signal
-// arrives. Neither is an error.
+// serveStdio serves demo tools or directories over standard input and output.
 func serveStdio(cmd *cobra.Command, dirs *dirFlag, trace bool) error {
 	s, served, err := newServer(cmd, dirs, false)
 	if err != nil {
 		return err
 	}
 	defer served.Close()
+	return serveConn(cmd.Context(), cmd, s, trace)
+}
+
+// serveConn serves standard input and output until the client closes them or ctx ends. Neither is an error.
+func serveConn(ctx context.Context, cmd *cobra.Command, s *server.Server, trace bool) error {
 	conn, err := transport.Stdio(transport.StdioOptions{})
 	if err != nil {
 		return err
@@ -91,8 +86,8 @@ func serveStdio(cmd *cobra.Command, dirs *dirFlag, trace bool) error {
 	if trace {
 		conn = newTracer(cmd.ErrOrStderr()).conn(conn, "client")
 	}
-	err = s.ServeConn(cmd.Context(), conn)
-	if cmd.Context().Err() != nil {
+	err = s.ServeConn(ctx, conn)
+	if ctx.Err() != nil {
 		return nil
 	}
 	return err
@@ -107,34 +102,14 @@ func serveHTTP(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag) error {
 		return err
 	}
 	defer served.Close()
-	closeStore, err := flags.store.apply(cmd, s)
-	if err != nil {
-		return err
-	}
-	defer closeStore()
-	if err := flags.admin.observe(s); err != nil {
-		return err
-	}
-	listener, err := flags.listen(cmd)
-	if err != nil {
-		return err
-	}
-	defer listener.Close()
-	authorized, err := flags.auth.apply(s, listener, s.Logger)
-	if err != nil {
-		return err
-	}
-	defer authorized.Close()
-	status := newStatusPrinter(cmd.ErrOrStderr())
-	status.title(urlOf(listener))
-	status.authorization(s.Auth, authorized.dev != nil)
-	switch {
-	case len(dirs.dirs) > 0:
-		status.directories(urlOf(listener), dirs.dirs)
-	case authorized.dev != nil:
-		status.authorizedDemo(urlOf(listener))
-	default:
-		status.demo(urlOf(listener))
-	}
-	return flags.serve(cmd.Context(), cmd, listener, s, &toolsets{})
+	return flags.serveAlone(cmd, s, func(status *statusPrinter, url string, dev bool) {
+		switch {
+		case len(dirs.dirs) > 0:
+			status.directories(url, dirs.dirs)
+		case dev:
+			status.authorizedDemo(url)
+		default:
+			status.demo(url)
+		}
+	})
 }

@@ -85,20 +85,47 @@ func split(cmd *cobra.Command, args []string) (target, rest []string, err error)
 	return nil, nil, err
 }
 
+// onlyTarget returns the TARGET of a command that has no other arguments.
+func onlyTarget(cmd *cobra.Command, args []string) ([]string, error) {
+	target, rest, err := split(cmd, args)
+	if err == nil && len(rest) > 0 {
+		err = fmt.Errorf("unexpected argument %q; %s has one TARGET", rest[0], cmd.Name())
+	}
+	return target, err
+}
+
 // dial connects to the target of a command line, which split has returned. Each of settings
 // can change the Dialer.
 func (f *dialFlags) dial(cmd *cobra.Command, target []string, settings ...func(*client.Dialer, client.Target) error) (*client.Client, error) {
-	d := client.Dialer{
+	d, to, err := f.dialer(cmd, target)
+	if err != nil {
+		return nil, err
+	}
+	for _, set := range settings {
+		if err := set(d, to); err != nil {
+			return nil, err
+		}
+	}
+	c, err := d.Dial(cmd.Context(), to)
+	if err != nil {
+		return nil, unreachable(err)
+	}
+	return c, nil
+}
+
+// dialer returns the Dialer and the target of a command line.
+func (f *dialFlags) dialer(cmd *cobra.Command, target []string) (d *client.Dialer, to client.Target, err error) {
+	d = &client.Dialer{
 		Name:     "parley",
 		Version:  version(),
 		Revision: mcp.Revision(f.revision),
 		Logger:   slog.New(slog.DiscardHandler),
 	}
 	if r := d.Revision; r != "" && !r.Known() {
-		return nil, fmt.Errorf("unknown revision %q; parley supports %s", f.revision, commas(mcp.Revisions()))
+		return nil, nil, fmt.Errorf("unknown revision %q; parley supports %s", f.revision, commas(mcp.Revisions()))
 	}
 	if f.timeout < 0 {
-		return nil, errors.New("--timeout must not be negative")
+		return nil, nil, errors.New("--timeout must not be negative")
 	}
 	if t := f.timeout; t > 0 {
 		if _, limited := cmd.Context().Deadline(); limited {
@@ -112,23 +139,11 @@ func (f *dialFlags) dial(cmd *cobra.Command, target []string, settings ...func(*
 	if f.trace {
 		d.Trace = newTracer(cmd.ErrOrStderr()).peer("server")
 	}
-	to, err := f.target(cmd, target)
-	if err != nil {
-		return nil, err
+	if to, err = f.target(cmd, target); err != nil {
+		return nil, nil, err
 	}
-	if d.Auth, err = authorizerFor(cmd.Context(), to); err != nil {
-		return nil, err
-	}
-	for _, set := range settings {
-		if err := set(&d, to); err != nil {
-			return nil, err
-		}
-	}
-	c, err := d.Dial(cmd.Context(), to)
-	if err != nil {
-		return nil, unreachable(err)
-	}
-	return c, nil
+	d.Auth, err = authorizerFor(cmd.Context(), to)
+	return d, to, err
 }
 
 func (f *dialFlags) target(cmd *cobra.Command, words []string) (client.Target, error) {

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"net"
 	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -22,8 +24,7 @@ func newUp() *cobra.Command {
 	var files configFlags
 	var discover discoverFlags
 	var guard guardFlags
-	var maxName int
-	var verbose bool
+	var o upOptions
 	cmd := &cobra.Command{
 		Use:   "up [flags]",
 		Short: "Serve all servers of a configuration file at one endpoint",
@@ -34,6 +35,9 @@ files of directories. Without --config and --dir, serve demo tools.
 A tool or prompt is called SERVER__NAME at the endpoint. If the name is too long for --max-name, its
 end is replaced by a digest. Tools of a server whose names would be the same are withheld. A resource
 keeps its URI; if two servers have the same URI, the second server's resource is at server:NAME/URI.
+
+With --stdio, parley serves standard input and output instead, for programs that start servers as
+commands. It answers when all servers are ready or have failed, or after 10 seconds.
 
 When a configuration file changes, and on SIGHUP, parley reads the files again. Servers whose
 configuration is the same continue, and calls in flight finish.
@@ -52,19 +56,28 @@ for all callers (see parley login). It does not forward the tokens of callers.
 parley up
 parley up --config mcp.json --dir docs
 parley up --config mcp.json --auth issuer=https://login.example.com
+parley up --config mcp.json --stdio --toolset docs
 parley up --config mcp.json --store '${REDIS_URL}' --key-file keys`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := flags.log.apply(cmd); err != nil {
 				return err
 			}
-			if len(files.paths) == 0 {
-				if err := checkWithoutConfig(cmd); err != nil {
+			if o.stdio {
+				if err := flags.checkStdio(cmd, "remove it or --stdio"); err != nil {
 					return err
 				}
-				return serveHTTP(cmd, &flags, &dirs)
 			}
-			return up(cmd, &flags, &dirs, &files, &discover, &guard, maxName, verbose)
+			if len(files.paths) > 0 {
+				return up(cmd, &flags, &dirs, &files, &discover, &guard, &o)
+			}
+			if err := checkWithoutConfig(cmd); err != nil {
+				return err
+			}
+			if o.stdio {
+				return serveStdio(cmd, &dirs, flags.trace)
+			}
+			return serveHTTP(cmd, &flags, &dirs)
 		},
 	}
 	flags.add(cmd)
@@ -73,14 +86,24 @@ parley up --config mcp.json --store '${REDIS_URL}' --key-file keys`,
 	files.add(cmd, "configuration file with the servers")
 	discover.add(cmd)
 	guard.add(cmd)
-	cmd.Flags().IntVar(&maxName, "max-name", 0, "maximum length of the names of tools and prompts, 32 to 128 (default 128)")
-	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "print log messages, and the stderr of the servers' programs")
+	cmd.Flags().BoolVar(&o.stdio, "stdio", false, "serve standard input and output instead of HTTP")
+	cmd.Flags().StringVar(&o.toolset, "toolset", "", "`name` of the toolset to serve at the endpoint, instead of the default toolset of the file")
+	cmd.Flags().IntVar(&o.maxName, "max-name", 0, "maximum length of the names of tools and prompts, 32 to 128 (default 128)")
+	cmd.Flags().BoolVarP(&o.verbose, "verbose", "v", false, "print log messages, and the stderr of the servers' programs")
 	return cmd
+}
+
+// upOptions are flags of parley up.
+type upOptions struct {
+	stdio   bool
+	toolset string
+	maxName int
+	verbose bool
 }
 
 // checkWithoutConfig returns an error if a flag is set that has an effect only on the servers of configuration files.
 func checkWithoutConfig(cmd *cobra.Command) error {
-	for _, name := range []string{"lock", "audit", "audit-values", "audit-required", "discover", "discover-over", "input", "max-name", "require-ready"} {
+	for _, name := range []string{"lock", "audit", "audit-values", "audit-required", "discover", "discover-over", "input", "max-name", "require-ready", "toolset"} {
 		if cmd.Flags().Changed(name) {
 			return fmt.Errorf("--%s requires the servers of a configuration file; add --config FILE", name)
 		}
@@ -88,8 +111,8 @@ func checkWithoutConfig(cmd *cobra.Command) error {
 	return nil
 }
 
-func up(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag, files *configFlags, discover *discoverFlags, guard *guardFlags, maxName int, verbose bool) error {
-	u := &upstreams{cmd: cmd, files: files}
+func up(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag, files *configFlags, discover *discoverFlags, guard *guardFlags, o *upOptions) error {
+	u := &upstreams{cmd: cmd, files: files, options: o}
 	loaded, err := files.load(cmd)
 	if err != nil {
 		return err
@@ -97,13 +120,20 @@ func up(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag, files *configFlags,
 	if u.values, err = files.values(cmd); err != nil {
 		return err
 	}
-	listener, err := flags.listen(cmd)
-	if err != nil {
+	u.status = newStatusPrinter(cmd.ErrOrStderr())
+	var listener net.Listener
+	url := "" // of the endpoint; none with --stdio
+	if !o.stdio {
+		if listener, err = flags.listen(cmd); err != nil {
+			return err
+		}
+		defer listener.Close()
+		url = urlOf(listener)
+		u.status.title(url)
+	}
+	if u.standard, err = u.standardOf(loaded); err != nil {
 		return err
 	}
-	defer listener.Close()
-	u.status = newStatusPrinter(cmd.ErrOrStderr())
-	u.status.title(urlOf(listener))
 
 	if err := u.guard(guard, loaded); err != nil {
 		return err
@@ -111,13 +141,13 @@ func up(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag, files *configFlags,
 	defer u.audit.Close()
 	defer u.rules.client.Close()
 	u.host = &host.Host{
-		MaxName: maxName,
+		MaxName: o.maxName,
 		Dialer:  client.Dialer{Name: "parley", Version: version(), Auth: &u.authorizer, Logger: slog.New(slog.DiscardHandler)},
 		Logger:  slog.New(slog.DiscardHandler), // status prints the state of the servers
 	}
 	u.applyGuard(u.host)
 	logger := newLogger(cmd.ErrOrStderr(), slog.LevelWarn)
-	if verbose {
+	if o.verbose {
 		logger = newLogger(cmd.ErrOrStderr(), slog.LevelInfo)
 		u.host.Logger, u.host.Dialer.Logger = logger, logger
 	}
@@ -150,7 +180,7 @@ func up(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag, files *configFlags,
 	u.audit.watchLogins(s.Auth)
 	authorized.audit = u.audit
 	u.status.authorization(s.Auth, authorized.dev != nil)
-	u.callers = newCallerAuths(s, urlOf(listener), &flags.auth, logger, u.status, u.audit)
+	u.callers = newCallerAuths(s, url, &flags.auth, logger, u.status, u.audit)
 	flags.login = u.callers
 	if u.host.Servers, err = u.targets(loaded); err != nil {
 		return err
@@ -169,7 +199,7 @@ func up(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag, files *configFlags,
 	if err := flags.admin.observeHost(u.host, g); err != nil {
 		return err
 	}
-	if u.standard = loaded.Toolset(loaded.DefaultToolset); u.standard != nil {
+	if u.standard != nil {
 		g.Toolset = gatewayToolset(u.standard)
 		if err := authorized.limit(s, u.standard, ""); err != nil {
 			return err
@@ -191,28 +221,45 @@ func up(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag, files *configFlags,
 	}
 	ctx, cancel := context.WithCancel(cmd.Context())
 	defer cancel()
-	if err := u.toolsets.serve(ctx, loaded.Toolsets); err != nil {
+	below := u.below(loaded)
+	if err := u.toolsets.serve(ctx, below); err != nil {
 		cancel()
 		u.toolsets.wait()
 		return errors.Join(err, u.host.Close())
 	}
-	for _, t := range loaded.Toolsets {
-		u.status.print("  Toolset %s at %s/%[1]s\n", t.Name, urlOf(listener))
+	for _, t := range below {
+		u.status.print("  Toolset %s at %s/%[1]s\n", t.Name, url)
 	}
 	var watching sync.WaitGroup
 	watching.Go(func() { g.Run(ctx) })
 	watching.Go(func() { u.watch(ctx, cancel) })
-	if !verbose && flags.log.format != "json" { // the log has the state changes
+	if !o.verbose && flags.log.format != "json" { // the log has the state changes
 		watching.Go(func() { u.status.watch(registered(ctx, g, u.host.Watch(ctx))) })
 	}
-	err = flags.serve(ctx, cmd, listener, s, u.toolsets)
+	if o.stdio {
+		awaitFirstLists(ctx, g)
+		err = serveConn(ctx, cmd, s, flags.trace)
+	} else {
+		err = flags.serve(ctx, cmd, listener, s, u.toolsets)
+	}
 	cancel()
 	watching.Wait()
 	u.toolsets.wait()
-	if closeErr := u.host.Close(); closeErr != nil && verbose {
+	if closeErr := u.host.Close(); closeErr != nil && o.verbose {
 		logger.Warn("cannot close all servers", "error", closeErr)
 	}
 	return err
+}
+
+// firstListsTimeout limits the time that the client of standard input waits for the servers.
+const firstListsTimeout = 10 * time.Second
+
+// awaitFirstLists waits until the servers are ready or have failed. A client that starts parley would list the tools before
+// that, and many clients do so only once.
+func awaitFirstLists(ctx context.Context, g *gateway.Gateway) {
+	ctx, cancel := context.WithTimeout(ctx, firstListsTimeout)
+	defer cancel()
+	_ = g.WaitReady(ctx) // the status has the errors
 }
 
 // registered yields statuses when the gateway has registered what they list, so that a user who sees that a server is

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,6 +23,7 @@ import (
 type upstreams struct {
 	cmd        *cobra.Command
 	files      *configFlags
+	options    *upOptions
 	values     *config.Values
 	status     *statusPrinter
 	authorizer authorizer
@@ -159,6 +161,24 @@ func rootsOf(s *config.Server, values *config.Values) ([]mcp.Root, error) {
 	return roots, nil
 }
 
+// standardOf returns the toolset to serve at the endpoint; nil means everything.
+func (u *upstreams) standardOf(loaded *config.Config) (*config.Toolset, error) {
+	name := cmp.Or(u.options.toolset, loaded.DefaultToolset)
+	toolset := loaded.Toolset(name)
+	if toolset == nil && name != "" {
+		return nil, fmt.Errorf("unknown toolset %q; parley config show prints the toolsets of the file", name)
+	}
+	return toolset, nil
+}
+
+// below returns the toolsets to serve below the endpoint.
+func (u *upstreams) below(loaded *config.Config) []config.Toolset {
+	if u.options.stdio { // there are no paths
+		return nil
+	}
+	return loaded.Toolsets
+}
+
 // reload reads the files again. Servers whose configuration is the same continue.
 func (u *upstreams) reload(ctx context.Context) error {
 	loaded, err := u.files.load(u.cmd)
@@ -178,7 +198,7 @@ func (u *upstreams) reload(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := u.toolsets.serve(ctx, loaded.Toolsets); err != nil {
+	if err := u.toolsets.serve(ctx, u.below(loaded)); err != nil {
 		return err
 	}
 	u.rules.set(set) // before the servers, which may be new
@@ -186,8 +206,8 @@ func (u *upstreams) reload(ctx context.Context) error {
 	if err := u.host.SetServers(servers); err != nil {
 		return err
 	}
-	if now := loaded.Toolset(loaded.DefaultToolset); (now == nil) != (u.standard == nil) || now != nil && !sameToolset(*now, *u.standard) {
-		u.cmd.PrintErrln("parley: warning: the default toolset has changed; restart parley to use it at " + endpoint)
+	if now, err := u.standardOf(loaded); err != nil || (now == nil) != (u.standard == nil) || now != nil && !sameToolset(*now, *u.standard) {
+		u.cmd.PrintErrln("parley: warning: the toolset of the endpoint has changed; restart parley to use it")
 	}
 	u.status.print("  Configuration reloaded.\n")
 	return nil

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/gateway"
+	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/server"
+)
+
+// bridgeFlags are the flags of parley bridge.
+type bridgeFlags struct {
+	dialFlags
+	http  httpFlags
+	login bool
+}
+
+func newBridge() *cobra.Command {
+	flags := bridgeFlags{http: httpFlags{addrFlag: "listen"}}
+	cmd := &cobra.Command{
+		Use:   "bridge TARGET [flags]",
+		Short: "Serve a server over another transport, or in another revision",
+		Long: `Serve one server over standard input and output, for programs that can only start servers as
+commands. With --listen, serve it over HTTP instead, for programs that can only connect to URLs.
+
+The client and the server may use different revisions of the protocol and different transports. The
+names of tools, prompts and resources are those of the server. What the server asks and reports
+during a call reaches the client.
+
+If the server requires a login, parley uses the one of parley login. With --login, parley opens the
+browser if there is none.
+
+` + targetHelp + `
+
+` + authHelp + "\n\n" + storeHelp + "\n\n" + adminHelp + "\n\n" + exitCodesHelp,
+		Example: `
+parley bridge https://example.com/mcp
+parley bridge --config mcp.json files
+parley bridge --listen 127.0.0.1:8080 -- npx -y @modelcontextprotocol/server-everything`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			target, err := onlyTarget(cmd, args)
+			if err != nil {
+				return err
+			}
+			if err := flags.http.log.apply(cmd); err != nil {
+				return err
+			}
+			if flags.http.addr == "" {
+				if err := flags.http.checkStdio(cmd, "add --listen"); err != nil {
+					return err
+				}
+			}
+			return bridge(cmd, &flags, target)
+		},
+	}
+	flags.addTo(cmd, "end a call if the server sends nothing for this time, such as 90s (default 10m)")
+	flags.http.add(cmd)
+	cmd.Flags().BoolVar(&flags.login, "login", false, "log in with the browser if the server requires a login and there is none")
+	return cmd
+}
+
+func bridge(cmd *cobra.Command, flags *bridgeFlags, words []string) error {
+	d, target, err := flags.dialer(cmd, words)
+	if err != nil {
+		return err
+	}
+	h, err := connect(cmd.Context(), d, target)
+	if needed := new(loginError); flags.login && errors.As(err, &needed) {
+		if err := login(cmd, cmd.ErrOrStderr(), &loginFlags{timeout: loginTimeout}, needed.server); err != nil {
+			return err
+		}
+		h, err = connect(cmd.Context(), d, target)
+	}
+	if err != nil {
+		return unreachable(err)
+	}
+	defer h.Close()
+	s := bridgeServer(&h.Status()[0].Server)
+	s.Logger = newLogger(cmd.ErrOrStderr(), slog.LevelWarn)
+	g := gateway.New(h, s)
+	g.Logger, g.Timeout = s.Logger, flags.timeout
+	ctx, cancel := context.WithCancel(cmd.Context())
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	running.Go(func() { g.Run(ctx) })
+	if err := g.WaitReady(ctx); err != nil {
+		return err
+	}
+	if flags.http.addr == "" {
+		return serveConn(ctx, cmd, s, flags.trace)
+	}
+	flags.http.trace = flags.trace
+	return flags.http.serveAlone(cmd, s, nil)
+}
+
+// connect returns a host of one server, which is ready.
+func connect(ctx context.Context, d *client.Dialer, target client.Target) (*host.Host, error) {
+	// The name is for errors and the log. Without a prefix, the names of tools are those of the server.
+	h := &host.Host{Dialer: *d, Logger: d.Logger, Forward: true, Servers: []host.ServerConfig{{Name: "server", Target: target, Prefix: new("")}}}
+	if d.Trace != nil {
+		h.Trace = func(_ string, sent bool, message []byte) { d.Trace(sent, message) }
+	}
+	if err := h.Start(); err != nil {
+		return nil, err
+	}
+	if err := h.WaitReady(ctx); err != nil {
+		return nil, errors.Join(err, h.Close())
+	}
+	return h, nil
+}
+
+// bridgeServer returns a server without tools that has the name of another one.
+func bridgeServer(of *client.ServerDetails) *server.Server {
+	return &server.Server{
+		Name: of.Info.Name, Title: of.Info.Title, Version: of.Info.Version, Description: of.Info.Description,
+		WebsiteURL: of.Info.WebsiteURL, Icons: of.Info.Icons,
+	}
+}
