@@ -52,14 +52,12 @@ func (f *fleet) modernCalls(all map[string]func() func()) {
 		again := f.answered(f.modernCall(0, "once", ""))
 		return func() { f.modernCall(1, "once", again) }
 	}
-	// Before the handler of a parked call continues, its request must wait for a change of the call.
-	const readsOfNew, readsOfAnswered = 1, 6
+	// Before the handler of an answered call continues, its request must wait for a change of the call.
+	const readsOfAnswered = 6
 	park := func() (response string) {
 		f.monitor.begin()
 		done := f.inBackground(func() { response = f.modernCall(0, "ask_parked", "") })
-		release := <-f.waiting
-		f.monitor.await(readsOfNew, "Get")
-		release()
+		(<-f.waiting)() // the call is not stored before its question
 		<-done
 		return response
 	}
@@ -68,7 +66,7 @@ func (f *fleet) modernCalls(all map[string]func() func()) {
 	}
 	all["parked call, answer at another replica until the result"] = func() func() {
 		answer := f.answered(park())
-		f.monitor.await(4, "Get")
+		f.monitor.await(3, "Get")
 		return func() {
 			done := f.inBackground(func() { f.modernCall(1, "ask_parked", answer) })
 			release := <-f.waiting

@@ -22,7 +22,7 @@ var callTable = []callCost{
 	{"call with a question, whose handler runs again", ""},
 	{"`server.Once`, first run", "2 Put"},
 	{"`server.Once`, next run", "Get, Put"},
-	{"parked call, until its question", "2 Add, 5 Get, Publish, 2 Put, Subscribe"},
+	{"parked call, until its question", "2 Add, 3 Get, Publish, 2 Put, Subscribe"},
 	{"parked call, answer at another replica until the result", "Delete, 8 Get, 2 Publish, 2 Put, 2 Remove, Subscribe, 2 Unsubscribe"},
 	{"`subscriptions/listen` for lists and resources", ""},
 
