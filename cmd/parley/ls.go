@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -14,22 +15,27 @@ func newLs() *cobra.Command {
 	var flags dialFlags
 	var output output
 	cmd := &cobra.Command{
-		Use:   "ls TARGET [flags]",
-		Short: "List a server's tools, resources and prompts",
-		Long: `List a server's tools, resources, resource templates and prompts. Arguments in brackets are
-optional.
+		Use:   "ls TARGET [NAME] [flags]",
+		Short: "List a server's tools, resources and prompts, or describe one",
+		Long: `List a server's tools, resources, resource templates and prompts. With the name of a tool or
+prompt, or the URI of a resource, describe it, and print an example of a command that uses it.
+Arguments in brackets are optional.
 
 ` + targetHelp + "\n\n" + exitCodesHelp,
 		Example: `
 parley ls http://127.0.0.1:7777/mcp
+parley ls http://127.0.0.1:7777/mcp greet
 parley ls --config mcp.json files
 parley ls -- npx -y @modelcontextprotocol/server-everything`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			target, err := onlyTarget(cmd, args)
+			target, rest, err := split(cmd, args)
 			if err != nil {
 				return err
 			}
-			return ls(cmd, &flags, target, output)
+			if len(rest) > 1 {
+				return fmt.Errorf("unexpected argument %q; ls has one TARGET and one NAME", rest[1])
+			}
+			return ls(cmd, &flags, target, strings.Join(rest, ""), output)
 		},
 	}
 	flags.add(cmd)
@@ -37,7 +43,8 @@ parley ls -- npx -y @modelcontextprotocol/server-everything`,
 	return cmd
 }
 
-func ls(cmd *cobra.Command, flags *dialFlags, target []string, output output) error {
+// ls prints the lists of a server, or describes the entry with a name unless it is empty.
+func ls(cmd *cobra.Command, flags *dialFlags, target []string, name string, output output) error {
 	c, err := flags.dial(cmd, target)
 	if err != nil {
 		return err
@@ -46,6 +53,16 @@ func ls(cmd *cobra.Command, flags *dialFlags, target []string, output output) er
 	listed, incomplete := list(cmd.Context(), c)
 	if listed == nil {
 		return incomplete
+	}
+	if name != "" {
+		definition, err := listed.find(name)
+		switch {
+		case err != nil:
+			return errors.Join(err, incomplete)
+		case output == outputJSON:
+			return printJSON(cmd.OutOrStdout(), definition)
+		}
+		return printDefinition(cmd.OutOrStdout(), terminal.Width(cmd.OutOrStdout()), definition, flags.command(cmd, target))
 	}
 	if output == outputJSON {
 		return errors.Join(printJSON(cmd.OutOrStdout(), listed), incomplete)
