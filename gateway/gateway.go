@@ -52,6 +52,8 @@ type Gateway struct {
 
 	discovery  discovery
 	registered *registered
+	startsLazy bool
+	lazy       atomic.Pointer[map[string]string] // the prefixes of the servers that wait for a first request, by name; set by Run
 
 	// Used by Run only.
 	results      bool                    // the template of large results is registered
@@ -74,7 +76,8 @@ const maxTemplates = 1000
 // New returns a Gateway from h to s. From now on s declares the capabilities for tools,
 // resources and prompts, even while it has none. The program may register others with
 // s. New sets h.Forward, so the first Gateway of a host must be made before Host.Start. It sets s.UnknownSubscription if
-// that is nil.
+// that is nil. If one of h.Servers is lazy, New adds middleware to s that starts lazy servers; otherwise lazy servers that
+// are added later start at once.
 func New(h *host.Host, s *server.Server) *Gateway {
 	s.DeclareTools()
 	s.DeclareResources()
@@ -88,6 +91,10 @@ func New(h *host.Host, s *server.Server) *Gateway {
 	}
 	if s.UnknownSubscription == nil {
 		s.UnknownSubscription = g.admitUnknown
+	}
+	g.startsLazy = slices.ContainsFunc(h.Servers, func(config host.ServerConfig) bool { return config.Lazy })
+	if g.startsLazy { // other gateways do without the cost of middleware
+		s.Middleware = append(slices.Clip(s.Middleware), g.startLazy)
 	}
 	g.tools = registrations[host.MergedTool]{
 		kind: "tool", key: func(t *host.MergedTool) string { return t.Name },
@@ -120,6 +127,7 @@ func (g *Gateway) Run(ctx context.Context) {
 			g.update(g.present(), g.Toolset.filter(status))
 		}
 		g.updateMissing(status)
+		g.updateLazy(ctx, status)
 		g.registered.set(status)
 	}
 }

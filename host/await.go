@@ -50,6 +50,9 @@ func attempt[Result any](ctx context.Context, s *supervisor, f func(context.Cont
 	defer release()
 	result, err = f(ctx, c)
 	inputsOf(ctx).report()
+	if err == nil {
+		return result, false, nil
+	}
 	notSent := errors.Is(err, call.ErrNotSent)
 	lost = errors.Is(err, client.ErrConnectionLost) && (c == shared || notSent) ||
 		c == shared && errors.As(err, new(*client.DialError)) && ctx.Err() == nil
@@ -71,6 +74,9 @@ func (s *supervisor) await(ctx context.Context) (*client.Client, error) {
 		switch {
 		case status.State.Usable():
 			return c, nil
+		case status.State == NotStarted:
+			s.want()
+			wait = forever
 		case !status.State.isDown():
 			wait = forever
 		case errors.Is(status.Err, ErrClosed):

@@ -133,6 +133,11 @@ type ServerConfig struct {
 	// Target is the server to start or dial, such as a client.Command or client.URL.
 	Target client.Target
 
+	// Lazy means that the server starts when it is first needed: by a call, read or another request to it, by a
+	// name in [Host.Call] that may be one of its tools, or by [Host.WaitReady] with its name. Its lists are not
+	// known before. Clients of a gateway also start it when they request a list. A server that has started is like others.
+	Lazy bool
+
 	// Trusted means that the policy may use the annotations of the server's tools. Do not set it for
 	// servers that could declare a dangerous tool as harmless (2026-07-28, server/tools, Tool
 	// Annotations).

@@ -79,7 +79,7 @@ func (h *Host) SetServers(servers []ServerConfig) error {
 
 // sameConfig reports whether a server can continue with another configuration.
 func sameConfig(a, b *ServerConfig) bool {
-	return sameTarget(a.Target, b.Target) && a.Trusted == b.Trusted && a.Sharing == b.Sharing && a.MaxResult == b.MaxResult && a.CallerAuth == b.CallerAuth &&
+	return sameTarget(a.Target, b.Target) && a.Lazy == b.Lazy && a.Trusted == b.Trusted && a.Sharing == b.Sharing && a.MaxResult == b.MaxResult && a.CallerAuth == b.CallerAuth &&
 		a.InputLimits == b.InputLimits && reflect.DeepEqual(a.Roots, b.Roots)
 }
 

@@ -33,6 +33,8 @@ const (
 	// NeedsLogin is Down for a server that requires a login. The Host tries it again at
 	// least every 15 seconds, so it becomes ready when the user has logged in.
 	NeedsLogin
+	// NotStarted means that the server is lazy and was not needed until now; see [ServerConfig.Lazy].
+	NotStarted
 	// Removed means that the server is no longer one of the Host. Only [Host.Watch] yields it.
 	Removed
 )
@@ -48,6 +50,8 @@ func (s State) String() string {
 		return "degraded"
 	case NeedsLogin:
 		return "needs login"
+	case NotStarted:
+		return "not started"
 	case Removed:
 		return "removed"
 	}
@@ -127,7 +131,8 @@ func (e *DownError) Error() string {
 // Unwrap returns the reason why the server is down.
 func (e *DownError) Unwrap() error { return e.Err }
 
-// WaitReady waits until none of the named servers is starting, or without names, no server. It returns nil
+// WaitReady waits until none of the named servers is starting, or without names, no server. It starts the lazy
+// servers that it names, and does not wait for others that have not started. It returns nil
 // if they are ready or degraded. Otherwise it returns a *DownError for each of them that is down, joined; the
 // servers that are ready can be used. The Host starts a server again that has never been ready, see
 // [ServerStatus.Retry]; WaitReady does not wait for that. It returns ErrUnknownServer for a name that is
@@ -150,6 +155,9 @@ func (h *Host) WaitReady(ctx context.Context, names ...string) error {
 		for _, s := range h.all() {
 			if len(names) > 0 && !slices.Contains(names, s.name) {
 				continue
+			}
+			if len(names) > 0 && s.snapshot().State == NotStarted {
+				s.want()
 			}
 			switch status := s.snapshot(); {
 			case status.State == Starting:

@@ -78,6 +78,9 @@ func newSupervisor(h *Host, config ServerConfig) *supervisor {
 		retired:  make(chan struct{}),
 	}
 	s.status = ServerStatus{Name: config.Name, State: Starting, Version: h.versions.Add(1), Prefix: s.naming.prefix, MaxResult: config.MaxResult}
+	if config.Lazy {
+		s.status.State = NotStarted
+	}
 	s.ctx, s.cancel = context.WithCancelCause(h.ctx)
 	if s.dialer.Logger == nil {
 		s.dialer.Logger = s.logger
@@ -115,6 +118,13 @@ func (s *supervisor) run() {
 			return true
 		})
 	}()
+	if s.config.Lazy {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.wanted:
+		}
+	}
 	for {
 		err := s.connect(ctx)
 		if ctx.Err() != nil {
@@ -180,10 +190,10 @@ func (s *supervisor) ready(c *client.Client, listed lists) {
 	}
 }
 
-// want makes run start a server that is down.
+// want makes run start a server that is down or has not started.
 func (s *supervisor) want() {
 	s.set(func(status *ServerStatus) bool {
-		if !status.State.isDown() {
+		if !status.State.isDown() && status.State != NotStarted {
 			return false
 		}
 		status.State = Starting

@@ -36,7 +36,7 @@ rejects new ones after that, and waits up to --drain-timeout for those in flight
 const storeCheckTimeout = 2 * time.Second
 
 // serverStates are the states of a server for the operator.
-var serverStates = []string{host.Starting.String(), host.Ready.String(), host.Degraded.String(), host.Down.String(), host.NeedsLogin.String()}
+var serverStates = []string{host.Starting.String(), host.Ready.String(), host.Degraded.String(), host.Down.String(), host.NeedsLogin.String(), host.NotStarted.String()}
 
 // stateOf returns the state of a server for the operator. A server that is started again after a failure is down.
 func stateOf(s *host.ServerStatus) string {
@@ -206,7 +206,7 @@ func (r *readiness) report(ctx context.Context) readinessReport {
 			s := serverReady{Name: status.Name, State: stateOf(&status)}
 			s.Required = slices.Contains(r.require, s.Name) || slices.Contains(r.require, "all")
 			missing = slices.DeleteFunc(missing, func(name string) bool { return name == s.Name })
-			if s.State == host.Starting.String() || s.Required && !status.State.Usable() {
+			if s.State == host.Starting.String() || s.Required && !status.State.Usable() && status.State != host.NotStarted {
 				report.Ready = false
 			}
 			report.Servers = append(report.Servers, s)

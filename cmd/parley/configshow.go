@@ -63,6 +63,7 @@ type shownServer struct {
 	Env      []string        `json:"env,omitempty"` // the names
 	URL      string          `json:"url,omitempty"`
 	Headers  []string        `json:"headers,omitempty"` // the names
+	Lazy     bool            `json:"lazy,omitzero"`
 	Trusted  bool            `json:"trusted,omitzero"`
 	Roots    []string        `json:"roots,omitempty"`
 	Sharing  string          `json:"sharing,omitempty"`
@@ -146,7 +147,7 @@ func newShownConfig(c *config.Config) *shownConfig {
 		shown.Servers = append(shown.Servers, shownServer{
 			Name: s.Name, Source: s.Source, Disabled: s.Disabled,
 			Command: s.Command, Args: len(s.Args), Env: namesOf(s.Env), URL: withoutSecrets(s.URL), Headers: namesOf(s.Headers),
-			Trusted: s.Trusted, Roots: s.Roots, Sharing: sharing, Callers: callers, Limits: newShownLimits(s.InputLimits), Result: s.MaxResult, Prefix: s.Prefix, Tools: newShownSelection(&s.Tools), Prompts: newShownSelection(&s.Prompts),
+			Lazy: s.Lazy, Trusted: s.Trusted, Roots: s.Roots, Sharing: sharing, Callers: callers, Limits: newShownLimits(s.InputLimits), Result: s.MaxResult, Prefix: s.Prefix, Tools: newShownSelection(&s.Tools), Prompts: newShownSelection(&s.Prompts),
 		})
 	}
 	for _, t := range c.Toolsets {
@@ -271,6 +272,9 @@ func (c *shownConfig) print(cmd *cobra.Command) error {
 func (s *shownServer) settings() (words []string) {
 	if s.Disabled {
 		words = append(words, "disabled")
+	}
+	if s.Lazy {
+		words = append(words, "lazy")
 	}
 	words = appendWords(words, "env", s.Env)
 	words = appendWords(words, "headers", s.Headers)

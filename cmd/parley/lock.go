@@ -136,6 +136,9 @@ func (f *lockFlags) definitions(ctx context.Context, authorizer client.Authorize
 	all := &listed{byName: make(map[string][]host.Definition)}
 	var mu sync.Mutex
 	seen := make(map[string]host.Definition)
+	for i := range servers {
+		servers[i].Lazy = false
+	}
 	h := &host.Host{
 		Servers: servers,
 		Dialer:  client.Dialer{Name: "parley", Version: version(), Auth: authorizer, Logger: quiet},

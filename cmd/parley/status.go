@@ -115,6 +115,8 @@ func (p *statusPrinter) watch(changes iter.Seq[host.ServerStatus]) {
 				printed[s.Name] = text
 				p.failed(s.Name, text)
 			}
+		case host.NotStarted:
+			p.note(s.Name, "not started: starts with the first request that needs it")
 		case host.Removed:
 			delete(printed, s.Name)
 			p.note(s.Name, "removed")

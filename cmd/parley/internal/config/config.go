@@ -44,6 +44,8 @@ type Server struct {
 	Source   string // the file and line of the entry
 	Disabled bool
 
+	// Lazy means that the server starts when it is first needed.
+	Lazy bool
 	// Trusted means that the policy may use the annotations of the server's tools.
 	Trusted bool
 	// Roots are directories, relative to the directory of the file. Nil means that the entry has none.
@@ -74,7 +76,7 @@ type Server struct {
 
 // Settings returns the configuration of the server for a host, without the target and the roots.
 func (s *Server) Settings() *host.ServerConfig {
-	return &host.ServerConfig{Name: s.Name, Trusted: s.Trusted, Sharing: s.Sharing, InputLimits: s.InputLimits, MaxResult: s.MaxResult, Prefix: s.Prefix, Tools: s.Tools, Prompts: s.Prompts}
+	return &host.ServerConfig{Name: s.Name, Lazy: s.Lazy, Trusted: s.Trusted, Sharing: s.Sharing, InputLimits: s.InputLimits, MaxResult: s.MaxResult, Prefix: s.Prefix, Tools: s.Tools, Prompts: s.Prompts}
 }
 
 // Pair is a name and a value.

@@ -95,6 +95,10 @@ var serverMembers = readers[entry]{
 		e.Credentials = new(Credentials)
 		return read(d, e.Credentials, credentialMembers, v, name, ".")
 	},
+	"lazy": func(d *document, e *entry, v *hujson.Value, name string) (err error) {
+		e.Lazy, err = d.boolean(v, name)
+		return err
+	},
 	"maxResult": func(d *document, e *entry, v *hujson.Value, name string) (err error) {
 		e.MaxResult, err = limit[int](d, v, name)
 		return err

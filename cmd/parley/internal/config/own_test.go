@@ -189,7 +189,7 @@ func TestOwnFormIsRead(t *testing.T) {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff(&host.ServerConfig{
-		Name: "search", Sharing: host.PerCaller, InputLimits: host.InputLimits{PerCall: 8, PerMinute: -1, MaxTokens: 4096}, MaxResult: 100_000, Prefix: new(""), Tools: host.Selection{Only: []string{"find"}}, Prompts: host.Selection{Only: []string{}},
+		Name: "search", Lazy: true, Sharing: host.PerCaller, InputLimits: host.InputLimits{PerCall: 8, PerMinute: -1, MaxTokens: 4096}, MaxResult: 100_000, Prefix: new(""), Tools: host.Selection{Only: []string{"find"}}, Prompts: host.Selection{Only: []string{}},
 	}, search.Settings()); diff != "" {
 		t.Error(diff)
 	}
