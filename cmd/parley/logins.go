@@ -256,15 +256,24 @@ func (e *loginError) Error() string {
 // Unwrap returns the error of package oauth.
 func (e *loginError) Unwrap() error { return e.err }
 
-// quoted quotes a word for a shell if necessary. Scopes come from the server and can contain
-// any printable character.
+// quoted quotes a word for a shell if necessary, or if it could be taken for a flag. Scopes come from the server and can
+// contain any printable character.
 func quoted(word string) string {
-	plain := func(r rune) bool {
-		return '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || strings.ContainsRune("-._:/@%+,", r)
+	if strings.HasPrefix(word, "-") {
+		return inQuotes(word)
 	}
-	first, rest, _ := strings.Cut(word, "=") // zsh replaces a word that begins with it
-	if first != "" && strings.IndexFunc(first+rest, func(r rune) bool { return !plain(r) }) < 0 {
+	return shellWord(word)
+}
+
+// shellWord quotes a word for a shell if necessary.
+func shellWord(word string) string {
+	plain := func(r rune) bool {
+		return '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || strings.ContainsRune("-._:/@%+,=", r)
+	}
+	if word != "" && word[0] != '=' && strings.IndexFunc(word, func(r rune) bool { return !plain(r) }) < 0 { // zsh replaces =name
 		return word
 	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	return inQuotes(word)
 }
+
+func inQuotes(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }

@@ -198,17 +198,17 @@ func (f *dialFlags) command(cmd *cobra.Command, target []string) commandLine {
 		isCommand := cmd.ArgsLenAtDash() >= 0
 		if !isCommand {
 			for _, path := range f.config.paths {
-				line = append(line, "--config", quoted(path))
+				line = append(line, "--config", shellWord(path))
 			}
-			line = append(line, quoted(target[0]))
+			line = append(line, shellWord(target[0]))
 		}
 		for _, w := range words {
-			line = append(line, quoted(w))
+			line = append(line, shellWord(w))
 		}
 		if isCommand {
 			line = append(line, "--")
 			for _, w := range target {
-				line = append(line, quoted(w))
+				line = append(line, shellWord(w))
 			}
 		}
 		return strings.Join(line, " ")
