@@ -24,6 +24,9 @@ var ErrCannotAsk = errors.New("the client cannot be asked for an approval: it do
 // not approved again. Approve returns [host.ErrDeclined] if the user declines, dismisses the form or does
 // not check its box, [ErrCannotAsk] if there is no client or it does not support forms, an error that wraps
 // context.DeadlineExceeded after a.Timeout, and the errors of server.Ask.
+//
+// A task whose replica has ended runs again at another one. If it has used an approval, it fails then: the request may have
+// been sent, and the user has approved it once.
 func Approve(ctx context.Context, a *host.Approval) error {
 	if c := call.From(ctx); c == nil || c.Peer().Capabilities == nil || !c.Peer().Capabilities.Elicitation.SupportsForm() {
 		return ErrCannotAsk
@@ -71,7 +74,7 @@ func useOnce(ctx context.Context, key string) error {
 	}
 	user, err := server.Once(ctx, use, func(context.Context, string) (string, error) { return own, nil })
 	if err == nil && user != own {
-		err = errors.New("the approval was used before: send the request again without requestState")
+		err = errors.New("the approval was used before, and the request may have been sent: send it again, without requestState, to ask for another approval")
 	}
 	return err
 }

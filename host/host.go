@@ -109,7 +109,8 @@ type Host struct {
 	requests atomic.Uint64 // the number of the last request, for the audit log
 
 	once    sync.Once
-	mu      sync.Mutex             // excludes SetServers and Close
+	setting sync.Mutex             // orders calls of SetServers; locked before mu
+	mu      sync.Mutex             // excludes changes of roster and Close
 	roster  atomic.Pointer[roster] // nil before Start
 	results *results               // set by Start
 	changed broadcast              // that the status of a server, or the servers, have changed

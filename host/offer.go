@@ -30,6 +30,13 @@ type offered struct {
 // another selection, review or names. Change, which is called with s.mu locked, may change the status;
 // if it returns false, nothing changes.
 func (s *supervisor) publish(update func(*lists, *client.ServerDetails) client.ChangeKind, change func(*ServerStatus) bool) {
+	if before, now, changed := s.merge(update, change); changed {
+		s.recordWithheld(s.ctx, before, now) // Audit may take its time, so no mutex is locked
+	}
+}
+
+// merge changes the lists for publish. It returns the definitions that were withheld before and that are withheld now.
+func (s *supervisor) merge(update func(*lists, *client.ServerDetails) client.ChangeKind, change func(*ServerStatus) bool) (_, _ withheld, changed bool) {
 	s.merging.Lock()
 	defer s.merging.Unlock()
 	s.mu.Lock()
@@ -39,7 +46,7 @@ func (s *supervisor) publish(update func(*lists, *client.ServerDetails) client.C
 	affected := make(map[*supervisor]bool)
 	c := &s.host.names
 	c.mu.Lock()
-	changed := s.set(func(status *ServerStatus) bool {
+	changed = s.set(func(status *ServerStatus) bool {
 		if !change(status) {
 			return false
 		}
@@ -53,9 +60,7 @@ func (s *supervisor) publish(update func(*lists, *client.ServerDetails) client.C
 	})
 	c.refresh(affected)
 	c.mu.Unlock()
-	if changed {
-		s.recordWithheld(s.ctx, before.withheld, now.withheld)
-	}
+	return before.withheld, now.withheld, changed
 }
 
 // rearrange selects and names what a server has in another way.

@@ -44,8 +44,8 @@ func (h *Host) SetServers(servers []ServerConfig) error {
 	if err := h.check(servers); err != nil {
 		return err
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	h.setting.Lock()
+	defer h.setting.Unlock()
 	before := h.roster.Load()
 	if before == nil || h.ctx.Err() != nil {
 		return ErrClosed
@@ -62,6 +62,11 @@ func (h *Host) SetServers(servers []ServerConfig) error {
 		}
 		now.supervisors = append(now.supervisors, s)
 		now.byName[config.Name] = s
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ctx.Err() != nil {
+		return ErrClosed
 	}
 	h.roster.Store(now)
 	for _, s := range before.supervisors {
