@@ -113,14 +113,16 @@ func (a *callerAuths) of(name, address string, c *config.Credentials) (*host.Cal
 }
 
 // newClient returns a client without a store.
-func (a *callerAuths) newClient(registrations ...oauth.Registration) *oauth.Client {
-	return &oauth.Client{Name: "Parley", URI: "https://github.com/parley-mcp/parley", Logger: a.logger, Registrations: registrations}
+func (a *callerAuths) newClient(c *config.Credentials, registrations ...oauth.Registration) *oauth.Client {
+	return &oauth.Client{
+		Name: "Parley", URI: "https://github.com/parley-mcp/parley", Logger: a.logger, Registrations: registrations, Networks: c.Networks,
+	}
 }
 
 // newExchanging returns a client whose tokens for a server are exchanged for the token of a caller.
 func (a *callerAuths) newExchanging(address string, c *config.Credentials) *oauth.Client {
 	if c.Type == config.TokenExchange {
-		exchanging := a.newClient()
+		exchanging := a.newClient(c)
 		exchanging.Grant = &oauth.TokenExchange{
 			Issuer: c.Issuer, TokenEndpoint: c.TokenEndpoint, ClientID: c.ClientID, ClientSecret: c.ClientSecret,
 			Audience: c.Audience, Scopes: c.Scopes, SubjectType: c.SubjectTokenType,
@@ -131,7 +133,7 @@ func (a *callerAuths) newExchanging(address string, c *config.Credentials) *oaut
 	if registered.Issuer == "" {
 		registered.Server = address
 	}
-	enterprise := a.newClient(registered)
+	enterprise := a.newClient(c, registered)
 	enterprise.Grant = &oauth.Enterprise{
 		Issuer: c.Issuer, TokenEndpoint: c.TokenEndpoint, ClientID: c.ClientID, ClientSecret: c.ClientSecret, SubjectType: c.SubjectTokenType,
 	}
@@ -159,7 +161,7 @@ func (a *callerAuths) newBroker(name string, of *callerAuth) *oauth.Broker {
 			if of.config.ClientID != "" {
 				registrations = append(registrations, oauth.Registration{Server: of.url, ClientID: of.config.ClientID, ClientSecret: of.config.ClientSecret})
 			}
-			return a.newClient(registrations...)
+			return a.newClient(&of.config, registrations...)
 		},
 		Report: a.reportLogin,
 	}

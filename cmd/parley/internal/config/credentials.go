@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 
 	"github.com/tailscale/hujson"
 )
@@ -26,6 +27,9 @@ type Credentials struct {
 	Audience               string   // for TokenExchange
 	Scopes                 []string // for TokenExchange
 
+	// Networks are private networks that the authorization server of the server may be in.
+	Networks []netip.Prefix
+
 	// For Enterprise: the client at the authorization server of the server.
 	ServerIssuer, ServerClientID, ServerClientSecret string
 }
@@ -44,6 +48,20 @@ var credentialMembers = readers[Credentials]{
 	"scopes": func(d *document, c *Credentials, v *hujson.Value, name string) (err error) {
 		c.Scopes, err = d.texts(v, name)
 		return err
+	},
+	"networks": func(d *document, c *Credentials, v *hujson.Value, name string) error {
+		texts, err := d.texts(v, name)
+		if err != nil {
+			return err
+		}
+		for _, text := range texts {
+			network, err := netip.ParsePrefix(text)
+			if err != nil {
+				return d.errorf(v, "%s: %q must be a network, such as 10.0.0.0/8", name, text)
+			}
+			c.Networks = append(c.Networks, network)
+		}
+		return nil
 	},
 }
 
@@ -73,9 +91,12 @@ func (c *Credentials) check() error {
 		if c.ClientSecret != "" && c.ClientID == "" {
 			return errors.New("credentials with a clientSecret must have a clientId")
 		}
-		return unused("members other than clientId and clientSecret",
+		return unused("members other than clientId, clientSecret and networks",
 			c.Issuer, c.TokenEndpoint, c.SubjectTokenType, c.Audience, c.ServerIssuer, c.ServerClientID, c.ServerClientSecret)
 	case TokenExchange:
+		if c.Networks != nil {
+			return unused("networks: the issuer may have any address", "networks")
+		}
 		if c.Issuer == "" && c.TokenEndpoint == "" {
 			return errors.New("credentials of type \"tokenExchange\" must have an issuer or a tokenEndpoint")
 		}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -10,6 +11,9 @@ import (
 func TestCredentialsAreRead(t *testing.T) {
 	for text, want := range map[string]*Credentials{
 		`{"type": "callerLogin"}`: {Type: CallerLogin},
+		`{"type": "callerLogin", "networks": ["10.0.0.0/8", "fd00::/8"]}`: {
+			Type: CallerLogin, Networks: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")},
+		},
 		`{"type": "callerLogin", "clientId": "id", "clientSecret": "${SECRET}"}`: {Type: CallerLogin, ClientID: "id", ClientSecret: "hunter2"},
 		`{"type": "tokenExchange", "tokenEndpoint": "https://as.example/token", "clientId": "id", "clientSecret": "${SECRET}", "audience": "api", "scopes": ["a", "b"], "subjectTokenType": "urn:x"}`: {
 			Type: TokenExchange, TokenEndpoint: "https://as.example/token", ClientID: "id", ClientSecret: "hunter2", Audience: "api", Scopes: []string{"a", "b"}, SubjectTokenType: "urn:x",
@@ -28,7 +32,7 @@ func TestCredentialsAreRead(t *testing.T) {
 		}
 		values := &Values{Env: func(name string) (string, bool) { return "hunter2", name == "SECRET" }}
 		got, err := c.Servers[0].CallerCredentials(values)
-		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); err != nil || diff != "" {
 			t.Errorf("%s: %v %s", text, err, diff)
 		}
 	}
@@ -37,16 +41,18 @@ func TestCredentialsAreRead(t *testing.T) {
 func TestInvalidCredentialsAreReported(t *testing.T) {
 	const url = `"url": "https://mcp.example/mcp", `
 	for server, want := range map[string]string{
-		`{` + url + `"credentials": {}}`:                                                                      `credentials must have the type "callerLogin", "tokenExchange" or "enterprise"`,
-		`{` + url + `"credentials": {"type": "static"}}`:                                                      `credentials must have the type`,
-		`{` + url + `"credentials": {"type": "callerLogin", "issuer": "https://as.example"}}`:                 `must not have members other than clientId and clientSecret`,
-		`{` + url + `"credentials": {"type": "callerLogin", "clientSecret": "x"}}`:                            `must have a clientId`,
-		`{` + url + `"credentials": {"type": "callerLogin", "scopes": ["a"]}}`:                                `must not have scopes`,
-		`{` + url + `"credentials": {"type": "tokenExchange"}}`:                                               `must have an issuer or a tokenEndpoint`,
-		`{` + url + `"credentials": {"type": "tokenExchange", "issuer": "https://a", "serverClientId": "x"}}`: `must not have serverIssuer`,
-		`{` + url + `"credentials": {"type": "enterprise", "issuer": "https://a"}}`:                           `must have issuer, serverClientId and serverClientSecret`,
-		`{` + url + `"sharing": "shared", "credentials": {"type": "callerLogin"}}`:                            `sharing is not "shared"`,
-		`{"command": "program", "credentials": {"type": "callerLogin"}}`:                                      `credentials require a url`,
+		`{` + url + `"credentials": {}}`:                                                                           `credentials must have the type "callerLogin", "tokenExchange" or "enterprise"`,
+		`{` + url + `"credentials": {"type": "static"}}`:                                                           `credentials must have the type`,
+		`{` + url + `"credentials": {"type": "callerLogin", "issuer": "https://as.example"}}`:                      `must not have members other than clientId, clientSecret and networks`,
+		`{` + url + `"credentials": {"type": "callerLogin", "clientSecret": "x"}}`:                                 `must have a clientId`,
+		`{` + url + `"credentials": {"type": "callerLogin", "scopes": ["a"]}}`:                                     `must not have scopes`,
+		`{` + url + `"credentials": {"type": "tokenExchange"}}`:                                                    `must have an issuer or a tokenEndpoint`,
+		`{` + url + `"credentials": {"type": "tokenExchange", "issuer": "https://a", "serverClientId": "x"}}`:      `must not have serverIssuer`,
+		`{` + url + `"credentials": {"type": "enterprise", "issuer": "https://a"}}`:                                `must have issuer, serverClientId and serverClientSecret`,
+		`{` + url + `"sharing": "shared", "credentials": {"type": "callerLogin"}}`:                                 `sharing is not "shared"`,
+		`{` + url + `"credentials": {"type": "callerLogin", "networks": ["10.0.0.1"]}}`:                            `"10.0.0.1" must be a network`,
+		`{` + url + `"credentials": {"type": "tokenExchange", "issuer": "https://a", "networks": ["10.0.0.0/8"]}}`: `must not have networks`,
+		`{"command": "program", "credentials": {"type": "callerLogin"}}`:                                           `credentials require a url`,
 	} {
 		c, err := Parse("/", "f", []byte(`{"mcpServers": {"up": `+server+`}}`))
 		if err != nil || len(c.Problems) != 1 || !strings.Contains(c.Problems[0].Err.Error(), want) {
