@@ -33,6 +33,7 @@ type brokers struct {
 	front  *httptest.Server
 	kv     *writtenKV
 	all    []*oauth.Broker
+	server string // the URL of the server; empty for the MCP server of w
 
 	mu      sync.Mutex
 	reports []string
@@ -74,10 +75,13 @@ func (b *brokers) addReplica() *oauth.Broker {
 		URL: b.front.URL + "/login", KV: b.kv, Keys: [][]byte{make([]byte, 32)},
 		Resource: jwt.Protect(&auth.ProtectedResource{URI: b.front.URL + "/mcp", Issuers: []string{b.issuer.URL()}}),
 		Server: func(name string) string {
-			if name == "one" || name == "two" {
-				return b.w.url()
+			switch {
+			case name != "one" && name != "two":
+				return ""
+			case b.server != "":
+				return b.server
 			}
-			return ""
+			return b.w.url()
 		},
 		New: func() *oauth.Client {
 			c := b.w.client()
@@ -123,7 +127,7 @@ func (b *brokers) call(replica int, name, server string) error {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	c, err := (&client.Dialer{Auth: a}).Dial(b.t.Context(), client.URL(b.w.url()))
+	c, err := (&client.Dialer{Auth: a}).Dial(b.t.Context(), client.URL(b.all[replica].Server(server)))
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"sync"
@@ -15,8 +16,11 @@ import (
 
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/auth/devissuer"
+	"github.com/parley-mcp/parley/auth/jwt"
 	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
+	"github.com/parley-mcp/parley/server"
 	"github.com/parley-mcp/parley/store"
 )
 
@@ -284,4 +288,46 @@ func TestUnusedLoginsAreForgotten(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A server can require that tokens are bound to a key, which all replicas use.
+func TestLoginsCanBeBoundToAKey(t *testing.T) {
+	b := newBrokers(t)
+	upstream, err := devissuer.Start(devissuer.Config{Users: []string{"ada"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer upstream.Close()
+	s := &server.Server{Name: "bound", Version: "1"}
+	server.AddTool(s, mcp.Tool{Name: "greet"}, func(ctx context.Context, _ struct {
+		Name string `json:"name"`
+	}) (string, error) {
+		info := auth.FromContext(ctx)
+		if info.KeyThumbprint == "" || info.Principal.Subject() != "ada" {
+			return "", fmt.Errorf("the caller is %v", info)
+		}
+		return "Hello, Ada", nil
+	})
+	up := httptest.NewUnstartedServer(s)
+	b.server = "http://" + up.Listener.Addr().String() + "/mcp"
+	s.Auth = jwt.Protect(&auth.ProtectedResource{URI: b.server, Issuers: []string{upstream.URL()}, RequireDPoP: true})
+	up.Start()
+	defer up.Close()
+	defer s.Shutdown(context.Background())
+	start, _ := b.required(b.call(0, "ada", "one"))
+	ada := b.browser("ada")
+	ada.signIn(start)
+	_, _, page := ada.do(http.MethodPost, start, nil)
+	redirect, err := (&devissuer.Browser{}).Authorize(t.Context(), page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status, body, _ := ada.do(http.MethodGet, redirect, nil); status != http.StatusOK {
+		t.Fatal(body)
+	}
+	for replica := range b.all {
+		if err := b.call(replica, "ada", "one"); err != nil {
+			t.Errorf("replica %d: %v", replica, err)
+		}
+	}
 }
