@@ -42,8 +42,18 @@ type brokers struct {
 // writtenKV records the values that are written.
 type writtenKV struct {
 	store.KV
+	onGet func(key string) // called after an item was read; may be nil
+
 	mu     sync.Mutex
 	values []string
+}
+
+func (r *writtenKV) Get(ctx context.Context, key string) (store.Item, error) {
+	item, err := r.KV.Get(ctx, key)
+	if r.onGet != nil {
+		r.onGet(key)
+	}
+	return item, err
 }
 
 func (r *writtenKV) Put(ctx context.Context, key string, value []byte, opt store.PutOptions) (uint64, error) {
@@ -338,8 +348,15 @@ func TestO8BrokerAcceptsARedirectOnce(t *testing.T) {
 		t.Fatalf("%d token requests", n)
 	}
 	var accepted []int
-	var tries sync.WaitGroup
+	var tries, reading sync.WaitGroup
 	var mu sync.Mutex
+	reading.Add(4)
+	b.kv.onGet = func(key string) {
+		if strings.Contains(key, "oauth/login/") { // all have read the login before one takes it
+			reading.Done()
+			reading.Wait()
+		}
+	}
 	for range 4 {
 		tries.Go(func() {
 			status, _, _ := ada.do(http.MethodGet, redirect, nil)

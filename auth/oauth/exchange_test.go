@@ -201,8 +201,14 @@ func TestExpiredTokensAreExchangedAgain(t *testing.T) {
 	if len(w.forms) != before+1 || w.forms[before].Get("grant_type") == "refresh_token" {
 		t.Errorf("token requests %v", w.forms[before:])
 	}
-	if _, err := c.CallTool(t.Context(), "greet", map[string]string{"name": "Ada"}); err == nil || !strings.Contains(err.Error(), "no access token of a caller") {
-		t.Errorf("a request without a caller: %v", err)
+	sent := len(w.seen)
+	for range 5 {
+		if _, err := c.CallTool(t.Context(), "greet", map[string]string{"name": "Ada"}); err == nil || !strings.Contains(err.Error(), "no access token of a caller") {
+			t.Errorf("a request without a caller: %v", err)
+		}
+	}
+	if len(w.seen) != sent {
+		t.Errorf("requests without a caller: %v", w.seen[sent:])
 	}
 	if _, err := c.CallTool(asCaller(t, "ada"), "greet", map[string]string{"name": "Ada"}); err != nil {
 		t.Errorf("after a request without a caller: %v", err)
@@ -316,5 +322,24 @@ func TestTokensOfCallersAreBounded(t *testing.T) {
 	}
 	if got := made[oauth.MaxClients:]; fmt.Sprint(got) != "[new 1]" {
 		t.Errorf("new clients for %v", got)
+	}
+}
+
+// Requests that belong to no caller are not sent, and do not count as attempts to get a token.
+func TestRequestsWithoutACallerAreNotSent(t *testing.T) {
+	w := newEnvironment(t)
+	exchanges(w, nil)
+	callers := exchanging(w, oauth.TokenExchange{})
+	a, err := callers.Authorizer(callerOf(t, "ada"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		if c, err := (&client.Dialer{Auth: a}).Dial(t.Context(), client.URL(w.url())); !errors.Is(err, oauth.ErrInteraction) || len(w.seen) > 0 {
+			t.Fatalf("%v, %v, requests %v", c, err, w.seen)
+		}
+	}
+	if err := callAs(t, w, callers, asCaller(t, "ada")); err != nil {
+		t.Error(err)
 	}
 }

@@ -138,7 +138,10 @@ func (s *session) ready(ctx context.Context) (*token, error) {
 	if t != nil || err != nil {
 		return t, err
 	}
-	if g, ok := s.owner.Grant.(*TokenExchange); ok && g.applies(ctx) {
+	if g, ok := s.owner.Grant.(*TokenExchange); ok {
+		if !g.applies(ctx) { // does not count as an attempt
+			return nil, fmt.Errorf("%w: %w", ErrInteraction, errNoCaller)
+		}
 		err = s.obtain(ctx, need{})
 		t, _ = s.current()
 	}
