@@ -145,6 +145,9 @@ func resolveEndpoint(stream *url.URL, endpoint string) (string, error) {
 // Send implements rpc.Wire.
 func (c *PairClient) Send(ctx context.Context, out *rpc.Outgoing) error {
 	if !c.join() {
+		if c.ctx.Err() == nil { // Lost has not been called yet; see finishSends
+			return ErrSessionGone
+		}
 		return fmt.Errorf("%w: %w", call.ErrNotSent, call.ErrConnectionLost)
 	}
 	defer c.sending.Done()

@@ -33,7 +33,7 @@ type PairRoutes struct {
 
 // routeDelay is the time in which a replica receives the requests that others have accepted for its pairs before they
 // learned of its shutdown.
-const routeDelay = 500 * time.Millisecond
+const routeDelay = time.Second
 
 // minRouteTTL is the minimum time to live of the entry of a pair. It is renewed with each keep-alive comment.
 const minRouteTTL = time.Minute
