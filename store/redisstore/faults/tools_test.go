@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"net/url"
+	"runtime/pprof"
 	"strings"
 	"time"
 
@@ -62,6 +63,12 @@ func (r *replica) offer(ctx context.Context) {
 	tool("fate", r.fate)
 	tool("replica", func(context.Context, arguments) (string, error) { return r.Name, nil })
 	server.AddTool(r.server, mcp.Tool{Name: "usage", Description: "A tool of the fault tests"}, measure)
+
+	tool("goroutines", func(context.Context, arguments) (string, error) {
+		var text strings.Builder
+		err := pprof.Lookup("goroutine").WriteTo(&text, 1)
+		return text.String(), err
+	})
 
 	asks := map[string]func(context.Context, arguments) (string, error){"elicit": elicit, "sample": sample, "roots": roots}
 	for name, ask := range asks {
@@ -169,7 +176,8 @@ func steps(ctx context.Context, in arguments) (string, error) {
 	return in.Nonce, nil
 }
 
-// wait reports progress and waits for its cancellation. The tool fate tells what has become of it.
+// wait reports progress and waits for its cancellation, for as long as a call may take: a cancellation may be lost with Redis.
+// The tool fate tells what has become of it.
 func (r *replica) wait(ctx context.Context, in arguments) (string, error) {
 	put := func(fate string) error {
 		_, err := r.db.Put(context.WithoutCancel(ctx), fatePrefix+in.Nonce, []byte(fate), store.PutOptions{TTL: testTTL})
@@ -179,8 +187,14 @@ func (r *replica) wait(ctx context.Context, in arguments) (string, error) {
 	if err := errors.Join(server.Progress(ctx, 0, 0, in.Nonce), put("started")); err != nil {
 		return "", err
 	}
-	<-ctx.Done()
-	return "", errors.Join(context.Cause(ctx), put("cancelled"))
+	late := time.NewTimer(callTime)
+	defer late.Stop()
+	select {
+	case <-ctx.Done():
+		return "", errors.Join(context.Cause(ctx), put("cancelled"))
+	case <-late.C:
+		return "", errors.New("the call was not cancelled")
+	}
 }
 
 func (r *replica) fate(ctx context.Context, in arguments) (string, error) {

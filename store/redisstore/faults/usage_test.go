@@ -46,14 +46,20 @@ func (u usage) within(bound usage) bool {
 }
 
 // usage asks a replica what it uses. The connection of the test counts, too.
-func (f *fleet) usage(replica int) (usage, error) {
+func (f *fleet) usage(replica int) (usage, error) { return ask[usage](f, replica, "usage") }
+
+// goroutines returns the stacks of a replica.
+func (f *fleet) goroutines(replica int) (string, error) { return ask[string](f, replica, "goroutines") }
+
+// ask calls a tool of a replica without the proxy.
+func ask[Result any](f *fleet, replica int, tool string) (result Result, err error) {
 	u := f.newUser(wires[len(wires)-1])
 	c, err := u.tryConnect("http://" + f.replicas[replica].addr)
 	if err != nil {
-		return usage{}, err
+		return result, err
 	}
 	defer c.Close()
-	return client.CallTool[usage](f.t.Context(), c, "usage", arguments{})
+	return client.CallTool[Result](f.t.Context(), c, tool, arguments{})
 }
 
 // usageBound lets users call tools without a fault. It returns the most that a replica may use when they have gone.
@@ -95,13 +101,16 @@ func (f *fleet) checkUsage(t *testing.T, bound usage) {
 	t.Helper()
 	for i, r := range f.replicas {
 		var u usage
-		err := faulttest.Within(lease, func() (err error) {
+		err := faulttest.Within(faulttest.Patience, func() (err error) {
 			if u, err = f.usage(i); err == nil && !u.within(bound) {
 				err = errors.New("it uses too much")
 			}
 			return err
 		})
 		t.Logf("%s uses %+v, the limit is %+v: %v", r.name, u, bound, err)
+		if u.Goroutines > bound.Goroutines {
+			t.Log(f.goroutines(i))
+		}
 		f.ledger.Bound("goroutines of "+r.name, int64(u.Goroutines), int64(bound.Goroutines))
 		f.ledger.Bound("open files of "+r.name, int64(u.Files), int64(bound.Files))
 		f.ledger.Bound("bytes in the heap of "+r.name, int64(u.Heap), int64(bound.Heap))
