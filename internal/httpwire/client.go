@@ -23,11 +23,13 @@ import (
 // Errors of a client.
 var (
 	// ErrSessionGone means that the server no longer has the session. It did not process the
-	// request. It wraps call.ErrConnectionLost.
-	ErrSessionGone = fmt.Errorf("%w: session ended by the server", call.ErrConnectionLost)
+	// request.
+	ErrSessionGone error = unsentError{errSessionGone}
 	// ErrNotMCP means that the response is not that of an MCP endpoint.
 	ErrNotMCP = fmt.Errorf("%w: the Content-Type must be application/json or text/event-stream", call.ErrInvalidResponse)
 )
+
+var errSessionGone = errors.New("session ended by the server")
 
 // endSessionTimeout is the time-out of the request that ends a session.
 const endSessionTimeout = 2 * time.Second

@@ -63,14 +63,20 @@ func (o *Outbound) Do(ctx context.Context, req *Request) (Response, error) {
 	defer o.end(p)
 
 	out := &Outgoing{Message: o.encode(p), ID: p.id, Method: req.Method, Name: req.Name, Mirror: req.Mirror}
-	unsent := false
+	var unsent error    // of Send, if the peer has not received the request
 	var sent chan error // nil when Send has returned
+	outcome := func() (Response, error) {
+		if p.err != nil && unsent != nil { // the connection has failed at the same time
+			return Response{}, unsent
+		}
+		return p.resp, p.err
+	}
 	if req.OnProgress == nil {
 		err := o.Wire.Send(ctx, out)
 		if err != nil && ctx.Err() == nil && !p.isAnswered() {
 			return Response{}, err
 		}
-		unsent = errors.Is(err, call.ErrNotSent)
+		unsent = ifUnsent(err)
 	} else {
 		// Over HTTP, Send returns after the response. So that progress can be delivered before,
 		// another goroutine calls it. It returns when ctx ends.
@@ -80,9 +86,9 @@ func (o *Outbound) Do(ctx context.Context, req *Request) (Response, error) {
 	for {
 		if p.deliver() {
 			if sent != nil {
-				<-sent // Send must not outlive Do; it is about to return
+				unsent = ifUnsent(<-sent) // Send must not outlive Do; it is about to return
 			}
-			return p.resp, p.err
+			return outcome()
 		}
 		select {
 		case <-p.wake:
@@ -90,20 +96,28 @@ func (o *Outbound) Do(ctx context.Context, req *Request) (Response, error) {
 			started = nil
 			o.restart(p)
 		case err := <-sent:
-			sent, unsent = nil, errors.Is(err, call.ErrNotSent)
+			sent, unsent = nil, ifUnsent(err)
 			if err != nil && ctx.Err() == nil && !p.isAnswered() {
 				return Response{}, err
 			}
 		case <-ctx.Done():
 			if sent != nil {
-				unsent = errors.Is(<-sent, call.ErrNotSent)
+				unsent = ifUnsent(<-sent)
 			}
 			if p.deliver() {
-				return p.resp, p.err
+				return outcome()
 			}
-			return Response{}, o.cancel(ctx, p, unsent)
+			return Response{}, o.cancel(ctx, p, unsent != nil)
 		}
 	}
+}
+
+// ifUnsent returns err if the peer has not received the request, and otherwise nil.
+func ifUnsent(err error) error {
+	if errors.Is(err, call.ErrNotSent) {
+		return err
+	}
+	return nil
 }
 
 // Notify sends a notification. Params must be a JSON object, or nil.

@@ -302,6 +302,21 @@ func TestOutboundsWithSharedIDsDoNotReuseIDs(t *testing.T) {
 }
 
 // I1, S5: a lost connection ends each request once, with the reason.
+// The caller may repeat a request that was not sent, also if the connection has failed before Send has returned.
+func TestARequestThatWasNotSentHasThatError(t *testing.T) {
+	for _, progress := range []func(rpc.Progress){nil, func(rpc.Progress) {}} {
+		w := newWire(t)
+		o := &rpc.Outbound{Wire: w}
+		w.send = func(context.Context, *rpc.Outgoing) error {
+			o.Fail(call.ErrConnectionLost)
+			return fmt.Errorf("%w: rejected", call.ErrNotSent)
+		}
+		if _, err := o.Do(t.Context(), &rpc.Request{Method: "a", OnProgress: progress}); !errors.Is(err, call.ErrNotSent) {
+			t.Errorf("with progress %v: %v", progress != nil, err)
+		}
+	}
+}
+
 func TestLostConnectionEndsAllRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t)
