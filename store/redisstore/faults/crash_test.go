@@ -40,8 +40,7 @@ func TestReplicasAndRedisAreKilledTogether(t *testing.T) {
 		forEach(t, users, func(u *taskUser) error { return u.complete(t.Context(), false) })
 		forEach(t, users, (*taskUser).close)
 	})
-	l.end()
-	f.checkUsage(t, bound)
+	l.checkUsage(t, bound)
 	f.finish(t)
 	if n := l.late.Load(); n > 0 {
 		t.Errorf("%d calls were not told that their replica has ended", n)

@@ -17,8 +17,7 @@ func TestReplicasAreKilledUnderLoad(t *testing.T) {
 		f.start(i % replicas)
 		l.Proceed(150)
 	})
-	l.end()
-	f.checkUsage(t, bound)
+	l.checkUsage(t, bound)
 	f.finish(t)
 	if n := l.late.Load(); n > 0 {
 		t.Errorf("%d calls were not told that their replica has ended", n)

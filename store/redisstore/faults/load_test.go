@@ -22,6 +22,8 @@ type load struct {
 	fleet *fleet
 	users []*user
 	late  atomic.Int64 // calls that have failed with the end of callTime
+
+	abandoned atomic.Int64 // parked calls of 2026-07-28 that have failed; their handlers may wait for an hour
 }
 
 // think is the longest time between two calls of a user.
@@ -73,7 +75,11 @@ func (l *load) act(u *user) error {
 	case n < 2:
 		return u.call(ctx, "sample", arguments{})
 	case n < 3:
-		return u.call(ctx, "roots-parked", arguments{})
+		err := u.call(ctx, "roots-parked", arguments{})
+		if err != nil && modern(w) {
+			l.abandoned.Add(1)
+		}
+		return err
 	case n < 5 && w.revision >= mcp.V20250618:
 		return u.call(ctx, "elicit", arguments{})
 	case n < 7 && hasTasks(w):

@@ -49,8 +49,7 @@ func TestRedisFailsUnderLoad(t *testing.T) {
 		faults[i%len(faults)]()
 		l.AwaitRecovery(150)
 	})
-	l.end()
-	f.checkUsage(t, bound)
+	l.checkUsage(t, bound)
 	f.finish(t)
 }
 

@@ -23,8 +23,7 @@ func TestRollingRestartFailsNoCall(t *testing.T) {
 		f.start(replica)
 		l.Proceed(100)
 	})
-	l.end()
-	f.checkUsage(t, bound)
+	l.checkUsage(t, bound)
 	f.finish(t)
 	if n := l.Failed(); n > 0 {
 		t.Errorf("%d calls have failed", n)

@@ -96,9 +96,19 @@ func (f *fleet) finalUsage(t *testing.T, replica int) (u usage) {
 	return u
 }
 
-// checkUsage records a violation if a replica goes on to use more than bound. No user may be connected.
-func (f *fleet) checkUsage(t *testing.T, bound usage) {
+// What a replica uses for each parked call that its client has abandoned.
+const (
+	goroutinesOfParked = 2
+	heapOfParked       = 32 << 10
+)
+
+// checkUsage ends a load, and records a violation if a replica goes on to use more than bound.
+func (l *load) checkUsage(t *testing.T, bound usage) {
 	t.Helper()
+	l.end()
+	f, abandoned := l.fleet, int(l.abandoned.Load())
+	bound.Goroutines += goroutinesOfParked * abandoned
+	bound.Heap += heapOfParked * abandoned
 	for i, r := range f.replicas {
 		var u usage
 		err := faulttest.Within(faulttest.Patience, func() (err error) {
