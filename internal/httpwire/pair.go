@@ -161,6 +161,9 @@ func (s *Server) openPair(w http.ResponseWriter, r *http.Request, e *exchange) {
 	})
 	x.run(s, notifications)
 	s.pairs.remove(x)
+	for len(x.routed) > 0 {
+		s.logUnserved((<-x.routed).message)
+	}
 	x.end()
 	cancel(errStreamClosed)
 	x.running.Wait()

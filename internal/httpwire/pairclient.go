@@ -35,7 +35,7 @@ type PairClient struct {
 
 // sendGrace is the time in which the server responds to the POST requests that are in flight when the event stream ends.
 // The response tells whether the server has accepted the message.
-const sendGrace = time.Second
+const sendGrace = 5 * time.Second
 
 var _ rpc.Wire = (*PairClient)(nil)
 

@@ -210,6 +210,14 @@ func (s *Server) DeliverToPair(key string, message []byte) {
 	}
 }
 
+// logUnserved logs that a message is lost because its event stream has ended. The client receives no response to a request,
+// but it knows that the stream has ended.
+func (s *Server) logUnserved(m *jsonrpc.Message) {
+	if m.Kind == jsonrpc.Request {
+		s.Logger.Warn("a request that another replica has accepted is not served: its event stream has ended", "method", m.Method)
+	}
+}
+
 // overloadPair answers a request that exceeds a limit, unless the client reads the stream too slowly.
 func (s *Server) overloadPair(x *pair, m *jsonrpc.Message) {
 	if m.Kind == jsonrpc.Request {
@@ -243,7 +251,10 @@ func (s *Server) serveRouted(x *pair, c routedCall) {
 	case jsonrpc.Response:
 		x.session.ReceiveResponse(m)
 	case jsonrpc.Request:
-		if ok, open := s.startOnPair(x, c.ctx, m); open && !ok {
+		switch ok, open := s.startOnPair(x, c.ctx, m); {
+		case !open:
+			s.logUnserved(m)
+		case !ok:
 			s.overloadPair(x, m)
 		}
 	}
