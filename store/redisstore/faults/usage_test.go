@@ -31,11 +31,17 @@ func measure(context.Context, arguments) (usage, error) {
 	return usage{runtime.NumGoroutine(), len(files), int(memory.HeapAlloc)}, nil
 }
 
-// heapSlack is the growth of the heap that a comparison allows: tables that have grown do not shrink.
-const heapSlack = 512 << 10
+// What a comparison allows. A leak of each call or user exceeds it soon.
+const (
+	goroutineSlack = 8         // background goroutines, such as one of the Redis client that dials again
+	fileSlack      = 16        // idle connections
+	heapSlack      = 512 << 10 // tables that have grown do not shrink
+)
 
 // bound returns the most that a replica may use which has used u before. The heap may be 5 % larger.
 func (u usage) bound() usage {
+	u.Goroutines += goroutineSlack
+	u.Files += fileSlack
 	u.Heap += u.Heap/20 + heapSlack
 	return u
 }
