@@ -3,7 +3,7 @@
 module=github.com/parley-mcp/parley
 
 # The nested modules. Each module comes after the modules that it requires.
-nested=(otel store/redisstore cmd/parley)
+nested=(otel sampler store/redisstore cmd/parley)
 
 # The scripts use a module cache of their own, so that unreleased versions never reach the user's cache. It takes the
 # other modules from the user's cache, and from GOPROXY if they are not there.

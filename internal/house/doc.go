@@ -15,7 +15,7 @@
 //	floor 1   call, internal/lease, internal/revision, internal/seal, auth/jwt, auth/introspection, transport
 //	floor 0   auth, internal/atomicfile, internal/callkey, internal/challenge, internal/digest, internal/glob, internal/httpurl, internal/jsonscan, internal/loglimit, internal/redirect, mcp, jsonrpc, principal, store, schema
 //
-// Other packages are on no floor: the adapters (store/redisstore, otel, auth/devissuer), the test support (mcptest,
+// Other packages are on no floor: the adapters (store/redisstore, otel, sampler, auth/devissuer), the test support (mcptest,
 // store/storetest, internal/faulttest, internal/gatewaytest, internal/ledger, internal/principaltest, internal/streamtest),
 // the specification (internal/spec), the corpus of bad input (internal/corpus), free addresses (internal/freeaddr) and a
 // buffer (internal/syncbuffer) for tests, and the packages that no package imports (examples, conformance, interop, bench,

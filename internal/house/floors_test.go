@@ -66,6 +66,7 @@ var packages = map[string]placement{
 
 	"store/redisstore": {kind: adapter},
 	"otel":             {kind: adapter},
+	"sampler":          {kind: adapter},
 	"auth/devissuer":   {kind: adapter},
 
 	"mcptest":                {kind: testSupport},

@@ -51,7 +51,7 @@ var words = []word{
 	{forms: "settle settles settled", instead: "finish"},
 	{forms: "asker askers", instead: "input requester"},
 	{forms: "lacked lacks", instead: "missing", names: true},
-	{forms: "refuse refuses refused refusing refusal refusals", instead: "reject"},
+	{forms: "refuse refuses refused refusing", instead: "reject"}, // refusal is a term of the APIs of language models
 	{forms: "stays", instead: "is long-lived", names: true, dir: "auth"},
 	{forms: "room rooms", instead: "package, capacity"},
 	{forms: "hall halls", instead: "package"},

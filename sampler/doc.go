@@ -1,0 +1,14 @@
+// Package sampler has what the adapters for language models share. An adapter answers the sampling requests of
+// servers (2026-07-28, client/sampling) with the API of a model provider:
+//
+//   - [github.com/parley-mcp/parley/sampler/anthropicsampler] uses the Messages API of Anthropic.
+//   - [github.com/parley-mcp/parley/sampler/openaisampler] uses the Chat Completions API, which many providers and local
+//     servers have.
+//
+// The method Sample of an adapter is for host.Host.Sample, which the policy, the approvals and the limits of the
+// host precede. The adapters are in a module of their own, so that other programs do not depend on the libraries
+// of the providers.
+//
+// An adapter ignores the member metadata of a request, because it is for the provider and comes from a server, and
+// includeContext, because the adapter knows no context of other servers.
+package sampler
