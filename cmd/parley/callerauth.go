@@ -34,6 +34,7 @@ const loginPath = "/login"
 
 // callerAuths are the ways in which the servers of parley up receive credentials of each caller.
 type callerAuths struct {
+	stdio    bool                    // there is no endpoint
 	resource *auth.ProtectedResource // nil without --auth
 	audience string                  // the URI of resource
 	url      string                  // of the pages of logins
@@ -57,11 +58,11 @@ type callerAuth struct {
 	broker *oauth.Broker // for config.CallerLogin
 }
 
-// newCallerAuths returns the ways for the endpoint at a URL, which s serves. Logins are in the memory of this process if
+// newCallerAuths returns the ways for the endpoint at a URL, which s serves; the URL is empty with --stdio. Logins are in the memory of this process if
 // s has no store.
 func newCallerAuths(s *server.Server, endpointURL string, flags *authFlag, logger *slog.Logger, status *statusPrinter, audit *auditLog) *callerAuths {
 	a := &callerAuths{
-		resource: s.Auth, kv: s.KV, keys: s.Keys, logger: logger, status: status, audit: audit,
+		stdio: endpointURL == "", resource: s.Auth, kv: s.KV, keys: s.Keys, logger: logger, status: status, audit: audit,
 		client:   oauth.Registration{ClientID: flags.clientID, ClientSecret: flags.clientSecret},
 		byServer: make(map[string]*callerAuth), reported: make(map[string]bool),
 	}
@@ -91,7 +92,10 @@ func (a *callerAuths) of(name, address string, c *config.Credentials) (*host.Cal
 		delete(a.byServer, name)
 		return nil, nil
 	}
-	if a.resource == nil {
+	switch {
+	case a.stdio:
+		return nil, errors.New("credentials of callers require that callers are authenticated, over HTTP; remove --stdio, or the credentials to use those of the operator")
+	case a.resource == nil:
 		return nil, errors.New("credentials of callers require that callers are authenticated; add --auth issuer=URL")
 	}
 	if old := a.byServer[name]; old != nil && old.url == address && reflect.DeepEqual(old.config, *c) {
