@@ -77,6 +77,7 @@ interop: tools ## Test with the TypeScript SDKs and servers
 .PHONY: faults
 faults: tools ## Let servers of a gateway, replicas and Redis fail under load (DURATION=8h)
 	@rm -f .out/faults/totals.json
+	$(GO) test -count=1 -v -run=TestNothingCrosses ./gateway -args -callers=200 # a thousand in five revisions
 	$(GO) test -race -count=1 -v -tags=integration -timeout=0 ./gateway/faults ./store/redisstore/faults -args -duration=$(DURATION); \
 		status=$$?; cat .out/faults/totals.json; exit $$status
 

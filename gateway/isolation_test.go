@@ -5,6 +5,7 @@ package gateway_test
 import (
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -21,9 +22,10 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
+var callersOfEach = flag.Int("callers", 40, "number of callers of each revision in the isolation test")
+
 const (
 	equalServers    = 10
-	callersOfEach   = 40 // of each revision
 	patienceOfCalls = 2 * time.Minute
 )
 
@@ -90,7 +92,8 @@ func (c *caller) dial(t *testing.T, url string, r mcp.Revision) *client.Client {
 	}
 	dialled, err := d.Dial(t.Context(), client.URL(url))
 	if err != nil {
-		t.Fatalf("%s: %v", c.name, err)
+		t.Errorf("%s: %v", c.name, err)
+		return nil
 	}
 	t.Cleanup(func() { dialled.Close() })
 	return dialled
@@ -128,6 +131,7 @@ func (c *caller) call(t *testing.T, to *client.Client, serverName, tool string) 
 func TestNothingCrossesBetweenEqualServersAndCallers(t *testing.T) {
 	var record ledger.Ledger
 	h := &host.Host{}
+	h.Dialer.Timeouts.Initialize = patienceOfCalls
 	for i := range equalServers {
 		name := fmt.Sprint("s", i)
 		equal := equalServer(name, &record)
@@ -144,12 +148,18 @@ func TestNothingCrossesBetweenEqualServersAndCallers(t *testing.T) {
 	s := &server.Server{Name: "gateway", Limits: server.Limits{CallsPerSecond: -1}}
 	gatewaytest.Run(t, h, s)
 	url := serveHTTP(t, s)
-	var callers sync.WaitGroup
-	for i := range callersOfEach * len(mcp.Revisions()) {
+	var callers, dialling sync.WaitGroup
+	begin := make(chan struct{})
+	for i := range *callersOfEach * len(mcp.Revisions()) {
 		r := mcp.Revisions()[i%len(mcp.Revisions())]
 		c := &caller{name: fmt.Sprintf("caller-%d-%s", i, r), ledger: &record, open: make(map[string]bool)}
-		to := c.dial(t, url, r)
+		dialling.Add(1)
 		callers.Go(func() {
+			to := c.dial(t, url, r)
+			dialling.Done()
+			if <-begin; to == nil {
+				return
+			}
 			c.call(t, to, fmt.Sprint("s", i%equalServers), "use")
 			c.call(t, to, fmt.Sprint("s", (i/5)%equalServers), "job")
 			other := fmt.Sprint("s", (i+3)%equalServers)
@@ -162,9 +172,11 @@ func TestNothingCrossesBetweenEqualServersAndCallers(t *testing.T) {
 			}
 		})
 	}
+	dialling.Wait()
+	close(begin) // all calls at the same time
 	callers.Wait()
 	totals, violations := record.Check()
-	if want := uint64(2 * callersOfEach * len(mcp.Revisions())); uint64(totals.Results) != want {
+	if want := uint64(2 * *callersOfEach * len(mcp.Revisions())); uint64(totals.Results) != want {
 		t.Errorf("%d results, want %d", totals.Results, want)
 	}
 	for _, violation := range violations {
