@@ -122,14 +122,19 @@ func forwardLog(ctx context.Context, server string, message mcp.LoggingMessagePa
 	if c == nil || !c.Logs(message.Level) {
 		return
 	}
-	name := server
+	name, data := forwardedLog(server, &message)
+	// The call does not depend on its log messages.
+	_ = c.Log(c.Context(), message.Level, name, data)
+}
+
+// forwardedLog returns the name of the logger and the data of a message that is forwarded.
+func forwardedLog(server string, message *mcp.LoggingMessageParams) (name string, data json.RawMessage) {
+	name = server
 	if message.Logger != "" {
 		name += "." + message.Logger
 	}
-	data := message.Data
-	if data == nil {
-		data = json.RawMessage("null")
+	if message.Data == nil {
+		return name, json.RawMessage("null")
 	}
-	// The call does not depend on its log messages.
-	_ = c.Log(c.Context(), message.Level, name, data)
+	return name, message.Data
 }

@@ -86,11 +86,14 @@ const (
 
 // callers are the clients of the callers of one server. It is safe for concurrent use.
 type callers struct {
+	server string
 	dialer *client.Dialer
 	target client.Target
 	auth   *CallerAuth // may be nil
 	idle   time.Duration
 	max    int
+	// forwardsLogs means that clients receive the log messages of the server.
+	forwardsLogs bool
 
 	mu      sync.Mutex
 	byKey   map[any]*callerClient
@@ -105,6 +108,7 @@ type callerClient struct {
 	dialled chan struct{} // closed when client or err is set
 	client  *client.Client
 	err     error
+	late    lateLogs
 
 	uses  int
 	used  time.Time // the end of the last use
@@ -112,6 +116,7 @@ type callerClient struct {
 }
 
 func (a *callers) init(s *supervisor) {
+	a.server, a.forwardsLogs = s.name, s.host.forwardsLogs()
 	a.dialer, a.target, a.auth, a.idle, a.max = &s.dialer, s.config.Target, s.config.CallerAuth, callerIdle, maxCallers
 	a.byKey = make(map[any]*callerClient)
 }
@@ -122,8 +127,9 @@ func (a *callers) acquire(ctx context.Context, caller rpc.Caller, shared *client
 	if err != nil {
 		return nil, err
 	}
+	own.late.belongTo(rpc.From(ctx))
 	if dial {
-		own.client, own.err = a.dial(ctx, caller, shared)
+		own.client, own.err = a.dial(ctx, caller, own, shared)
 		close(own.dialled)
 	}
 	select {
@@ -232,11 +238,14 @@ func (a *callers) remove(own *callerClient) {
 
 // dial dials the client of a caller. It sends nothing, because the shared client has discovered the server:
 // the first request connects.
-func (a *callers) dial(ctx context.Context, caller rpc.Caller, shared *client.Client) (*client.Client, error) {
+func (a *callers) dial(ctx context.Context, caller rpc.Caller, own *callerClient, shared *client.Client) (*client.Client, error) {
 	d, known := *a.dialer, shared.Discovery()
 	d.OnConnectionLost, d.Discovery = nil, &known
 	if caller.Limited {
 		limit(&d, caller.Declared)
+	}
+	if a.forwardsLogs && caller.Session {
+		own.late.receive(a.server, &d)
 	}
 	target := a.target
 	if a.auth != nil {

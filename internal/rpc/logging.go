@@ -66,7 +66,7 @@ func (c *Call) Log(ctx context.Context, level mcp.LoggingLevel, logger string, d
 			return nil
 		}
 		c.logs.sent++
-		return appendLog(dst, level, logger, data)
+		return AppendLog(dst, level, logger, data)
 	})
 }
 
@@ -95,11 +95,12 @@ func (c *Call) reportDropped(ctx context.Context, last bool) error {
 		if !c.LogLevel.Enables(level) {
 			level = c.LogLevel // the dropped messages are of this level or above
 		}
-		return appendLog(dst, level, "", []byte(`{"message":"log messages dropped: too many in one second","count":`+strconv.Itoa(dropped)+`}`))
+		return AppendLog(dst, level, "", []byte(`{"message":"log messages dropped: too many in one second","count":`+strconv.Itoa(dropped)+`}`))
 	})
 }
 
-func appendLog(dst []byte, level mcp.LoggingLevel, logger string, data []byte) []byte {
+// AppendLog appends a log message to dst; see [Call.Log].
+func AppendLog(dst []byte, level mcp.LoggingLevel, logger string, data []byte) []byte {
 	dst = append(dst, `{"jsonrpc":"2.0","method":"`+mcp.NotificationMessage+`","params":{"level":"`...)
 	dst = append(append(dst, level...), '"') // levels need no escapes
 	if logger != "" {
