@@ -18,7 +18,7 @@ import (
 func newCall() *cobra.Command {
 	var flags sessionFlags
 	var output output
-	var arguments string
+	var arguments objectFlag
 	var task bool
 	cmd := &cobra.Command{
 		Use:   "call TARGET TOOL [key=value …] [flags]",
@@ -36,6 +36,7 @@ the task at once; see parley task. Keep the id secret: it can be all that protec
 		Example: `
 parley call http://127.0.0.1:7777/mcp greet name=Ada
 parley call http://127.0.0.1:7777/mcp weather --json '{"city": "Oslo"}'
+parley call http://127.0.0.1:7777/mcp weather --json @city.json
 parley call --config mcp.json files read_text_file path=notes.txt
 parley call --task http://127.0.0.1:7777/mcp bake kind=plum
 parley call echo message=hello -- npx -y @modelcontextprotocol/server-everything`,
@@ -50,22 +51,22 @@ parley call echo message=hello -- npx -y @modelcontextprotocol/server-everything
 			if cmd.Flags().Changed("json") && len(rest) > 1 {
 				return fmt.Errorf("--json must be the only arguments; remove %q or --json", rest[1])
 			}
-			return callTool(cmd, &flags, target, rest[0], rest[1:], arguments, task, output)
+			return callTool(cmd, &flags, target, rest[0], rest[1:], &arguments, task, output)
 		},
 	}
 	flags.add(cmd)
 	output.add(cmd)
-	cmd.Flags().StringVar(&arguments, "json", "", "all arguments, as one JSON object")
+	arguments.add(cmd, "arguments")
 	cmd.Flags().BoolVar(&task, "task", false, "start the tool as a task and print the id of the task at once")
 	return cmd
 }
 
-func callTool(cmd *cobra.Command, flags *sessionFlags, target []string, tool string, words []string, object string, task bool, output output) error {
+func callTool(cmd *cobra.Command, flags *sessionFlags, target []string, tool string, words []string, object *objectFlag, task bool, output output) error {
 	arguments := json.RawMessage("{}")
-	if object != "" {
+	if object.text != "" {
 		var err error
-		if arguments, err = toolargs.ParseObject(object); err != nil {
-			return fmt.Errorf("--json: %w", err)
+		if arguments, err = object.read(cmd); err != nil {
+			return err
 		}
 	}
 	var settings []func(*client.Dialer, client.Target) error
@@ -77,7 +78,7 @@ func callTool(cmd *cobra.Command, flags *sessionFlags, target []string, tool str
 		return err
 	}
 	defer closeQuietly(c.Client)
-	if object == "" {
+	if object.text == "" {
 		input, err := schemaOf(cmd.Context(), c.Client, tool)
 		if err != nil {
 			return err

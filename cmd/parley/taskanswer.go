@@ -17,13 +17,14 @@ import (
 type answer struct {
 	key     string // of the question; "" if the task has one
 	words   []string
-	object  string // all fields as one JSON object, or ""
+	object  json.RawMessage // all fields as one JSON object, or nil
 	decline bool
 }
 
 func newTaskAnswer() *cobra.Command {
 	var flags dialFlags
 	var a answer
+	var object objectFlag
 	cmd := &cobra.Command{
 		Use:   "answer TARGET ID [key=value …] [flags]",
 		Short: "Answer a question of a task",
@@ -43,15 +44,21 @@ parley task answer http://127.0.0.1:7777/mcp ID --decline`,
 				return err
 			}
 			a.words = words
-			if n := len(words); a.object != "" && n > 0 || a.decline && (n > 0 || a.object != "") {
+			given := object.text != ""
+			if n := len(words); given && n > 0 || a.decline && (n > 0 || given) {
 				return errors.New("cannot combine key=value, --json and --decline; use one of them")
+			}
+			if given {
+				if a.object, err = object.read(cmd); err != nil {
+					return err
+				}
 			}
 			return answerTask(cmd, &flags, target, id, &a)
 		},
 	}
 	flags.add(cmd)
 	cmd.Flags().StringVar(&a.key, "question", "", "key of the question, if the task has several")
-	cmd.Flags().StringVar(&a.object, "json", "", "all fields, as one JSON object")
+	object.add(cmd, "fields")
 	cmd.Flags().BoolVar(&a.decline, "decline", false, "decline to answer")
 	return cmd
 }
@@ -120,17 +127,17 @@ func (a *answer) result(q mcp.InputRequest) (*mcp.ElicitResult, error) {
 		return nil, fmt.Errorf("cannot decode the question: %w", err)
 	}
 	if params.Mode == mcp.ElicitModeURL {
-		if len(a.words) > 0 || a.object != "" {
+		if len(a.words) > 0 || a.object != nil {
 			return nil, errors.New("the question is a request to open a page and has no fields; answer without key=value and --json")
 		}
 		return &mcp.ElicitResult{Action: mcp.ElicitAccept}, nil
 	}
-	content, err := toolargs.ParseObject(a.object)
-	if a.object == "" {
-		content, err = toolargs.Parse(params.RequestedSchema, a.words)
-	}
-	if err != nil {
-		return nil, err
+	content := a.object
+	if content == nil {
+		var err error
+		if content, err = toolargs.Parse(params.RequestedSchema, a.words); err != nil {
+			return nil, err
+		}
 	}
 	if err := checkAnswer(params.RequestedSchema, content); err != nil {
 		return nil, fmt.Errorf("the answer does not match the form: %w", err)
