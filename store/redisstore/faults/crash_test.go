@@ -13,13 +13,13 @@ import (
 // sessions and tasks are there, the calls have one outcome, and no handler has started twice.
 func TestReplicasAndRedisAreKilledTogether(t *testing.T) {
 	f := newFleet(t, "--appendonly", "yes", "--appendfsync", "always")
-	bound := f.usageBound(t, 100)
-	l := startLoad(t, f, 100)
+	bound := f.usageBound(t, 50)
+	l := startLoad(t, f, 50)
 	repeat(1, func(round int) {
 		sessions := f.openSessions(t)
 		users := f.taskUsers(t)
 		gate := fmt.Sprint("crash-", round)
-		forEach(t, users, func(u *taskUser) error { return u.begin(t.Context(), gate, 5) })
+		forEach(t, users, func(u *taskUser) error { return u.begin(t.Context(), gate, 2) })
 		l.Proceed(100)
 		f.crash()
 		f.redis.start()
@@ -27,7 +27,7 @@ func TestReplicasAndRedisAreKilledTogether(t *testing.T) {
 			f.start(i)
 		}
 		f.open(gate)
-		l.AwaitRecovery(150)
+		l.AwaitRecovery(100)
 		for _, s := range sessions {
 			for range replicas {
 				if _, status := s.post(t, s.id, pingBody); status != http.StatusOK {

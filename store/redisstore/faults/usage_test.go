@@ -12,6 +12,7 @@ import (
 
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/internal/faulttest"
+	"github.com/parley-mcp/parley/store/redisstore"
 )
 
 // usage is what a replica uses. It is a result of the tool usage.
@@ -33,9 +34,9 @@ func measure(context.Context, arguments) (usage, error) {
 
 // What a comparison allows. A leak of each call or user exceeds it soon.
 const (
-	goroutineSlack = 8         // background goroutines, such as one of the Redis client that dials again
-	fileSlack      = 16        // idle connections
-	heapSlack      = 512 << 10 // tables that have grown do not shrink
+	goroutineSlack = 8                       // background goroutines, such as one of the Redis client that dials again
+	fileSlack      = redisstore.DefaultConns // connections to Redis that are opened later
+	heapSlack      = 1 << 20                 // tables that have grown do not shrink, and connections have buffers
 )
 
 // bound returns the most that a replica may use which has used u before. The heap may be 5 % larger.
