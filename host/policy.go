@@ -11,8 +11,9 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// Policy decides which requests a [Host] sends to its servers, and which of their requests it answers. [Rules] is a Policy made of data.
-// Decide must be safe for concurrent use and must not block. An error or a panic denies the request.
+// Policy decides which requests a [Host] sends to its servers, and which of their requests it answers. [Rules] is
+// a Policy made of data. Decide must be safe for concurrent use and must not block. An error or a panic denies
+// the request.
 type Policy interface {
 	Decide(ctx context.Context, r *Request) (Decision, error)
 }

@@ -58,8 +58,8 @@ type callerAuth struct {
 	broker *oauth.Broker // for config.CallerLogin
 }
 
-// newCallerAuths returns the ways for the endpoint at a URL, which s serves; the URL is empty with --stdio. Logins are in the memory of this process if
-// s has no store.
+// newCallerAuths returns the ways for the endpoint at a URL, which s serves; the URL is empty with --stdio. Logins are in
+// the memory of this process if s has no store.
 func newCallerAuths(s *server.Server, endpointURL string, flags *authFlag, logger *slog.Logger, status *statusPrinter, audit *auditLog) *callerAuths {
 	a := &callerAuths{
 		stdio: endpointURL == "", resource: s.Auth, kv: s.KV, keys: s.Keys, logger: logger, status: status, audit: audit,
@@ -228,9 +228,9 @@ func (a *callerAuths) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.mu.Lock()
 	of := a.byServer[name]
 	if r.URL.Path == loginPath+"/callback" { // of an issuer: the state says which server's page is next
-		for _, any := range a.byServer {
-			if any.broker != nil {
-				of = any
+		for _, one := range a.byServer {
+			if one.broker != nil {
+				of = one
 			}
 		}
 	}

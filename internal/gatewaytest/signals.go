@@ -12,7 +12,8 @@ import (
 	"github.com/parley-mcp/parley/store"
 )
 
-// signalsTopic is the topic of the signals of handlers. The processes of a server receive them, too, and change what they say.
+// signalsTopic is the topic of the signals of handlers. The processes of a server receive them, too, and change what
+// they say.
 const signalsTopic = "gatewaytest/signals"
 
 // signal says what a handler that was called with a nonce does.

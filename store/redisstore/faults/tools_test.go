@@ -176,7 +176,8 @@ func steps(ctx context.Context, in arguments) (string, error) {
 	return in.Nonce, nil
 }
 
-// wait reports progress and waits for its cancellation, for as long as a call may take: a cancellation may be lost with Redis.
+// wait reports progress and waits for its cancellation, for as long as a call may take: a cancellation may be lost with
+// Redis.
 // The tool fate tells what has become of it.
 func (r *replica) wait(ctx context.Context, in arguments) (string, error) {
 	put := func(fate string) error {
