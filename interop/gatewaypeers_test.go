@@ -47,6 +47,44 @@ func TestPeersUnderstandEachOtherThroughAGateway(t *testing.T) {
 	}
 }
 
+// A client that starts its servers works with a server over HTTP, through parley bridge, as through a gateway.
+func TestPeersUnderstandEachOtherThroughABridge(t *testing.T) {
+	parley := buildProgram(t, "../cmd/parley", "")
+	for _, c := range []struct {
+		name     string
+		command  []string
+		revision string
+	}{
+		{"v1", []string{"v1-client.mjs"}, "2025-11-25"},
+		{"v2 modern", []string{"v2-client.mjs", "--era", "modern"}, "2026-07-28"},
+	} {
+		for _, s := range []struct {
+			name    string
+			command []string
+			modern  bool
+		}{
+			{"v1", []string{"v1-server.mjs"}, false},
+			{"v2 modern", []string{"v2-server.mjs"}, true},
+		} {
+			t.Run(c.name+" to "+s.name, func(t *testing.T) {
+				t.Parallel()
+				upstream := listen(t, node(t, s.command[0], append(slices.Clone(s.command[1:]), "http", "0")...))
+				arguments := append(slices.Clone(c.command[1:]), "--gateway", "yes", "stdio", parley, "bridge", upstream)
+				seen := observe(t, node(t, c.command[0], arguments...))
+				// The bridge has larger pages than the other servers, and does not say how long lists are fresh.
+				if seen.Data.Pages != 1 || seen.Cache.Prompts != 1 {
+					t.Errorf("%d pages of resources, %d second requests for prompts, want 1 of each", seen.Data.Pages, seen.Cache.Prompts)
+				}
+				seen.Data.Pages = 2
+				if c.revision >= "2026-07-28" {
+					seen.Cache.Prompts = 0
+				}
+				seen.withoutGateway(t, c.revision, s.name == "v1", s.modern).check(t, c.revision)
+			})
+		}
+	}
+}
+
 // withoutGateway returns the observation of the server behind a gateway for one of the gateway. It checks where they differ.
 func (o observation) withoutGateway(t *testing.T, revision string, firstGeneration, modernServer bool) observation {
 	t.Helper()
