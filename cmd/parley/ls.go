@@ -9,6 +9,7 @@ import (
 
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
+	"github.com/parley-mcp/parley/mcp"
 )
 
 func newLs() *cobra.Command {
@@ -17,9 +18,10 @@ func newLs() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls TARGET [NAME] [flags]",
 		Short: "List a server's tools, resources and prompts, or describe one",
-		Long: `List a server's tools, resources, resource templates and prompts. With the name of a tool or
-prompt, or the URI of a resource, describe it, and print an example of a command that uses it.
-Arguments in brackets are optional.
+		Long: `List a server's tools, resources, resource templates and prompts, after its instructions. With
+--output json, also print what the server supports. With the name of a tool or prompt, or the URI of
+a resource, describe it, and print an example of a command that uses it. Arguments in brackets are
+optional.
 
 ` + targetHelp + "\n\n" + exitCodesHelp,
 		Example: `
@@ -65,13 +67,27 @@ func ls(cmd *cobra.Command, flags *dialFlags, target []string, name string, outp
 		return printDefinition(cmd.OutOrStdout(), terminal.Width(cmd.OutOrStdout()), definition, flags.command(cmd, target))
 	}
 	if output == outputJSON {
-		return errors.Join(printJSON(cmd.OutOrStdout(), listed), incomplete)
+		return errors.Join(printJSON(cmd.OutOrStdout(), serverListing{describedServer{c.Revision(), c.Server()}, listed}), incomplete)
 	}
 	fmt.Fprintln(cmd.ErrOrStderr(), title(c, listed))
+	if text := c.Server().Instructions; text != "" {
+		fmt.Fprintf(cmd.ErrOrStderr(), "\n%s\n\n", terminal.Block(strings.TrimSpace(text)))
+	}
 	return errors.Join(listed.print(cmd.OutOrStdout(), terminal.Width(cmd.OutOrStdout())), incomplete)
 }
 
-// title returns one line about the server.
+// serverListing is a server and its lists, as JSON.
+type serverListing struct {
+	Server describedServer `json:"server"`
+	*listing
+}
+
+type describedServer struct {
+	Revision mcp.Revision `json:"revision"`
+	client.ServerDetails
+}
+
+// title returns one line about the server and its lists.
 func title(c *client.Client, listed *listing) string {
 	info := c.Server().Info
 	name := info.Title
