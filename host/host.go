@@ -159,7 +159,8 @@ type ServerConfig struct {
 	// MaxResult, if it is greater than 0, is the maximum size of a result of a tool, in bytes of JSON. The
 	// caller of a tool with a larger result receives the first MaxResult bytes of its text and a
 	// mcp.ResourceLink. [Host.ReadResource] reads that resource for the same principal, for an hour. It has the
-	// text of the result, or, if the result has anything but text, its JSON. A principal can have 100 such results
+	// text of the result, or, if the result has anything but text, its JSON. Policy decides about each read as about the
+	// call, with the arguments of the call, and Ask allows it: the call was approved. A principal can have 100 such results
 	// of 64 MiB together; the oldest are removed. The tools have no output schema, because
 	// a part of a result need not match it.
 	MaxResult int
@@ -290,25 +291,26 @@ func (h *Host) CallTool(ctx context.Context, server, tool string, arguments any,
 func (h *Host) callTool(ctx context.Context, s *supervisor, tool string, arguments any, options []client.CallOption) (*mcp.CallToolResult, error) {
 	r := Request{Method: mcp.MethodCallTool, Server: s.name, Kind: KindTool, Name: tool}
 	if s.config.MaxResult > 0 {
-		options = append([]client.CallOption{client.WithSource()}, options...)
+		return h.callLimited(ctx, s, r, arguments, append([]client.CallOption{client.WithSource()}, options...))
 	}
-	result, err := guard(ctx, h, s, r, arguments, func(arguments any) (*mcp.CallToolResult, error) {
-		return use(ctx, s, func(ctx context.Context, c *client.Client) (*mcp.CallToolResult, error) {
-			if err := s.offers(r.Kind, r.Name); err != nil {
-				return nil, err
-			}
-			return c.CallTool(ctx, tool, arguments, h.sourced(options)...)
-		})
+	return guard(ctx, h, s, r, arguments, func(arguments any) (*mcp.CallToolResult, error) {
+		return s.callTool(ctx, tool, arguments, h.sourced(options))
 	})
-	if err != nil {
-		return nil, err
-	}
-	return s.limited(ctx, tool, result)
+}
+
+// callTool sends a call, which has passed guard.
+func (s *supervisor) callTool(ctx context.Context, tool string, arguments any, options []client.CallOption) (*mcp.CallToolResult, error) {
+	return use(ctx, s, func(ctx context.Context, c *client.Client) (*mcp.CallToolResult, error) {
+		if err := s.offers(KindTool, tool); err != nil {
+			return nil, err
+		}
+		return c.CallTool(ctx, tool, arguments, options...)
+	})
 }
 
 // ReadResource reads a resource of a server, as client.Client.ReadResource does. It
 // waits for the server as [Host.CallTool] does, and has its errors. The URI can be that of a large
-// result of a tool, which the policy does not concern; see [ServerConfig.MaxResult].
+// result of a tool; see [ServerConfig.MaxResult].
 func (h *Host) ReadResource(ctx context.Context, server, uri string, options ...client.CallOption) (*mcp.ReadResourceResult, error) {
 	s, err := h.enter(server)
 	if err != nil {
@@ -316,7 +318,7 @@ func (h *Host) ReadResource(ctx context.Context, server, uri string, options ...
 	}
 	defer s.leave()
 	if s.config.MaxResult > 0 && isResult(server, uri) {
-		return h.results.get(ctx, server, callerOf(ctx).Principal.Key(), uri)
+		return h.readResult(ctx, s, uri)
 	}
 	r := Request{Method: mcp.MethodReadResource, Server: server, Kind: KindResource, Name: uri}
 	return guard(ctx, h, s, r, nil, func(any) (*mcp.ReadResourceResult, error) {

@@ -1,8 +1,10 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -49,10 +51,18 @@ func (h *Host) newResults() (*results, error) {
 	return r, nil
 }
 
-// limited returns a result of a tool, or its beginning and a link to the resource if it is too large.
-func (s *supervisor) limited(ctx context.Context, tool string, result *mcp.CallToolResult) (*mcp.CallToolResult, error) {
+// storedResult is a large result and the call that made it, as they are stored.
+type storedResult struct {
+	Tool      string                `json:"tool"`
+	Arguments json.RawMessage       `json:"arguments,omitempty"` // for the policy; nil without one
+	Contents  *mcp.ResourceContents `json:"contents"`
+}
+
+// limited returns a result of a tool, or its beginning and a link to the resource if it is too large. Arguments are
+// those of the call, if the policy needs them.
+func (s *supervisor) limited(ctx context.Context, tool string, arguments json.RawMessage, result *mcp.CallToolResult) (*mcp.CallToolResult, error) {
 	limit := s.config.MaxResult
-	if limit <= 0 || len(result.Source) <= limit {
+	if len(result.Source) <= limit {
 		return result, nil
 	}
 	whole := result
@@ -72,7 +82,7 @@ func (s *supervisor) limited(ctx context.Context, tool string, result *mcp.CallT
 	} else {
 		contents.MimeType, contents.Text = "application/json", string(result.Source)
 	}
-	uri, err := s.host.results.put(ctx, s.name, callerOf(ctx).Principal.Key(), contents)
+	uri, err := s.host.results.put(ctx, s.name, callerOf(ctx).Principal.Key(), &storedResult{tool, arguments, contents})
 	if err != nil {
 		s.logger.WarnContext(ctx, "cannot store a large result", "tool", tool, "error", err)
 		cut.Content = append(cut.Content, mcp.Text("["+note+" The rest cannot be stored.]"))
@@ -110,12 +120,13 @@ func beginningOf(text string, n int) string {
 
 // put stores a result for a principal, and returns its URI. If the principal has too many results, the oldest
 // are removed. Replicas with the same KV share these limits.
-func (r *results) put(ctx context.Context, server, principal string, contents *mcp.ResourceContents) (uri string, err error) {
+func (r *results) put(ctx context.Context, server, principal string, result *storedResult) (uri string, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resultsTimeout) // the tool has run
 	defer cancel()
 	id := rand.Text()
-	contents.URI = ResultURI + server + "/" + id
-	value, err := schema.Marshal(contents)
+	uri = ResultURI + server + "/" + id
+	result.Contents.URI = uri
+	value, err := schema.Marshal(result)
 	if err != nil {
 		return "", err
 	}
@@ -136,7 +147,7 @@ func (r *results) put(ctx context.Context, server, principal string, contents *m
 	if _, err := r.kv.Put(ctx, key, value, store.PutOptions{TTL: resultTTL}); err != nil {
 		return "", errors.Join(err, r.kv.Remove(ctx, resultsOf(principal), entry.String()))
 	}
-	return contents.URI, nil
+	return uri, nil
 }
 
 // evict removes the oldest results of a principal until another one of size bytes can be added, and those that have expired.
@@ -166,7 +177,7 @@ func (r *results) evict(ctx context.Context, principal string, size int) error {
 }
 
 // get returns the result with a URI. The error wraps client.ErrResourceNotFound if the principal has no such result.
-func (r *results) get(ctx context.Context, server, principal, uri string) (*mcp.ReadResourceResult, error) {
+func (r *results) get(ctx context.Context, server, principal, uri string) (*storedResult, error) {
 	ctx, cancel := context.WithTimeout(ctx, resultsTimeout)
 	defer cancel()
 	key := resultKey(principal, server, strings.TrimPrefix(uri, ResultURI+server+"/"))
@@ -184,11 +195,11 @@ func (r *results) get(ctx context.Context, server, principal, uri string) (*mcp.
 	case err != nil:
 		return nil, fmt.Errorf("cannot read a stored result: %w", err)
 	}
-	read := &mcp.ReadResourceResult{Contents: make([]mcp.ResourceContents, 1)}
-	if err := schema.Decode(value, &read.Contents[0]); err != nil {
-		return nil, fmt.Errorf("cannot read a stored result: %w", err)
+	result := new(storedResult)
+	if err := schema.Decode(value, result); err != nil || result.Contents == nil {
+		return nil, fmt.Errorf("cannot read a stored result: %w", cmp.Or(err, errors.New("it has no contents")))
 	}
-	return read, nil
+	return result, nil
 }
 
 // isResult reports whether a URI can be that of a result of a server.

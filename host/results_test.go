@@ -41,14 +41,14 @@ func TestStoredResultsAreBounded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newResults(t)
-				other, err := r.put(t.Context(), "s", "bob/", &mcp.ResourceContents{Text: "x"})
+				other, err := r.put(t.Context(), "s", "bob/", &storedResult{Contents: &mcp.ResourceContents{Text: "x"}})
 				if err != nil {
 					t.Fatal(err)
 				}
 				var uris []string
 				for range c.stored {
 					time.Sleep(time.Second)
-					uri, err := r.put(t.Context(), "s", "ada/", &mcp.ResourceContents{Text: strings.Repeat("x", c.size)})
+					uri, err := r.put(t.Context(), "s", "ada/", &storedResult{Contents: &mcp.ResourceContents{Text: strings.Repeat("x", c.size)}})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -71,7 +71,7 @@ func TestStoredResultsExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newResults(t, make([]byte, 32))
 		r.kv = store.NewMemory(store.MemoryOptions{})
-		uri, err := r.put(t.Context(), "s", "ada/", &mcp.ResourceContents{Text: "secret"})
+		uri, err := r.put(t.Context(), "s", "ada/", &storedResult{Contents: &mcp.ResourceContents{Text: "secret"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -103,7 +103,7 @@ func TestResultThatCannotBeStoredIsCut(t *testing.T) {
 		}
 		s := &supervisor{name: "s", host: h, config: ServerConfig{MaxResult: 10}, logger: h.logger()}
 		whole := &mcp.CallToolResult{Content: []mcp.Content{mcp.Text("0123456789äöü")}, ResultBase: mcp.ResultBase{Source: []byte(`{"content":[]}`)}}
-		cut, err := s.limited(t.Context(), "tool", whole)
+		cut, err := s.limited(t.Context(), "tool", nil, whole)
 		if err != nil {
 			t.Fatal(err)
 		}
