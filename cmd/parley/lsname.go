@@ -191,7 +191,8 @@ func printPrompt(w io.Writer, width int, p *mcp.Prompt, command commandLine) err
 	return printExample(w, command("prompt", words...))
 }
 
-// command returns a function that returns a command line with the same target, without headers, which can be secret.
+// command returns a function that returns a command line with the same target, without headers and the values of variables, which can be
+// secret.
 func (f *dialFlags) command(cmd *cobra.Command, target []string) commandLine {
 	return func(verb string, words ...string) string {
 		line := []string{"parley", verb}
@@ -206,7 +207,7 @@ func (f *dialFlags) command(cmd *cobra.Command, target []string) commandLine {
 			line = append(line, shellWord(w))
 		}
 		if isCommand {
-			line = append(line, "--")
+			line = append(append(line, f.env.words()...), "--")
 			for _, w := range target {
 				line = append(line, shellWord(w))
 			}

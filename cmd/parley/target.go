@@ -16,11 +16,14 @@ import (
 )
 
 const targetHelp = `TARGET is a URL, the name of a server in the configuration file of --config, or, at the end of
-the command line, -- and the command that starts the server.`
+the command line, -- and the command that starts the server.
+
+` + commandHelp
 
 // dialFlags are the flags of all commands that connect to one server.
 type dialFlags struct {
 	config   configFlags
+	env      envFlags
 	revision string
 	timeout  time.Duration
 	headers  []string
@@ -62,6 +65,7 @@ func (e *timeoutError) Is(target error) bool { return target == context.Deadline
 func (f *dialFlags) addTo(cmd *cobra.Command, timeout string) {
 	flags := cmd.Flags()
 	f.config.add(cmd, "configuration file with the servers that TARGET can name")
+	f.env.add(cmd)
 	flags.StringVar(&f.revision, "revision", "", "use this revision of the protocol only, such as 2025-11-25")
 	flags.DurationVar(&f.timeout, "timeout", 0, timeout)
 	flags.StringArrayVarP(&f.headers, "header", "H", nil, "send an HTTP `header`, written as 'Name: value' (repeatable)")
@@ -154,10 +158,11 @@ func (f *dialFlags) target(cmd *cobra.Command, words []string) (client.Target, e
 	var target client.Target
 	switch name := words[0]; {
 	case cmd.ArgsLenAtDash() >= 0:
-		// A command that the user writes inherits the environment, as in a shell.
-		p := &client.CommandTarget{}
-		p.Path, p.Args, p.InheritEnv = name, words[1:], true
-		target = p
+		options, err := f.env.command(words)
+		if err != nil {
+			return nil, err
+		}
+		target = &client.CommandTarget{CommandOptions: options}
 	case isURL(name):
 		target = &client.HTTPTarget{URL: name}
 	case len(f.config.paths) == 0:
@@ -166,6 +171,9 @@ func (f *dialFlags) target(cmd *cobra.Command, words []string) (client.Target, e
 		if target, err = f.config.target(cmd, name); err != nil {
 			return nil, err
 		}
+	}
+	if cmd.ArgsLenAtDash() < 0 && f.env.given() {
+		return nil, errors.New("--env and --env-all require -- and a command; a server of a configuration file has its variables there")
 	}
 	if p, ok := target.(*client.CommandTarget); ok && f.timeout > 0 {
 		p.ExitGrace = min(f.timeout/10+time.Millisecond, 2*time.Second)
