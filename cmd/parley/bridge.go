@@ -38,7 +38,7 @@ browser if there is none.
 
 ` + targetHelp + `
 
-` + authHelp + "\n\n" + storeHelp + "\n\n" + adminHelp + "\n\n" + exitCodesHelp,
+` + authHelp + "\n\n" + storeHelp + "\n\n" + adminHelp,
 		Example: `
 parley bridge https://example.com/mcp
 parley bridge --config mcp.json files
@@ -72,7 +72,11 @@ func bridge(cmd *cobra.Command, flags *bridgeFlags, words []string) error {
 	}
 	h, err := connect(cmd.Context(), d, target)
 	if needed := new(loginError); flags.login && errors.As(err, &needed) {
-		if err := login(cmd, cmd.ErrOrStderr(), &loginFlags{timeout: loginTimeout}, needed.server); err != nil {
+		status, failed := login(cmd, &loginFlags{timeout: loginTimeout}, needed.server)
+		if failed != nil {
+			return failed
+		}
+		if err := printNewLogin(cmd.ErrOrStderr(), status); err != nil { // stdout has the messages of the client
 			return err
 		}
 		h, err = connect(cmd.Context(), d, target)

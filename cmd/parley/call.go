@@ -17,7 +17,6 @@ import (
 
 func newCall() *cobra.Command {
 	var flags sessionFlags
-	var output output
 	var arguments objectFlag
 	var task bool
 	cmd := &cobra.Command{
@@ -32,7 +31,7 @@ to any JSON value. --json sets all arguments with one JSON object.
 If the server runs the tool as a task, parley waits for it. With --task, parley prints the id of
 the task at once; see parley task. Keep the id secret: it can be all that protects the task.
 
-` + questionHelp + "\n\n" + targetHelp + "\n\n" + exitCodesHelp,
+` + questionHelp + "\n\n" + targetHelp,
 		Example: `
 parley call http://127.0.0.1:7777/mcp greet name=Ada
 parley call http://127.0.0.1:7777/mcp weather --json '{"city": "Oslo"}'
@@ -51,17 +50,16 @@ parley call echo message=hello -- npx -y @modelcontextprotocol/server-everything
 			if cmd.Flags().Changed("json") && len(rest) > 1 {
 				return fmt.Errorf("--json must be the only arguments; remove %q or --json", rest[1])
 			}
-			return callTool(cmd, &flags, target, rest[0], rest[1:], &arguments, task, output)
+			return callTool(cmd, &flags, target, rest[0], rest[1:], &arguments, task)
 		},
 	}
 	flags.add(cmd)
-	output.add(cmd)
 	arguments.add(cmd, "arguments")
 	cmd.Flags().BoolVar(&task, "task", false, "start the tool as a task and print the id of the task at once")
 	return cmd
 }
 
-func callTool(cmd *cobra.Command, flags *sessionFlags, target []string, tool string, words []string, object *objectFlag, task bool, output output) error {
+func callTool(cmd *cobra.Command, flags *sessionFlags, target []string, tool string, words []string, object *objectFlag, task bool) error {
 	arguments := json.RawMessage("{}")
 	if object.text != "" {
 		var err error
@@ -88,19 +86,19 @@ func callTool(cmd *cobra.Command, flags *sessionFlags, target []string, tool str
 		}
 	}
 	if task {
-		return startTask(cmd, c, tool, arguments, output)
+		return startTask(cmd, c, tool, arguments)
 	}
 	result, err := c.CallTool(cmd.Context(), tool, arguments, c.onProgress())
 	c.progress.Done()
 	if err != nil {
 		return err
 	}
-	return finishCall(cmd, result, output)
+	return finishCall(cmd, result)
 }
 
 // finishCall prints the result of a tool, and returns an error if the tool has failed.
-func finishCall(cmd *cobra.Command, result *mcp.CallToolResult, output output) error {
-	if err := printResult(cmd, result, output); err != nil {
+func finishCall(cmd *cobra.Command, result *mcp.CallToolResult) error {
+	if err := printResult(cmd, result); err != nil {
 		return err
 	}
 	if result.IsError {

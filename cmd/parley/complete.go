@@ -14,7 +14,6 @@ import (
 
 func newComplete() *cobra.Command {
 	var flags dialFlags
-	var output output
 	var given []string
 	cmd := &cobra.Command{
 		Use:   "complete TARGET prompt|template NAME ARGUMENT [VALUE] [flags]",
@@ -23,7 +22,7 @@ func newComplete() *cobra.Command {
 resource template, one per line. NAME is the name of the prompt or the URI template. VALUE is
 the beginning of the value.
 
-` + targetHelp + "\n\n" + exitCodesHelp,
+` + targetHelp,
 		Example: `
 parley complete http://127.0.0.1:7777/mcp prompt postcard city O
 parley complete http://127.0.0.1:7777/mcp template demo://cities/{city} city`,
@@ -36,11 +35,10 @@ parley complete http://127.0.0.1:7777/mcp template demo://cities/{city} city`,
 			if err != nil {
 				return err
 			}
-			return complete(cmd, &flags, target, params, output)
+			return complete(cmd, &flags, target, params)
 		},
 	}
 	flags.add(cmd)
-	output.add(cmd)
 	cmd.Flags().StringArrayVar(&given, "given", nil, "value of another argument, as key=value (repeatable)")
 	return cmd
 }
@@ -73,28 +71,27 @@ func parseComplete(words, given []string) (mcp.CompleteParams, error) {
 	return params, nil
 }
 
-func complete(cmd *cobra.Command, flags *dialFlags, target []string, params mcp.CompleteParams, output output) error {
+func complete(cmd *cobra.Command, flags *dialFlags, target []string, params mcp.CompleteParams) error {
 	c, err := flags.dial(cmd, target)
 	if err != nil {
 		return err
 	}
 	defer closeQuietly(c)
 	completion, err := c.Complete(cmd.Context(), params)
-	switch {
-	case err != nil:
-		return err
-	case output == outputJSON:
-		return printJSON(cmd.OutOrStdout(), completion)
-	}
-	var b strings.Builder
-	for _, value := range completion.Values {
-		b.WriteString(terminal.Line(value) + "\n")
-	}
-	if _, err := io.WriteString(cmd.OutOrStdout(), b.String()); err != nil {
+	if err != nil {
 		return err
 	}
-	if completion.HasMore {
-		cmd.PrintErrln("parley: the server has more values; write a longer VALUE")
-	}
-	return nil
+	return show(cmd, completion, func(w io.Writer) error {
+		var b strings.Builder
+		for _, value := range completion.Values {
+			b.WriteString(terminal.Line(value) + "\n")
+		}
+		if _, err := io.WriteString(w, b.String()); err != nil {
+			return err
+		}
+		if completion.HasMore {
+			cmd.PrintErrln("parley: the server has more values; write a longer VALUE")
+		}
+		return nil
+	})
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"maps"
 	"net/url"
 	"slices"
@@ -15,7 +16,6 @@ import (
 )
 
 func newConfigShow() *cobra.Command {
-	var format output
 	cmd := &cobra.Command{
 		Use:   "show FILE...",
 		Short: "Show what is used from configuration files",
@@ -34,13 +34,9 @@ parley config show -o json ~/.cursor/mcp.json mcp.json`,
 				return err
 			}
 			shown := newShownConfig(loaded)
-			if format == outputJSON {
-				return printJSON(cmd.OutOrStdout(), shown)
-			}
-			return shown.print(cmd)
+			return show(cmd, shown, func(w io.Writer) error { return shown.print(cmd, w) })
 		},
 	}
-	format.add(cmd)
 	return cmd
 }
 
@@ -212,8 +208,7 @@ func withoutSecrets(text string) string {
 }
 
 // print prints a line for each server and toolset.
-func (c *shownConfig) print(cmd *cobra.Command) error {
-	out := cmd.OutOrStdout()
+func (c *shownConfig) print(cmd *cobra.Command, out io.Writer) error {
 	var rows [][]string
 	for _, s := range c.Servers {
 		target := s.URL

@@ -3,22 +3,48 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
+
+	"github.com/spf13/cobra"
 
 	"github.com/parley-mcp/parley/client"
 )
 
 // The exit codes other than 0 for success.
 const (
-	exitOther       = 1   // invalid usage, and all other errors
-	exitUnreachable = 4   // the server cannot be reached or does not respond in time
-	exitToolError   = 5   // the tool returned an error
-	exitLogin       = 6   // the server requires a login, or a login with more scopes
-	exitInterrupted = 130 // a signal ended the command
+	exitOther       = 1
+	exitUnreachable = 4
+	exitToolError   = 5
+	exitLogin       = 6
+	exitInterrupted = 130
 )
 
-const exitCodesHelp = `Exit codes: 0 success, 1 other errors, 4 the server cannot be reached or does not respond in
-time, 5 the tool returned an error, 6 the server requires a login (see parley login),
-130 interrupted.`
+// exitCodesKey is the annotation with the exit codes of a command that differ from the table.
+const exitCodesKey = "exit codes"
+
+// exitCodesHelp ends the help of each command.
+const exitCodesHelp = `
+Exit Codes:
+    0  success
+    1  invalid usage, and all other errors
+    4  the server cannot be reached or does not respond in time
+    5  the tool returned an error
+    6  the server requires a login; see parley login
+  130  interrupted
+`
+
+// addExitCodes adds the exit codes to the help of a command and its subcommands.
+func addExitCodes(root *cobra.Command) {
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		help(cmd, args)
+		text := exitCodesHelp
+		if own, differs := cmd.Annotations[exitCodesKey]; differs {
+			text = own
+		}
+		_, _ = io.WriteString(cmd.OutOrStdout(), text) // help returns no error either
+	})
+}
 
 // codeError is an error that determines the exit code.
 type codeError struct {

@@ -20,9 +20,15 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
-// explain returns the text of an error for the user: what failed, the cause in its
-// standard text, and, for common causes, what to do next.
+// explain returns the text of an error for the user: what failed, the cause in its standard text, and, for common
+// causes, what to do next.
 func explain(err error) string {
+	message, advice := explained(err)
+	return (&errorReport{Message: message, Advice: advice}).text()
+}
+
+// explained returns the parts of the text that explain returns: the message with the cause, and the advice.
+func explained(err error) (message, advice string) {
 	var login *loginError
 	var token *tokenError
 	var dial *client.DialError
@@ -30,41 +36,37 @@ func explain(err error) string {
 	var status *call.StatusError
 	switch {
 	case errors.As(err, &login):
-		return login.Error()
+		return splitAdvice(login.Error())
 	case errors.As(err, &token):
-		return withAdvice(token)
+		_, advice = causeOf(token)
+		return token.Error(), advice
 	case errors.As(err, &dial):
 		return explainDial(dial)
 	case errors.As(err, &reported) && reported.Code == mcp.CodeMissingCapability:
-		return explainCapability(reported)
+		return splitAdvice(explainCapability(reported))
 	case errors.Is(err, call.ErrUnauthorized), errors.As(err, &status) && status.Status == http.StatusUnauthorized:
-		return err.Error() + "; " + adviceUnauthorized(err)
+		return err.Error(), adviceUnauthorized(err)
 	}
-	return withAdvice(err)
-}
-
-// withAdvice returns the whole text of an error, and advice for common causes.
-func withAdvice(err error) string {
-	if _, advice := causeOf(err); advice != "" {
-		return err.Error() + "; " + advice
+	if _, advice = causeOf(err); advice == "" && !errors.As(err, &reported) {
+		return splitAdvice(err.Error())
 	}
-	return err.Error()
+	return err.Error(), advice
 }
 
 // explainDial explains why a server could not be reached.
-func explainDial(dial *client.DialError) string {
+func explainDial(dial *client.DialError) (message, advice string) {
 	cause, advice := causeOf(dial.Err)
-	text := fmt.Sprintf("cannot connect to %s: %s", dial.Target, cause)
+	message = fmt.Sprintf("cannot connect to %s: %s", dial.Target, cause)
 	if program := new(exec.Error); errors.As(dial.Err, &program) || isStart(dial.Err) {
-		text = "cannot start the server: " + cause
+		message = "cannot start the server: " + cause
 	}
 	if advice == "" {
 		advice = dial.Advice()
 	}
-	if advice == "" || strings.Contains(cause, advice) {
-		return text
+	if strings.Contains(cause, advice) {
+		advice = ""
 	}
-	return text + "; " + advice
+	return message, advice
 }
 
 // causeOf returns the innermost error that the user can act upon, with its original text, and
@@ -91,7 +93,7 @@ func causeOf(err error) (cause, advice string) {
 	case errors.As(err, &certificate):
 		return certificate.Error(), "add the certificate of its issuer to the system's trust store if you trust it"
 	case errors.As(err, &exit):
-		return strings.TrimPrefix(exit.Error(), "transport: "), "is it an MCP server that uses standard input and output?"
+		return strings.TrimPrefix(exit.Error(), "transport: "), "is it an MCP server that uses standard input and output, and has it all environment variables that it needs?"
 	case errors.Is(err, call.ErrUnauthorized):
 		return err.Error(), adviceUnauthorized(err)
 	case errors.As(err, &status) && status.Status == http.StatusUnauthorized:

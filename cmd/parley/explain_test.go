@@ -48,7 +48,7 @@ func TestExplainKeepsTheCauseAndAddsAdvice(t *testing.T) {
 		{dial(&tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}), "cannot connect to https://example.com/mcp: tls: failed to verify certificate: x509: certificate signed by unknown authority; add the certificate of its issuer to the system's trust store if you trust it"},
 		{dial(&call.StatusError{Status: http.StatusNotFound, Text: "Not Found"}), "cannot connect to https://example.com/mcp: HTTP status 404 Not Found; check the path of the URL, which is often /mcp"},
 		{dial(&call.StatusError{Status: http.StatusUnauthorized, Text: "Unauthorized"}), "cannot connect to https://example.com/mcp: HTTP status 401 Unauthorized; send the server's credentials with --header"},
-		{dial(&transport.ExitError{Code: 3}), "cannot connect to https://example.com/mcp: server process exited with code 3; is it an MCP server that uses standard input and output?"},
+		{dial(&transport.ExitError{Code: 3}), "cannot connect to https://example.com/mcp: server process exited with code 3; is it an MCP server that uses standard input and output, and has it all environment variables that it needs?"},
 		{dial(&exec.Error{Name: "npx", Err: exec.ErrNotFound}), `cannot start the server: exec: "npx": executable file not found in $PATH; install the program or write its path`},
 		{&call.StatusError{Status: http.StatusUnauthorized, Text: "Unauthorized"}, "HTTP status 401 Unauthorized; send the server's credentials with --header"},
 		{errors.New("another error"), "another error"},

@@ -61,7 +61,11 @@ parley login --print-url https://example.com/mcp`,
 			if err != nil {
 				return err
 			}
-			return login(cmd, cmd.OutOrStdout(), &flags, url)
+			status, err := login(cmd, &flags, url)
+			if err != nil {
+				return err
+			}
+			return show(cmd, statusOf(status), func(w io.Writer) error { return printNewLogin(w, status) })
 		},
 	}
 	f := cmd.Flags()
@@ -91,28 +95,28 @@ func isURL(word string) bool {
 	return strings.HasPrefix(word, "http://") || strings.HasPrefix(word, "https://")
 }
 
-// login logs in to the server at url, and prints the login to out.
-func login(cmd *cobra.Command, out io.Writer, flags *loginFlags, url string) error {
+// login logs in to the server at url.
+func login(cmd *cobra.Command, flags *loginFlags, url string) (*oauth.Status, error) {
 	if flags.timeout <= 0 {
-		return errors.New("--timeout must be positive")
+		return nil, errors.New("--timeout must be positive")
 	}
 	registered, err := flags.registration(url)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	stored, err := openLogins()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	ctx := cmd.Context()
 	c, err := stored.client(ctx, newLogger(cmd.ErrOrStderr(), slog.LevelWarn))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	port := flags.port
 	if port == 0 && registered == nil {
 		if port, err = stored.port(ctx, url); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	prompt := &loginPrompt{cmd: cmd, printURL: flags.printURL}
@@ -129,24 +133,27 @@ func login(cmd *cobra.Command, out io.Writer, flags *loginFlags, url string) err
 		scopes = append(scopes, strings.Fields(words)...)
 	}
 	if err := c.Login(ctx, url, scopes...); err != nil {
-		return loginFailed(err)
+		return nil, loginFailed(err)
 	}
 	status, err := c.Status(ctx, url)
 	switch {
 	case err != nil:
-		return err
+		return nil, err
 	case status == nil:
-		return errors.New("cannot store the login")
+		return nil, errors.New("cannot store the login")
 	}
 	if registered != nil {
 		if err := stored.saveRegistration(ctx, *registered); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	fmt.Fprintf(out, "Logged in to %s\n", terminal.Line(status.Server))
-	printLogin(out, status)
 	fmt.Fprintf(cmd.ErrOrStderr(), "The login is stored in %s.\n", stored.store.Location())
-	return nil
+	return status, nil
+}
+
+func printNewLogin(w io.Writer, s *oauth.Status) error {
+	_, err := io.WriteString(w, "Logged in to "+terminal.Line(s.Server)+"\n"+describeLogin(s))
+	return err
 }
 
 // registration returns the client of --client-id, or nil.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -38,10 +39,16 @@ func logout(cmd *cobra.Command, url string) error {
 	if err := c.Logout(cmd.Context(), url); err != nil {
 		return fmt.Errorf("cannot log out completely: %w", err)
 	}
-	if status == nil {
-		cmd.PrintErrf("You are not logged in to %s.\n", terminal.Line(url))
-		return nil
-	}
-	fmt.Fprintf(cmd.OutOrStdout(), "Logged out of %s\n", terminal.Line(status.Server))
-	return nil
+	result := struct {
+		Server    string `json:"server"`
+		LoggedOut bool   `json:"loggedOut"` // there was a login
+	}{url, status != nil}
+	return show(cmd, result, func(w io.Writer) error {
+		if status == nil {
+			cmd.PrintErrf("You are not logged in to %s.\n", terminal.Line(url))
+			return nil
+		}
+		_, err := fmt.Fprintf(w, "Logged out of %s\n", terminal.Line(status.Server))
+		return err
+	})
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,16 +15,15 @@ import (
 
 func newLs() *cobra.Command {
 	var flags dialFlags
-	var output output
 	cmd := &cobra.Command{
 		Use:   "ls TARGET [NAME] [flags]",
 		Short: "List a server's tools, resources and prompts, or describe one",
 		Long: `List a server's tools, resources, resource templates and prompts, after its instructions. With
---output json, also print what the server supports. With the name of a tool or prompt, or the URI of
+--output json or yaml, also print what the server supports. With the name of a tool or prompt, or the URI of
 a resource, describe it, and print an example of a command that uses it. Arguments in brackets are
 optional.
 
-` + targetHelp + "\n\n" + exitCodesHelp,
+` + targetHelp,
 		Example: `
 parley ls http://127.0.0.1:7777/mcp
 parley ls http://127.0.0.1:7777/mcp greet
@@ -37,16 +37,15 @@ parley ls -- npx -y @modelcontextprotocol/server-everything`,
 			if len(rest) > 1 {
 				return fmt.Errorf("unexpected argument %q; ls has one TARGET and one NAME", rest[1])
 			}
-			return ls(cmd, &flags, target, strings.Join(rest, ""), output)
+			return ls(cmd, &flags, target, strings.Join(rest, ""))
 		},
 	}
 	flags.add(cmd)
-	output.add(cmd)
 	return cmd
 }
 
 // ls prints the lists of a server, or describes the entry with a name unless it is empty.
-func ls(cmd *cobra.Command, flags *dialFlags, target []string, name string, output output) error {
+func ls(cmd *cobra.Command, flags *dialFlags, target []string, name string) error {
 	c, err := flags.dial(cmd, target)
 	if err != nil {
 		return err
@@ -58,22 +57,21 @@ func ls(cmd *cobra.Command, flags *dialFlags, target []string, name string, outp
 	}
 	if name != "" {
 		definition, err := listed.find(name)
-		switch {
-		case err != nil:
+		if err != nil {
 			return errors.Join(err, incomplete)
-		case output == outputJSON:
-			return printJSON(cmd.OutOrStdout(), definition)
 		}
-		return printDefinition(cmd.OutOrStdout(), terminal.Width(cmd.OutOrStdout()), definition, flags.command(cmd, target))
+		return show(cmd, definition, func(w io.Writer) error {
+			return printDefinition(w, terminal.Width(w), definition, flags.command(cmd, target))
+		})
 	}
-	if output == outputJSON {
-		return errors.Join(printJSON(cmd.OutOrStdout(), serverListing{describedServer{c.Revision(), c.Server()}, listed}), incomplete)
-	}
-	fmt.Fprintln(cmd.ErrOrStderr(), title(c, listed))
-	if text := c.Server().Instructions; text != "" {
-		fmt.Fprintf(cmd.ErrOrStderr(), "\n%s\n\n", terminal.Block(strings.TrimSpace(text)))
-	}
-	return errors.Join(listed.print(cmd.OutOrStdout(), terminal.Width(cmd.OutOrStdout())), incomplete)
+	err = show(cmd, serverListing{describedServer{c.Revision(), c.Server()}, listed}, func(w io.Writer) error {
+		fmt.Fprintln(cmd.ErrOrStderr(), title(c, listed))
+		if text := c.Server().Instructions; text != "" {
+			fmt.Fprintf(cmd.ErrOrStderr(), "\n%s\n\n", terminal.Block(strings.TrimSpace(text)))
+		}
+		return listed.print(w, terminal.Width(w))
+	})
+	return errors.Join(err, incomplete)
 }
 
 // serverListing is a server and its lists, as JSON.

@@ -15,13 +15,12 @@ import (
 
 func newPrompt() *cobra.Command {
 	var flags sessionFlags
-	var output output
 	cmd := &cobra.Command{
 		Use:   "prompt TARGET NAME [key=value …] [flags]",
 		Short: "Get a prompt",
 		Long: `Get a prompt from a server and print its messages, each after a line with its role.
 
-` + questionHelp + "\n\n" + targetHelp + "\n\n" + exitCodesHelp,
+` + questionHelp + "\n\n" + targetHelp,
 		Example: `
 parley prompt http://127.0.0.1:7777/mcp postcard city=Oslo tone=friendly`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -36,15 +35,14 @@ parley prompt http://127.0.0.1:7777/mcp postcard city=Oslo tone=friendly`,
 			if err != nil {
 				return err
 			}
-			return prompt(cmd, &flags, target, rest[0], arguments, output)
+			return prompt(cmd, &flags, target, rest[0], arguments)
 		},
 	}
 	flags.add(cmd)
-	output.add(cmd)
 	return cmd
 }
 
-func prompt(cmd *cobra.Command, flags *sessionFlags, target []string, name string, arguments map[string]string, output output) error {
+func prompt(cmd *cobra.Command, flags *sessionFlags, target []string, name string, arguments map[string]string) error {
 	c, err := flags.open(cmd, target, name)
 	if err != nil {
 		return err
@@ -55,18 +53,10 @@ func prompt(cmd *cobra.Command, flags *sessionFlags, target []string, name strin
 	}
 	result, err := c.GetPrompt(cmd.Context(), name, arguments, c.onProgress())
 	c.progress.Done()
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case output == outputJSON:
-		return printJSON(cmd.OutOrStdout(), result)
 	}
-	text := renderMessages(result.Messages)
-	if terminal.Is(cmd.OutOrStdout()) {
-		text = terminal.Block(text)
-	}
-	_, err = io.WriteString(cmd.OutOrStdout(), text)
-	return err
+	return show(cmd, result, func(w io.Writer) error { return printText(w, renderMessages(result.Messages)) })
 }
 
 // checkPrompt returns an error if the server does not have the prompt, or if the arguments do

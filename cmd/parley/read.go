@@ -15,14 +15,13 @@ import (
 
 func newRead() *cobra.Command {
 	var flags sessionFlags
-	var output output
 	cmd := &cobra.Command{
 		Use:   "read TARGET URI [flags]",
 		Short: "Read a resource",
 		Long: `Read a resource and print its contents to stdout, byte for byte. If stdout is a terminal,
 control characters are replaced and binary contents are described.
 
-` + questionHelp + "\n\n" + targetHelp + "\n\n" + exitCodesHelp,
+` + questionHelp + "\n\n" + targetHelp,
 		Example: `
 parley read http://127.0.0.1:7777/mcp demo://guide
 parley read --config mcp.json files file:///project/logo.png >logo.png`,
@@ -36,15 +35,14 @@ parley read --config mcp.json files file:///project/logo.png >logo.png`,
 			case len(rest) > 1:
 				return fmt.Errorf("unexpected argument %q; read has one URI", rest[1])
 			}
-			return read(cmd, &flags, target, rest[0], output)
+			return read(cmd, &flags, target, rest[0])
 		},
 	}
 	flags.add(cmd)
-	output.add(cmd)
 	return cmd
 }
 
-func read(cmd *cobra.Command, flags *sessionFlags, target []string, uri string, output output) error {
+func read(cmd *cobra.Command, flags *sessionFlags, target []string, uri string) error {
 	c, err := flags.open(cmd, target, uri)
 	if err != nil {
 		return err
@@ -57,10 +55,8 @@ func read(cmd *cobra.Command, flags *sessionFlags, target []string, uri string, 
 		return fmt.Errorf("unknown resource %q; list the server's resources with parley ls", uri)
 	case err != nil:
 		return err
-	case output == outputJSON:
-		return printJSON(cmd.OutOrStdout(), result)
 	}
-	return printContents(cmd.OutOrStdout(), result.Contents)
+	return show(cmd, result, func(w io.Writer) error { return printContents(w, result.Contents) })
 }
 
 // printContents prints the contents of a resource. If there are several, each follows a line
@@ -82,10 +78,5 @@ func printContents(w io.Writer, contents []mcp.ResourceContents) error {
 		}
 		writeLines(&b, text)
 	}
-	text := b.String()
-	if terminal.Is(w) {
-		text = terminal.Block(text)
-	}
-	_, err := io.WriteString(w, text)
-	return err
+	return printText(w, b.String())
 }

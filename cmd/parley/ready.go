@@ -27,9 +27,14 @@ func newReady() *cobra.Command {
 		Use:   "ready [HOST:PORT]",
 		Short: "Check whether parley up or parley serve is ready",
 		Long: `Request /readyz at the address of --admin of parley up or parley serve, which is ` + defaultAdmin + ` by default, and
-print the state of each server. It is the health check of a container, and takes at most five seconds.
-
-Exit codes: 0 ready, 1 not ready, 4 no response.`,
+print the state of each server. It is the health check of a container, and takes at most five seconds.`,
+		Annotations: map[string]string{exitCodesKey: `
+Exit Codes:
+    0  ready
+    1  not ready, and all other errors
+    4  no response
+  130  interrupted
+`},
 		Example: `
 parley up --config mcp.json --admin 127.0.0.1:7778
 parley ready 127.0.0.1:7778`,
@@ -71,7 +76,11 @@ func ready(cmd *cobra.Command, addr string) error {
 	if err := schema.Decode(body, &report); err != nil {
 		return fmt.Errorf("response of %s must be that of /readyz, got status %d", addr, resp.StatusCode)
 	}
-	if _, err := io.WriteString(cmd.OutOrStdout(), report.text()); err != nil {
+	err = show(cmd, &report, func(w io.Writer) error {
+		_, err := io.WriteString(w, report.text())
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	if !report.Ready {

@@ -15,18 +15,21 @@ import (
 
 // printResult prints the result of a tool. The last line ends with a newline. Text for a
 // terminal is sanitised. The text of a tool error is printed to stderr.
-func printResult(cmd *cobra.Command, result *mcp.CallToolResult, output output) error {
-	if output == outputJSON {
-		return printJSON(cmd.OutOrStdout(), result)
-	}
-	w := cmd.OutOrStdout()
-	if result.IsError {
-		w = cmd.ErrOrStderr()
-	}
-	text := render(result)
-	if result.IsError && text == "" {
-		text = "the tool returned an error without a message\n"
-	}
+func printResult(cmd *cobra.Command, result *mcp.CallToolResult) error {
+	return show(cmd, result, func(w io.Writer) error {
+		if result.IsError {
+			w = cmd.ErrOrStderr()
+		}
+		text := render(result)
+		if result.IsError && text == "" {
+			text = "the tool returned an error without a message\n"
+		}
+		return printText(w, text)
+	})
+}
+
+// printText writes text from a server, sanitised if w is a terminal.
+func printText(w io.Writer, text string) error {
 	if terminal.Is(w) {
 		text = terminal.Block(text)
 	}

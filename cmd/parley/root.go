@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"runtime/debug"
 	"strings"
 
@@ -49,6 +50,8 @@ parley ls -- npx -y @modelcontextprotocol/server-everything`,
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	indentExamples(root)
+	addOutput(root)
+	addExitCodes(root)
 	for _, c := range root.Commands() {
 		switch c.Name() {
 		case "help":
@@ -103,8 +106,14 @@ func newVersion() *cobra.Command {
 		Short: "Print the version of parley and the revisions of the protocol that it supports",
 		Args:  noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "parley %s\nMCP %s\n", version(), commas(mcp.Revisions()))
-			return err
+			result := struct {
+				Version   string         `json:"version"`
+				Revisions []mcp.Revision `json:"revisions"`
+			}{version(), mcp.Revisions()}
+			return show(cmd, result, func(w io.Writer) error {
+				_, err := fmt.Fprintf(w, "parley %s\nMCP %s\n", result.Version, commas(result.Revisions))
+				return err
+			})
 		},
 	}
 }

@@ -37,7 +37,7 @@ parley task wait http://127.0.0.1:7777/mcp ID`,
 
 // startTask starts a tool as a task and prints the id of the task. If the server runs the tool
 // without a task, startTask prints the result.
-func startTask(cmd *cobra.Command, c *session, tool string, arguments json.RawMessage, output output) error {
+func startTask(cmd *cobra.Command, c *session, tool string, arguments json.RawMessage) error {
 	task, err := c.StartTool(cmd.Context(), tool, arguments, c.onProgress())
 	c.progress.Done()
 	switch {
@@ -49,14 +49,15 @@ func startTask(cmd *cobra.Command, c *session, tool string, arguments json.RawMe
 		if err != nil {
 			return err
 		}
-		return finishCall(cmd, result, output)
-	case output == outputJSON:
-		return printJSON(cmd.OutOrStdout(), struct {
-			TaskID string `json:"taskId"`
-		}{task.ID()})
+		return finishCall(cmd, result)
 	}
-	_, err = fmt.Fprintln(cmd.OutOrStdout(), terminal.Line(task.ID()))
-	return err
+	started := struct {
+		TaskID string `json:"taskId"`
+	}{task.ID()}
+	return show(cmd, started, func(w io.Writer) error {
+		_, err := fmt.Fprintln(w, terminal.Line(task.ID()))
+		return err
+	})
 }
 
 // splitTask splits the arguments of a command about one task. The ID is the first argument after
@@ -83,14 +84,13 @@ func oneTask(cmd *cobra.Command, args []string) (target []string, id string, err
 
 func newTaskGet() *cobra.Command {
 	var flags dialFlags
-	var output output
 	cmd := &cobra.Command{
 		Use:   "get TARGET ID [flags]",
 		Short: "Print the status of a task",
 		Long: `Print the status of a task and its open questions. The server of a session (2025-11-25) does not
 list the questions.
 
-` + targetHelp + "\n\n" + exitCodesHelp,
+` + targetHelp,
 		Example: `
 parley task get http://127.0.0.1:7777/mcp ID`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -100,18 +100,16 @@ parley task get http://127.0.0.1:7777/mcp ID`,
 			}
 			defer closeQuietly(c)
 			state, err := task.Get(cmd.Context())
-			switch {
-			case err != nil:
+			if err != nil {
 				return err
-			case output == outputJSON:
-				return printJSON(cmd.OutOrStdout(), state)
 			}
-			_, err = io.WriteString(cmd.OutOrStdout(), renderTask(state))
-			return err
+			return show(cmd, state, func(w io.Writer) error {
+				_, err := io.WriteString(w, renderTask(state))
+				return err
+			})
 		},
 	}
 	flags.add(cmd)
-	output.add(cmd)
 	return cmd
 }
 
@@ -174,7 +172,7 @@ func newTaskCancel() *cobra.Command {
 		Long: `Ask a server to cancel a task. The server may complete the task all the same. It is not an error
 if the task has ended.
 
-` + targetHelp + "\n\n" + exitCodesHelp,
+` + targetHelp,
 		Example: `
 parley task cancel http://127.0.0.1:7777/mcp ID`,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -34,7 +34,7 @@ of 2026-07-28 accept it; parley task wait answers the questions of all servers a
 key=value sets a field of a form, as parley call sets an argument. Without fields, and for the
 request to open a page, the answer is that the user agrees. --decline declines.
 
-` + targetHelp + "\n\n" + exitCodesHelp,
+` + targetHelp,
 		Example: `
 parley task answer http://127.0.0.1:7777/mcp ID icing=sugar candles=3
 parley task answer http://127.0.0.1:7777/mcp ID --decline`,

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -20,7 +21,6 @@ type listedTask struct {
 
 func newTaskLs() *cobra.Command {
 	var flags dialFlags
-	var output output
 	cmd := &cobra.Command{
 		Use:   "ls TARGET [flags]",
 		Short: "List the tasks that parley has started",
@@ -28,7 +28,7 @@ func newTaskLs() *cobra.Command {
 remembers a task until a command has waited for it, has cancelled it, or finds that it has expired.
 Tasks are stored like logins; see parley login.
 
-` + targetHelp + "\n\n" + exitCodesHelp,
+` + targetHelp,
 		Example: `
 parley task ls http://127.0.0.1:7777/mcp`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -39,15 +39,14 @@ parley task ls http://127.0.0.1:7777/mcp`,
 			if len(rest) > 0 {
 				return fmt.Errorf("unexpected argument %q; task ls has one TARGET", rest[0])
 			}
-			return listTasks(cmd, &flags, target, output)
+			return listTasks(cmd, &flags, target)
 		},
 	}
 	flags.add(cmd)
-	output.add(cmd)
 	return cmd
 }
 
-func listTasks(cmd *cobra.Command, flags *dialFlags, target []string, output output) error {
+func listTasks(cmd *cobra.Command, flags *dialFlags, target []string) error {
 	stored, err := openLogins()
 	if err != nil {
 		return err
@@ -85,16 +84,15 @@ func listTasks(cmd *cobra.Command, flags *dialFlags, target []string, output out
 		}
 		all = append(all, listedTask{r.ID, r.Tool, string(state.Status), state.LastUpdatedAt})
 	}
-	if output == outputJSON {
-		return printJSON(cmd.OutOrStdout(), all)
-	}
-	if len(all) == 0 {
-		cmd.PrintErrln("You have no tasks at this server.")
-		return nil
-	}
-	var rows [][]string
-	for _, t := range all {
-		rows = append(rows, []string{t.ID, t.Tool, t.Status, t.Updated})
-	}
-	return terminal.Table(cmd.OutOrStdout(), 0, []string{"ID", "TOOL", "STATUS", "UPDATED"}, rows)
+	return show(cmd, all, func(w io.Writer) error {
+		if len(all) == 0 {
+			cmd.PrintErrln("You have no tasks at this server.")
+			return nil
+		}
+		var rows [][]string
+		for _, t := range all {
+			rows = append(rows, []string{t.ID, t.Tool, t.Status, t.Updated})
+		}
+		return terminal.Table(w, 0, []string{"ID", "TOOL", "STATUS", "UPDATED"}, rows)
+	})
 }

@@ -12,7 +12,6 @@ import (
 
 func newTaskWait() *cobra.Command {
 	var flags sessionFlags
-	var output output
 	cmd := &cobra.Command{
 		Use:   "wait TARGET ID [flags]",
 		Short: "Wait for a task and print its result",
@@ -23,7 +22,7 @@ If the task asks a question, parley shows it at the terminal, and you answer or 
 asks you to open a page, parley opens it in your browser after you agree. Without a terminal, a
 question ends the wait and stays open.
 
-` + targetHelp + "\n\n" + exitCodesHelp,
+` + targetHelp,
 		Example: `
 parley task wait http://127.0.0.1:7777/mcp ID
 parley task wait --timeout 10m -o json http://127.0.0.1:7777/mcp ID`,
@@ -32,15 +31,14 @@ parley task wait --timeout 10m -o json http://127.0.0.1:7777/mcp ID`,
 			if err != nil {
 				return err
 			}
-			return waitForTask(cmd, &flags, target, id, output)
+			return waitForTask(cmd, &flags, target, id)
 		},
 	}
 	flags.add(cmd)
-	output.add(cmd)
 	return cmd
 }
 
-func waitForTask(cmd *cobra.Command, flags *sessionFlags, target []string, id string, output output) error {
+func waitForTask(cmd *cobra.Command, flags *sessionFlags, target []string, id string) error {
 	ctx, cancel := context.WithCancelCause(cmd.Context())
 	defer cancel(nil)
 	c, err := flags.open(cmd, target, "task", remembersTasks(cmd), func(d *client.Dialer, _ client.Target) error {
@@ -72,7 +70,7 @@ func waitForTask(cmd *cobra.Command, flags *sessionFlags, target []string, id st
 	case err != nil:
 		return err
 	}
-	return finishCall(cmd, result, output)
+	return finishCall(cmd, result)
 }
 
 // errQuestion is the error of a wait that ends because the task asks a question.

@@ -32,9 +32,8 @@ With --log-level, also print the server's log messages. In revision 2026-07-28 a
 messages only to the client whose request causes them, so watch receives none.
 
 With --output json, each event is a JSON object on one line, with "time", "event" (watching,
-added, removed, changed, updated, log, lost or regained) and the members of that event.
-
-` + exitCodesHelp + ` An interrupt is a success of this command.`,
+added, removed, changed, updated, log, lost or regained) and the members of that event. With
+--output yaml, each event is a document. An interrupt is a success of this command.`,
 		Example: `
 parley watch http://127.0.0.1:7777/mcp
 parley watch http://127.0.0.1:7777/mcp demo://notes --read
@@ -56,7 +55,6 @@ parley watch -o json --config mcp.json files | jq .`,
 		},
 	}
 	flags.addTo(cmd, "wait at most this long for each response, such as 90s (the default depends on the request)")
-	w.output.add(cmd)
 	cmd.Flags().BoolVar(&w.read, "read", false, "read each updated resource, and print its contents")
 	cmd.Flags().StringVar(&level, "log-level", "", "print the server's log messages of this level and above, such as info")
 	return cmd
@@ -64,10 +62,9 @@ parley watch -o json --config mcp.json files | jq .`,
 
 // watcher prints the changes of one server.
 type watcher struct {
-	uris   []string
-	read   bool
-	level  mcp.LoggingLevel // empty for no log messages
-	output output
+	uris  []string
+	read  bool
+	level mcp.LoggingLevel // empty for no log messages
 
 	*reporter
 	client *client.Client
@@ -77,7 +74,7 @@ type watcher struct {
 }
 
 func (w *watcher) run(cmd *cobra.Command, flags *dialFlags, target []string) error {
-	w.reporter = newReporter(cmd.OutOrStdout(), w.output == outputJSON)
+	w.reporter = newReporter(cmd.OutOrStdout(), format(cmd))
 	w.lists, w.uriSet, w.begun = make(map[client.ChangeKind]snapshot), make(map[string]bool), make(map[client.Change]bool)
 	var err error
 	w.client, err = flags.dial(cmd, target, func(d *client.Dialer, _ client.Target) error {

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/parley-mcp/parley/cmd/parley/internal/output"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -97,14 +98,16 @@ func (e *event) text() string {
 
 // reporter prints events. It is safe for concurrent use.
 type reporter struct {
-	mu   sync.Mutex
-	w    io.Writer
-	json bool
-	now  func() time.Time
-	err  error // of the first failed write
+	mu     sync.Mutex
+	w      io.Writer
+	format output.Format
+	now    func() time.Time
+	err    error // of the first failed write
 }
 
-func newReporter(w io.Writer, json bool) *reporter { return &reporter{w: w, json: json, now: time.Now} }
+func newReporter(w io.Writer, format output.Format) *reporter {
+	return &reporter{w: w, format: format, now: time.Now}
+}
 
 func (r *reporter) report(e event) {
 	r.mu.Lock()
@@ -122,21 +125,14 @@ func (r *reporter) failed() error {
 }
 
 func (r *reporter) write(e event) error {
-	if !r.json {
+	if r.format == output.Table {
 		if _, err := io.WriteString(r.w, r.now().Format(time.TimeOnly)+" "+terminal.Line(e.text())+"\n"); err != nil || e.Contents == nil {
 			return err
 		}
 		return printContents(r.w, e.Contents)
 	}
 	e.Time = r.now().Format(time.RFC3339Nano)
-	var b bytes.Buffer
-	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(&e); err != nil {
-		return err
-	}
-	_, err := io.WriteString(r.w, terminal.JSON(b.String()))
-	return err
+	return output.WriteEvent(r.w, r.format, &e)
 }
 
 // entry identifies one entry of a server's lists.

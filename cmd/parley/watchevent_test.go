@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parley-mcp/parley/cmd/parley/internal/output"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -38,9 +39,10 @@ func TestChangesToComparesEntries(t *testing.T) {
 }
 
 func TestEventsAreSanitisedLines(t *testing.T) {
-	for _, asJSON := range []bool{false, true} {
+	for _, format := range []output.Format{output.Table, output.JSON} {
+		asJSON := format == output.JSON
 		var b strings.Builder
-		r := newReporter(&b, asJSON)
+		r := newReporter(&b, format)
 		r.now = func() time.Time { return time.Date(2027, 1, 31, 9, 30, 0, 0, time.UTC) }
 		r.report(event{Event: eventAdded, Kind: kindTool, Name: "a\x1b[2J\nb"})
 		r.report(event{Event: eventLost, Error: "gone\x07"})
@@ -60,7 +62,7 @@ func TestEventsAreSanitisedLines(t *testing.T) {
 func TestReporterReturnsTheErrorOfItsWriter(t *testing.T) {
 	reader, writer := io.Pipe()
 	_ = reader.Close()
-	r := newReporter(writer, false)
+	r := newReporter(writer, output.Table)
 	if r.failed() != nil {
 		t.Error("failed() != nil before the first event")
 	}

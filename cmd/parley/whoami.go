@@ -14,7 +14,6 @@ import (
 )
 
 func newWhoami() *cobra.Command {
-	var output output
 	cmd := &cobra.Command{
 		Use:   "whoami [URL] [flags]",
 		Short: "Show your logins",
@@ -30,16 +29,15 @@ parley whoami https://example.com/mcp
 parley whoami -o json https://example.com/mcp`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return whoamiAll(cmd, output)
+				return whoamiAll(cmd)
 			}
 			url, err := oneURL(cmd, args)
 			if err != nil {
 				return err
 			}
-			return whoami(cmd, url, output)
+			return whoami(cmd, url)
 		},
 	}
-	output.add(cmd)
 	return cmd
 }
 
@@ -67,7 +65,7 @@ func statusOf(s *oauth.Status) loginStatus {
 	return out
 }
 
-func whoami(cmd *cobra.Command, url string, output output) error {
+func whoami(cmd *cobra.Command, url string) error {
 	c, err := storedLogins(cmd)
 	if err != nil {
 		return err
@@ -79,15 +77,12 @@ func whoami(cmd *cobra.Command, url string, output output) error {
 	if status == nil {
 		return &codeError{exitLogin, fmt.Errorf("you are not logged in to %s; run: parley login %s", url, quoted(url))}
 	}
-	if output == outputJSON {
-		return printJSON(cmd.OutOrStdout(), statusOf(status))
-	}
-	fmt.Fprintln(cmd.OutOrStdout(), terminal.Line(status.Server))
-	printLogin(cmd.OutOrStdout(), status)
-	return nil
+	return show(cmd, statusOf(status), func(w io.Writer) error {
+		return printStatus(w, status)
+	})
 }
 
-func whoamiAll(cmd *cobra.Command, output output) error {
+func whoamiAll(cmd *cobra.Command) error {
 	c, err := storedLogins(cmd)
 	if err != nil {
 		return err
@@ -97,6 +92,7 @@ func whoamiAll(cmd *cobra.Command, output output) error {
 		return err
 	}
 	all := []loginStatus{}
+	var shown []*oauth.Status
 	for _, server := range servers {
 		status, err := c.Status(cmd.Context(), server)
 		switch {
@@ -104,21 +100,20 @@ func whoamiAll(cmd *cobra.Command, output output) error {
 			return err
 		case status == nil:
 			continue
-		case output == outputJSON:
-			all = append(all, statusOf(status))
-			continue
 		}
-		all = append(all, loginStatus{})
-		fmt.Fprintln(cmd.OutOrStdout(), terminal.Line(status.Server))
-		printLogin(cmd.OutOrStdout(), status)
+		all, shown = append(all, statusOf(status)), append(shown, status)
 	}
-	if output == outputJSON {
-		return printJSON(cmd.OutOrStdout(), all)
-	}
-	if len(all) == 0 {
-		cmd.PrintErrln("You have no logins.")
-	}
-	return nil
+	return show(cmd, all, func(w io.Writer) error {
+		if len(shown) == 0 {
+			cmd.PrintErrln("You have no logins.")
+		}
+		for _, status := range shown {
+			if err := printStatus(w, status); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // storedLogins returns a client for the stored logins that does not log.
@@ -130,17 +125,25 @@ func storedLogins(cmd *cobra.Command) (*oauth.Client, error) {
 	return stored.client(cmd.Context(), slog.New(slog.DiscardHandler))
 }
 
-// printLogin prints a login, without secrets.
-func printLogin(w io.Writer, s *oauth.Status) {
+// printStatus prints the server of a login and the login, without secrets.
+func printStatus(w io.Writer, s *oauth.Status) error {
+	_, err := io.WriteString(w, terminal.Line(s.Server)+"\n"+describeLogin(s))
+	return err
+}
+
+// describeLogin returns lines about a login, without secrets.
+func describeLogin(s *oauth.Status) string {
+	var b strings.Builder
 	line := func(name, text string) {
 		if text != "" {
-			fmt.Fprintf(w, "  %-8s %s\n", name, terminal.Line(text))
+			fmt.Fprintf(&b, "  %-8s %s\n", name, terminal.Line(text))
 		}
 	}
 	line("subject", s.Subject)
 	line("issuer", s.Issuer)
 	line("scopes", strings.Join(s.Scopes, " "))
 	line("expires", expiry(s))
+	return b.String()
 }
 
 // expiry returns the time at which a login expires.

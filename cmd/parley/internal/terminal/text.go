@@ -25,7 +25,7 @@ func JSON(text string) string {
 	var b strings.Builder
 	for _, r := range text {
 		switch {
-		case r < 0x7F || !unicode.Is(unicode.Cc, r) && !isDeceptive(r):
+		case r < 0x7F || !unicode.Is(unicode.Cc, r) && !IsDeceptive(r):
 			b.WriteRune(r)
 		case r > 0xFFFF:
 			high, low := utf16.EncodeRune(r)
@@ -54,16 +54,16 @@ func sanitise(text string, multiline bool) string {
 			return 0x2400 + r // the block of control pictures
 		case r == 0x7F:
 			return 0x2421
-		case unicode.Is(unicode.Cc, r), isDeceptive(r), r == utf8.RuneError:
+		case unicode.Is(unicode.Cc, r), IsDeceptive(r), r == utf8.RuneError:
 			return utf8.RuneError
 		}
 		return r
 	}, text)
 }
 
-// isDeceptive reports whether r is invisible or changes the direction of text, so that
+// IsDeceptive reports whether r is invisible or changes the direction of text, so that
 // text can look like other text. U+200D is allowed because it joins the parts of emoji.
-func isDeceptive(r rune) bool {
+func IsDeceptive(r rune) bool {
 	switch {
 	case r == 0x200D:
 		return false
