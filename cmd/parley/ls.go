@@ -41,6 +41,7 @@ parley ls -- npx -y @modelcontextprotocol/server-everything`,
 		},
 	}
 	flags.add(cmd)
+	completes(cmd, &flags, completeTarget, completeNothing)
 	return cmd
 }
 

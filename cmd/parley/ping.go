@@ -29,6 +29,7 @@ parley ping --config mcp.json files`,
 		},
 	}
 	flags.add(cmd)
+	completes(cmd, &flags, completeTarget, completeNothing)
 	return cmd
 }
 

@@ -39,6 +39,7 @@ parley prompt http://127.0.0.1:7777/mcp postcard city=Oslo tone=friendly`,
 		},
 	}
 	flags.add(cmd)
+	completes(cmd, &flags, completeTarget, completeNothing)
 	return cmd
 }
 

@@ -39,6 +39,7 @@ parley read --config mcp.json files file:///project/logo.png >logo.png`,
 		},
 	}
 	flags.add(cmd)
+	completes(cmd, &flags, completeTarget, completeNothing)
 	return cmd
 }
 
