@@ -75,8 +75,8 @@ const maxTemplates = 1000
 
 // New returns a Gateway from h to s. From now on s declares the capabilities for tools,
 // resources and prompts, even while it has none. The program may register others with
-// s. New sets h.Forward, so the first Gateway of a host must be made before Host.Start. It sets s.UnknownSubscription if
-// that is nil. If one of h.Servers is lazy, New adds middleware to s that starts lazy servers; otherwise lazy servers that
+// s. New sets h.Forward, so the first Gateway of a host must be made before Host.Start. It sets s.UnknownSubscription and
+// s.RootsChanged if they are nil. If one of h.Servers is lazy, New adds middleware to s that starts lazy servers; otherwise lazy servers that
 // are added later start at once.
 func New(h *host.Host, s *server.Server) *Gateway {
 	s.DeclareTools()
@@ -91,6 +91,11 @@ func New(h *host.Host, s *server.Server) *Gateway {
 	}
 	if s.UnknownSubscription == nil {
 		s.UnknownSubscription = g.admitUnknown
+	}
+	//lint:ignore SA1019 roots are deprecated, but still supported
+	if s.RootsChanged == nil {
+		//lint:ignore SA1019 as above
+		s.RootsChanged = h.NotifyRootsChanged
 	}
 	g.startsLazy = slices.ContainsFunc(h.Servers, func(config host.ServerConfig) bool { return config.Lazy })
 	if g.startsLazy { // other gateways do without the cost of middleware

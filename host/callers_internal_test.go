@@ -33,7 +33,7 @@ func testCallers(t *testing.T, max int) (*callers, *client.Client) {
 		shared.Close()
 		<-done
 	})
-	a := &callers{dialer: new(client.Dialer), target: target, idle: callerIdle, max: max, byKey: make(map[any]*callerClient)}
+	a := &callers{of: &supervisor{host: new(Host)}, target: target, idle: callerIdle, max: max, byKey: make(map[any]*callerClient)}
 	return a, shared
 }
 

@@ -71,24 +71,36 @@ func (h *Host) forwardRoots(ctx context.Context, server string) ([]mcp.Root, err
 // ask sends an input request to the client whose call ctx belongs to, which must support the kinds. It
 // returns a *jsonrpc.Error that is for the server.
 func ask[Result any](ctx context.Context, kinds rpc.InputKinds, method string, params any) (*Result, error) {
-	c := rpc.From(ctx)
-	if c == nil {
+	c, session := rpc.From(ctx), sessionOf(ctx)
+	q, missing := rpc.InputRequest{Method: method}, rpc.InputKinds(0)
+	switch {
+	case c != nil:
+		missing = kinds &^ c.InputKinds()
+	case session != nil && method == mcp.MethodListRoots:
+		missing = kinds &^ session.declaredInput()
+	default:
 		return nil, errNoCall
 	}
-	if missing := kinds &^ c.InputKinds(); missing != 0 {
+	if missing != 0 {
 		return nil, unsupported(method, missing)
 	}
-	q := rpc.InputRequest{Method: method}
 	if params != nil {
 		var err error
 		if q.Params, err = schema.Marshal(params); err != nil {
 			return nil, err
 		}
 	}
+	if c == nil {
+		return answered[Result](session.requestInput(ctx, q))
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(c.Context(), func() { cancel(call.ErrCallDone) })() // ctx may belong to several calls
-	answer, err := c.ForwardInput(ctx, q)
+	return answered[Result](c.ForwardInput(ctx, q))
+}
+
+// answered decodes the answer of a client. It returns a *jsonrpc.Error that is for the server.
+func answered[Result any](answer json.RawMessage, err error) (*Result, error) {
 	switch rejected, ok := errors.AsType[*call.AnswerError](err); {
 	case ok:
 		return nil, rejected.Err

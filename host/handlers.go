@@ -72,7 +72,7 @@ func (s *supervisor) setHandlers() {
 		}
 	}
 	if roots != nil {
-		d.Roots = func(ctx context.Context) ([]mcp.Root, error) { return s.listRoots(ctx, roots) }
+		d.Roots = func(ctx context.Context) ([]mcp.Root, error) { return s.listRoots(s.withOnlySession(ctx), roots) }
 	}
 	if onLog != nil {
 		d.OnLog = func(ctx context.Context, message mcp.LoggingMessageParams) { onLog(ctx, s.name, message) }

@@ -43,8 +43,8 @@ type Host struct {
 	// requests of servers for which neither Host nor Dialer has a function are then sent to the
 	// client whose request the handler serves, if it supports them, and log messages at the level
 	// that it has chosen. A server receives an error if the client does not support its request, or
-	// if no call of a client is known to be its cause. Messages to users name the server; see
-	// [Host.Attribute].
+	// if no call of a client is known to be its cause. A request for roots without a call is sent on the session of
+	// the client, if that is known; see [Sharing]. Messages to users name the server; see [Host.Attribute].
 	Forward bool
 
 	// MaxName is the maximum length of the names in the merged lists, 32 to 128

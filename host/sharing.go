@@ -30,10 +30,12 @@ const (
 	// Shared means that all callers share one client. Over byte streams and HTTP+SSE, requests of the
 	// server are rejected while requests of several callers are in flight; see client.WithCaller. A log
 	// message that the server sends there after its call has ended belongs to no call, and reaches the
-	// caller whose requests alone are in flight then.
+	// caller whose requests alone are in flight then. A request for roots without a call is for the session
+	// that has used the server, and is rejected if several of these sessions are connected.
 	Shared
 	// PerCaller means that each caller has a client of its own. A program is started for each. Callers of
-	// 2026-07-28 without authentication cannot be told apart, so they share one client.
+	// 2026-07-28 without authentication cannot be told apart, because that revision has no sessions and connections
+	// must not be used in their place (2026-07-28, basic, Statelessness), so they share one client; see docs/sharing.md.
 	PerCaller
 )
 
@@ -69,6 +71,9 @@ func (s *supervisor) clientFor(ctx context.Context, shared *client.Client) (c *c
 			return nil, nil, err
 		}
 	} else if !caller.Returns || s.sharing(shared) != PerCaller {
+		if caller.Session && s.forwardsRoots() {
+			s.shares(ctx, caller, shared)
+		}
 		return shared, func() {}, nil
 	}
 	own, err := s.callers.acquire(ctx, caller, shared)
@@ -86,14 +91,11 @@ const (
 
 // callers are the clients of the callers of one server. It is safe for concurrent use.
 type callers struct {
-	server string
-	dialer *client.Dialer
+	of     *supervisor
 	target client.Target
 	auth   *CallerAuth // may be nil
 	idle   time.Duration
 	max    int
-	// forwardsLogs means that clients receive the log messages of the server.
-	forwardsLogs bool
 
 	mu      sync.Mutex
 	byKey   map[any]*callerClient
@@ -108,7 +110,8 @@ type callerClient struct {
 	dialled chan struct{} // closed when client or err is set
 	client  *client.Client
 	err     error
-	late    lateLogs
+	session session       // of the caller, if it is one
+	roots   rootsNotifier // of client
 
 	uses  int
 	used  time.Time // the end of the last use
@@ -116,8 +119,7 @@ type callerClient struct {
 }
 
 func (a *callers) init(s *supervisor) {
-	a.server, a.forwardsLogs = s.name, s.host.forwardsLogs()
-	a.dialer, a.target, a.auth, a.idle, a.max = &s.dialer, s.config.Target, s.config.CallerAuth, callerIdle, maxCallers
+	a.of, a.target, a.auth, a.idle, a.max = s, s.config.Target, s.config.CallerAuth, callerIdle, maxCallers
 	a.byKey = make(map[any]*callerClient)
 }
 
@@ -127,7 +129,7 @@ func (a *callers) acquire(ctx context.Context, caller rpc.Caller, shared *client
 	if err != nil {
 		return nil, err
 	}
-	own.late.belongTo(rpc.From(ctx))
+	own.session.belongTo(ctx)
 	if dial {
 		own.client, own.err = a.dial(ctx, caller, own, shared)
 		close(own.dialled)
@@ -239,13 +241,13 @@ func (a *callers) remove(own *callerClient) {
 // dial dials the client of a caller. It sends nothing, because the shared client has discovered the server:
 // the first request connects.
 func (a *callers) dial(ctx context.Context, caller rpc.Caller, own *callerClient, shared *client.Client) (*client.Client, error) {
-	d, known := *a.dialer, shared.Discovery()
+	d, known := a.of.dialer, shared.Discovery()
 	d.OnConnectionLost, d.Discovery = nil, &known
 	if caller.Limited {
 		limit(&d, caller.Declared)
 	}
-	if a.forwardsLogs && caller.Session {
-		own.late.receive(a.server, &d)
+	if caller.Session {
+		own.session.receive(a.of, &d)
 	}
 	target := a.target
 	if a.auth != nil {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/parley-mcp/parley/call"
@@ -37,6 +38,9 @@ type supervisor struct {
 	local    rpc.InputKinds // the input requests that are not forwarded
 	inputs   inputLimiter
 	callers  callers
+	sessions sessions      // of the shared client
+	roots    rootsNotifier // of the shared client
+	rootless atomic.Bool   // the server has requested roots while no session used the shared client
 	logger   *slog.Logger
 
 	ctx      context.Context // ends with the Host, or by cancel

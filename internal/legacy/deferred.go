@@ -190,6 +190,11 @@ func (s *Session) Notify(notification []byte) {
 	}
 }
 
+// Listens implements rpc.SessionNotifier.
+func (s *Session) Listens() bool {
+	return s.subscriptions.isOpen() || s.stored != nil && s.stored.sessions.Replicas != nil && !s.stored.Deleted()
+}
+
 // takeQueued returns the queued notifications and clears the queue.
 func (a *deferredNotifications) takeQueued() [][]byte {
 	a.mu.Lock()

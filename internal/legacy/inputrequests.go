@@ -71,6 +71,22 @@ func (a *inputRequests) RequestInput(ctx context.Context, c *rpc.Call, questions
 	return answers, nil
 }
 
+// RequestInput implements rpc.SessionNotifier.
+func (s *Session) RequestInput(ctx context.Context, r rpc.InputRequest) (json.RawMessage, error) {
+	if s.stored != nil {
+		current := s.stored.sessions.use(s.stored.sessionRef)
+		if current == nil {
+			return nil, errSessionEnded
+		}
+		defer current.Release()
+		s = current.Session
+	}
+	out := &rpc.Outbound{Wire: sessionWire{s}, NotifyCancelled: true, IDs: &s.inputRequests.ids}
+	s.inputRequests.add(out)
+	defer s.inputRequests.remove(out)
+	return sendInputRequest(ctx, out, r)
+}
+
 // sendInputRequest sends an input request and returns the result in its response.
 func sendInputRequest(ctx context.Context, out *rpc.Outbound, q rpc.InputRequest) (json.RawMessage, error) {
 	return do(ctx, out, q.Method, &rpc.Request{Method: q.Method, Params: q.Params, Timeout: cmp.Or(q.Within, timeoutOf(q.Method))})
@@ -181,3 +197,13 @@ func (w streamWire) Send(ctx context.Context, out *rpc.Outgoing) error {
 }
 func (streamWire) SetRevision(mcp.Revision) {}
 func (streamWire) Close() error             { return nil }
+
+// sessionWire sends input requests that belong to no call on the stream of their session.
+type sessionWire struct{ session *Session }
+
+func (w sessionWire) Send(_ context.Context, out *rpc.Outgoing) error {
+	w.session.Notify(out.Message)
+	return nil
+}
+func (sessionWire) SetRevision(mcp.Revision) {}
+func (sessionWire) Close() error             { return nil }

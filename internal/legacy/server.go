@@ -155,7 +155,7 @@ func (s *Session) ServeNotification(ctx context.Context, m *jsonrpc.Message) {
 	if !s.initialized || !s.server.Engine.AcceptsNotification(m.Method, s.Revision) {
 		return
 	}
-	s.server.Engine.ServeNotification(ctx, &rpc.Call{Call: *call.New(s.describe(m))})
+	s.server.Engine.ServeNotification(ctx, &rpc.Call{Call: *call.New(s.describe(m)), SessionNotifier: s})
 }
 
 // describe returns the description of the call that m makes in the session.

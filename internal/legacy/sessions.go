@@ -314,6 +314,17 @@ func (s *Sessions) InUse(key string) *Session {
 	return nil
 }
 
+// use begins a use of a session in memory, which Release ends. It returns nil if the session is not in memory.
+func (s *Sessions) use(ref sessionRef) *StoredSession {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ss := s.live[ref]
+	if ss == nil {
+		return nil
+	}
+	return s.acquire(ss)
+}
+
 // Active returns the number of sessions with a request or a stream in this process.
 func (s *Sessions) Active() int {
 	s.mu.Lock()

@@ -2,13 +2,14 @@ package rpc
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime/debug"
 	"time"
 )
 
-// SessionNotifier sends notifications that belong to no call, on the stream of the session.
+// SessionNotifier sends messages that belong to no call, on the stream of the session.
 type SessionNotifier interface {
 	// Notify sends an encoded notification. Without a stream it waits for the next one. The oldest
 	// are dropped if too many wait.
@@ -17,6 +18,11 @@ type SessionNotifier interface {
 	// ended. It reports false if it will not, because the session has ended or too many
 	// notifications are waiting. The context provides values only.
 	NotifyWhenDone(ctx context.Context, n DeferredNotification) bool
+	// Listens reports whether the client may receive messages now: its stream is open, or another replica may have the
+	// stream.
+	Listens() bool
+	// RequestInput sends an input request and returns the client's response.
+	RequestInput(ctx context.Context, r InputRequest) (json.RawMessage, error)
 }
 
 // DeferredNotification is a notification that is sent when an activity has ended.
