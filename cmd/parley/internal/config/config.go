@@ -42,6 +42,7 @@ type Server struct {
 	Name     string
 	Original string // the name of the entry
 	Source   string // the file and line of the entry
+	Origin   string // where the entry is from, such as another file
 	Disabled bool
 
 	// Lazy means that the server starts when it is first needed.

@@ -72,6 +72,10 @@ var serverMembers = readers[entry]{
 		}
 		return err
 	},
+	"origin": func(d *document, e *entry, v *hujson.Value, name string) (err error) {
+		e.Origin, err = d.text(v, name)
+		return err
+	},
 	"source": func(d *document, e *entry, v *hujson.Value, name string) (err error) {
 		e.source, err = d.text(v, name)
 		return err

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -50,6 +51,9 @@ var rootMembers = readers[bool]{
 	},
 }
 
+// ErrNoServers is the error of a file that has no servers.
+var ErrNoServers = errors.New(`member "mcpServers" is missing`)
+
 func readServers(d *document, found *bool, v *hujson.Value, name string) error {
 	*found = true
 	return d.servers(v, name)
@@ -79,7 +83,7 @@ func (d *document) read(root *hujson.Value) error {
 		}
 	}
 	if !found && len(d.config.Toolsets) == 0 {
-		return fmt.Errorf(`%s: member "mcpServers" is missing`, d.path)
+		return fmt.Errorf("%s: %w", d.path, ErrNoServers)
 	}
 	return nil
 }

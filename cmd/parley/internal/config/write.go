@@ -1,0 +1,277 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+
+	"github.com/tailscale/hujson"
+
+	"github.com/parley-mcp/parley/cmd/parley/internal/jsonedit"
+	"github.com/parley-mcp/parley/host"
+)
+
+// ServersMember is the member of parley's own files that has the servers.
+const ServersMember = "mcpServers"
+
+// Pairs is an object of strings whose members have an order.
+type Pairs []Pair
+
+// MarshalJSON implements json.Marshaler.
+func (p Pairs) MarshalJSON() ([]byte, error) {
+	var b bytes.Buffer
+	for i, pair := range p {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		name, err := encoded(pair.Name)
+		if err != nil {
+			return nil, err
+		}
+		value, err := encoded(pair.Value)
+		if err != nil {
+			return nil, err
+		}
+		b.Write(name)
+		b.WriteByte(':')
+		b.Write(value)
+	}
+	return []byte("{" + b.String() + "}"), nil
+}
+
+func encoded(text string) ([]byte, error) {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(text)
+	return bytes.TrimSpace(b.Bytes()), err
+}
+
+// form is the entry of a server in parley's own form.
+type form struct {
+	Command     string      `json:"command,omitempty"`
+	Args        []string    `json:"args,omitempty"`
+	Env         Pairs       `json:"env,omitempty"`
+	EnvFile     string      `json:"envFile,omitempty"`
+	Dir         string      `json:"cwd,omitempty"`
+	URL         string      `json:"url,omitempty"`
+	Headers     Pairs       `json:"headers,omitempty"`
+	Disabled    bool        `json:"disabled,omitempty"`
+	Lazy        bool        `json:"lazy,omitempty"`
+	Trusted     bool        `json:"trusted,omitempty"`
+	Roots       []string    `json:"roots,omitzero"`
+	Sharing     string      `json:"sharing,omitempty"`
+	InputLimits *limitsForm `json:"inputLimits,omitempty"`
+	MaxResult   int         `json:"maxResult,omitempty"`
+	Prefix      *string     `json:"prefix,omitempty"`
+	Tools       *selection  `json:"tools,omitempty"`
+	Prompts     *selection  `json:"prompts,omitempty"`
+	Origin      string      `json:"origin,omitempty"`
+}
+
+type limitsForm struct {
+	PerCall   int   `json:"perCall,omitempty"`
+	PerMinute int   `json:"perMinute,omitempty"`
+	MaxTokens int64 `json:"maxTokens,omitempty"`
+}
+
+type selection struct {
+	Only           []string          `json:"only,omitzero"`
+	Hide           []string          `json:"hide,omitempty"`
+	Rename         map[string]string `json:"rename,omitempty"`
+	ReadOnly       bool              `json:"readOnly,omitempty"`
+	NonDestructive bool              `json:"nonDestructive,omitempty"`
+	Idempotent     bool              `json:"idempotent,omitempty"`
+	ClosedWorld    bool              `json:"closedWorld,omitempty"`
+}
+
+func newSelection(s *host.Selection) *selection {
+	if s.Only == nil && s.Hide == nil && s.Rename == nil && !s.ReadOnly && !s.NonDestructive && !s.Idempotent && !s.ClosedWorld {
+		return nil
+	}
+	return &selection{s.Only, s.Hide, s.Rename, s.ReadOnly, s.NonDestructive, s.Idempotent, s.ClosedWorld}
+}
+
+// MarshalJSON implements json.Marshaler. It returns the entry of the server in parley's own form, without a name and
+// without credentials.
+func (s *Server) MarshalJSON() ([]byte, error) {
+	if s.Credentials != nil {
+		return nil, errors.New("cannot write the credentials of a server")
+	}
+	f := &form{
+		Command: s.Command, Args: s.Args, Env: s.Env, EnvFile: s.EnvFile, Dir: s.Dir, URL: s.URL, Headers: s.Headers,
+		Disabled: s.Disabled, Lazy: s.Lazy, Trusted: s.Trusted, Roots: s.Roots, MaxResult: s.MaxResult, Prefix: s.Prefix,
+		Tools: newSelection(&s.Tools), Prompts: newSelection(&s.Prompts), Origin: s.Origin,
+	}
+	for name, sharing := range sharings {
+		if sharing == s.Sharing && sharing != host.ShareAutomatically {
+			f.Sharing = name
+		}
+	}
+	if s.InputLimits != (host.InputLimits{}) {
+		limits := limitsForm(s.InputLimits)
+		f.InputLimits = &limits
+	}
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(f)
+	return b.Bytes(), err
+}
+
+// Detach replaces the paths of the server that are relative to the directory of its file by absolute ones, so that
+// the server can be written to a file in another directory.
+func (s *Server) Detach() error {
+	folder, err := filepath.Abs(s.folder)
+	if err != nil {
+		return err
+	}
+	for _, path := range []*string{&s.EnvFile, &s.Dir} {
+		if *path != "" {
+			*path = absolute(folder, *path)
+		}
+	}
+	for i := range s.Roots {
+		s.Roots[i] = absolute(folder, s.Roots[i])
+	}
+	for _, text := range s.values() {
+		*text = detached(folder, *text)
+	}
+	s.folder = folder
+	return nil
+}
+
+// values returns the values in which references are expanded.
+func (s *Server) values() []*string {
+	values := []*string{&s.Command, &s.URL, &s.EnvFile, &s.Dir}
+	for i := range s.Args {
+		values = append(values, &s.Args[i])
+	}
+	for i := range s.Env {
+		values = append(values, &s.Env[i].Value)
+	}
+	for i := range s.Headers {
+		values = append(values, &s.Headers[i].Value)
+	}
+	for i := range s.Roots {
+		values = append(values, &s.Roots[i])
+	}
+	return values
+}
+
+func absolute(folder, path string) string {
+	if filepath.IsAbs(path) || strings.HasPrefix(path, "${") {
+		return path
+	}
+	return filepath.Join(folder, path)
+}
+
+// detached returns text with absolute paths in its references to files.
+func detached(folder, text string) string {
+	var b strings.Builder
+	for {
+		before, after, found := strings.Cut(text, "${file:")
+		b.WriteString(before)
+		if !found {
+			return b.String()
+		}
+		path, rest, _ := strings.Cut(after, "}")
+		b.WriteString("${file:" + absolute(folder, path) + "}")
+		text = rest
+	}
+}
+
+var inputReference = regexp.MustCompile(`\$\{input:([^}]+)\}`)
+
+// UsedInputs returns the inputs of the file that the server refers to, in the order in which it refers to them.
+func (s *Server) UsedInputs() (used []*Input) {
+	seen := make(map[string]bool)
+	for _, text := range s.values() {
+		for _, m := range inputReference.FindAllStringSubmatch(*text, -1) {
+			id := m[1]
+			if in := s.inputs[id]; in != nil && !seen[id] {
+				seen[id] = true
+				used = append(used, in)
+			}
+		}
+	}
+	return used
+}
+
+// Set adds a server to a file of parley's own form, or replaces the one with its name. It returns an error if the entry
+// could not be used; it does not check references.
+func Set(f *jsonedit.File, s *Server) error {
+	if !f.Exists() {
+		if err := f.Set(SchemaURI, "$schema"); err != nil {
+			return err
+		}
+	}
+	if err := f.Set(s, ServersMember, s.Name); err != nil {
+		return err
+	}
+	written, err := Parse("", f.Path(), f.Bytes())
+	if err != nil {
+		return err
+	}
+	for _, p := range written.Problems {
+		if p.Name == s.Name {
+			return p.Err
+		}
+	}
+	return nil
+}
+
+// inputForm is an input of a file.
+type inputForm struct {
+	Type        string   `json:"type"`
+	ID          string   `json:"id"`
+	Description string   `json:"description,omitempty"`
+	Default     string   `json:"default,omitempty"`
+	Options     []string `json:"options,omitempty"`
+	Secret      bool     `json:"password,omitempty"`
+}
+
+// AddInputs adds the inputs that a server refers to. It returns an error if the file has another input with such an ID.
+func AddInputs(f *jsonedit.File, s *Server) error {
+	for _, in := range s.UsedInputs() {
+		existing, err := inputOf(f, in.ID)
+		switch {
+		case err != nil:
+			return err
+		case existing != nil && !reflect.DeepEqual(existing, in):
+			return fmt.Errorf("%s has another input %q; rename one of them", f.Path(), in.ID)
+		case existing != nil:
+			continue
+		}
+		added := inputForm{"promptString", in.ID, in.Description, in.Default, in.Options, in.Secret}
+		if len(in.Options) > 0 {
+			added.Type = "pickString"
+		}
+		if err := f.Append(added, "inputs"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// inputOf returns an input of a file, or nil.
+func inputOf(f *jsonedit.File, id string) (*Input, error) {
+	inputs := f.Get("inputs")
+	if inputs == nil {
+		return nil, nil
+	}
+	root, err := hujson.Parse(inputs)
+	if err != nil {
+		return nil, err
+	}
+	d := &document{path: f.Path(), config: new(Config)}
+	if err := d.readInputs(&root); err != nil {
+		return nil, err
+	}
+	return d.inputs()[id], nil
+}

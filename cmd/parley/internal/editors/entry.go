@@ -1,0 +1,207 @@
+package editors
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/parley-mcp/parley/cmd/parley/internal/config"
+	"github.com/parley-mcp/parley/cmd/parley/internal/jsonedit"
+)
+
+// reference is a reference of parley's own form.
+type reference struct {
+	kind       string // env, file, keyring, input, or empty for a predefined one
+	name       string
+	fallback   string
+	hasDefault bool
+}
+
+var references = regexp.MustCompile(`\$\{(?:(env|input|file|keyring):([^}]+)|([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?|/)\}`)
+
+// predefined are the references that are no environment variables.
+var predefined = map[string]bool{"workspaceFolder": true, "workspaceFolderBasename": true, "userHome": true, "pathSeparator": true, "/": true}
+
+// shellVariable is the notation ${NAME} and ${NAME:-default}.
+func shellVariable(r reference) (string, bool) {
+	switch {
+	case r.kind == "env" && r.hasDefault:
+		return "${" + r.name + ":-" + r.fallback + "}", true
+	case r.kind == "env":
+		return "${" + r.name + "}", true
+	}
+	return "", false
+}
+
+// plainVariable is the notation ${NAME}.
+func plainVariable(r reference) (string, bool) {
+	return "${" + r.name + "}", r.kind == "env" && !r.hasDefault
+}
+
+// qualifiedVariable is the notation ${env:NAME} and ${file:PATH}.
+func qualifiedVariable(r reference) (string, bool) {
+	return "${" + r.kind + ":" + r.name + "}", !r.hasDefault && (r.kind == "env" || r.kind == "file")
+}
+
+// editorVariable is the notation of VS Code and Cursor.
+func editorVariable(r reference) (string, bool) {
+	switch r.kind {
+	case "":
+		return "${" + r.name + "}", true
+	case "env", "input":
+		return "${" + r.kind + ":" + r.name + "}", !r.hasDefault
+	}
+	return "", false
+}
+
+// unsupportedError says why a client cannot use a server itself.
+type unsupportedError struct {
+	client *Client
+	reason string
+}
+
+func (e *unsupportedError) Error() string { return e.client.Title + " " + e.reason }
+
+// translate returns text with references in the notation of the client.
+func (c *Client) translate(text string) (string, error) {
+	var b strings.Builder
+	at := 0
+	for _, m := range references.FindAllStringSubmatchIndex(text, -1) {
+		if err := c.checkLiteral(text[at:m[0]]); err != nil {
+			return "", err
+		}
+		b.WriteString(text[at:m[0]])
+		at = m[1]
+		word := func(i int) string {
+			if m[2*i] < 0 {
+				return ""
+			}
+			return text[m[2*i]:m[2*i+1]]
+		}
+		r := reference{kind: word(1), name: word(2), fallback: word(5), hasDefault: m[8] >= 0}
+		if r.kind == "" {
+			r.name = word(3)
+			if r.name == "" {
+				r.name = "/"
+			}
+			if !predefined[r.name] {
+				r.kind = "env"
+			}
+		}
+		translated, ok := c.reference(r)
+		if !ok || r.kind == "input" && !c.inputs {
+			return "", &unsupportedError{c, "does not support the reference " + text[m[0]:m[1]]}
+		}
+		b.WriteString(translated)
+	}
+	if err := c.checkLiteral(text[at:]); err != nil {
+		return "", err
+	}
+	b.WriteString(text[at:])
+	return b.String(), nil
+}
+
+var dollar = regexp.MustCompile(`\$[A-Za-z_]`)
+
+// checkLiteral returns an error if the client would take a part of a text for a reference.
+func (c *Client) checkLiteral(text string) error {
+	if name := dollar.FindString(text); c.dollars && name != "" {
+		return &unsupportedError{c, "takes " + name + "… for a variable"}
+	}
+	return nil
+}
+
+// entry is the entry of a server in the file of a client.
+type entry struct {
+	Type      string       `json:"type,omitempty"`
+	Command   string       `json:"command,omitempty"`
+	Args      []string     `json:"args,omitempty"`
+	Env       config.Pairs `json:"env,omitempty"`
+	EnvFile   string       `json:"envFile,omitempty"`
+	Dir       string       `json:"cwd,omitempty"`
+	URL       string       `json:"url,omitempty"`
+	ServerURL string       `json:"serverUrl,omitempty"`
+	HTTPURL   string       `json:"httpUrl,omitempty"`
+	Headers   config.Pairs `json:"headers,omitempty"`
+}
+
+// Entry returns the entry with which the client itself starts or connects to a server. It returns an error that begins
+// with the title of the client if that is not possible.
+func (c *Client) Entry(s *config.Server) (any, error) {
+	var first error
+	text := func(text string) string {
+		translated, err := c.translate(text)
+		if first == nil {
+			first = err
+		}
+		return translated
+	}
+	pairs := func(from []config.Pair) (to config.Pairs) {
+		for _, p := range from {
+			to = append(to, config.Pair{Name: p.Name, Value: text(p.Value)})
+		}
+		return to
+	}
+	e := &entry{}
+	if s.URL != "" {
+		if c.typed {
+			e.Type = "http"
+		}
+		switch url := text(s.URL); c.http {
+		case "":
+			return nil, &unsupportedError{c, "does not connect to URLs of its configuration file"}
+		case "url":
+			e.URL = url
+		case "serverUrl":
+			e.ServerURL = url
+		case "httpUrl":
+			e.HTTPURL = url
+		}
+		e.Headers = pairs(s.Headers)
+		return e, first
+	}
+	switch {
+	case s.Dir != "" && !c.dir:
+		return nil, &unsupportedError{c, "does not support cwd"}
+	case s.EnvFile != "" && !c.envFile:
+		return nil, &unsupportedError{c, "does not support envFile"}
+	}
+	if c.typed {
+		e.Type = "stdio"
+	}
+	e.Command, e.Env, e.EnvFile, e.Dir = text(s.Command), pairs(s.Env), text(s.EnvFile), text(s.Dir)
+	for _, arg := range s.Args {
+		e.Args = append(e.Args, text(arg))
+	}
+	return e, first
+}
+
+// Start returns the entry with which the client starts a program.
+func (c *Client) Start(program string, args ...string) any {
+	e := &entry{Command: program, Args: args}
+	if c.typed {
+		e.Type = "stdio"
+	}
+	return e
+}
+
+// Set adds an entry to a file of the client, or replaces the one with its name. Inputs that the server refers to are
+// added if the client has inputs.
+func (c *Client) Set(f *jsonedit.File, name string, entry any, s *config.Server) error {
+	if err := f.Set(entry, c.member, name); err != nil {
+		return err
+	}
+	if c.inputs && s != nil {
+		return config.AddInputs(f, s)
+	}
+	return nil
+}
+
+// Get returns an entry of a file of the client as JSON, or nil.
+func (c *Client) Get(f *jsonedit.File, name string) []byte { return f.Get(c.member, name) }
+
+// Remove removes an entry from a file of the client. It reports whether there was one.
+func (c *Client) Remove(f *jsonedit.File, name string) bool { return f.Remove(c.member, name) }
+
+// String returns the name and the title, for messages.
+func (c *Client) String() string { return fmt.Sprintf("%s (%s)", c.Name, c.Title) }

@@ -1,0 +1,108 @@
+package editors
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/parley-mcp/parley/cmd/parley/internal/config"
+)
+
+// Source is a file whose servers can be imported.
+type Source struct {
+	Path  string
+	Title string // of the client; empty if it is not known
+}
+
+// Origin describes the source, for the entries of its servers.
+func (s Source) Origin() string {
+	if s.Title == "" {
+		return s.Path
+	}
+	return s.Title + " (" + s.Path + ")"
+}
+
+// Sources returns the files that exist of some clients.
+func Sources(p *Place, clients []*Client) (sources []Source) {
+	for _, c := range clients {
+		for _, path := range c.Files(p) {
+			if _, err := os.Stat(path); err == nil {
+				sources = append(sources, Source{path, c.Title})
+			}
+		}
+	}
+	return sources
+}
+
+// Import is a server of a source.
+type Import struct {
+	Server *config.Server // nil if the entry cannot be used
+	Name   string
+	Source Source
+	// Same is where the user's configuration or an earlier source has the same server.
+	Same string
+	// Taken is where the user's configuration or an earlier source has another server of the name.
+	Taken string
+	Err   error // why the entry cannot be used
+}
+
+// Plan reads the sources, and compares their servers with those of the user's configuration. It returns the errors of
+// sources that cannot be read joined; the other sources are in the plan.
+func Plan(own *config.Config, workspace string, sources []Source) (plan []*Import, err error) {
+	known := make(map[string]*config.Server)
+	where := make(map[string]string)
+	for i := range own.Servers {
+		s := &own.Servers[i]
+		known[s.Name], where[s.Name] = s, s.Source
+	}
+	var errs []error
+	for _, source := range sources {
+		c, err := config.Load(workspace, source.Path)
+		if c == nil {
+			if !errors.Is(err, config.ErrNoServers) && !errors.Is(err, fs.ErrNotExist) {
+				errs = append(errs, err)
+			}
+			continue
+		}
+		for _, problem := range c.Problems {
+			plan = append(plan, &Import{Name: problem.Name, Source: source, Err: problem.Err})
+		}
+		for i := range c.Servers {
+			s := &c.Servers[i]
+			imported := &Import{Server: s, Name: s.Name, Source: source}
+			if imported.Err = s.Detach(); imported.Err == nil && s.Credentials != nil {
+				imported.Err = fmt.Errorf("%s: server %q has credentials; copy the entry by hand", s.Source, s.Name)
+			}
+			if other := known[s.Name]; other != nil && imported.Err == nil {
+				if same(s, other) {
+					imported.Same = where[s.Name]
+				} else {
+					imported.Taken = where[s.Name]
+				}
+			} else if imported.Err == nil {
+				known[s.Name], where[s.Name] = s, s.Source
+			}
+			s.Origin = source.Origin()
+			plan = append(plan, imported)
+		}
+	}
+	return plan, errors.Join(errs...)
+}
+
+// same reports whether two servers have the same entry, wherever it is from.
+func same(a, b *config.Server) bool {
+	encode := func(s config.Server) []byte {
+		s.Origin = ""
+		_ = s.Detach() // with an error the paths differ
+		encoded, err := json.Marshal(&s)
+		if err != nil {
+			return nil
+		}
+		return encoded
+	}
+	first := encode(*a)
+	return first != nil && bytes.Equal(first, encode(*b))
+}

@@ -1,0 +1,323 @@
+// Package jsonedit changes members of JSON files, and keeps the comments, the order and the layout of everything else.
+package jsonedit
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/tailscale/hujson"
+
+	"github.com/parley-mcp/parley/internal/atomicfile"
+)
+
+const maxFile = 16 << 20 // bytes; some programs keep their whole state in the file
+
+// File is a JSON file, in which comments and trailing commas are allowed. It is not safe for concurrent use.
+type File struct {
+	path    string
+	old     []byte // nil if the file does not exist
+	mode    fs.FileMode
+	root    hujson.Value
+	newline string
+	indent  string // of one level
+}
+
+// Open reads the file at path. A file that does not exist, or is empty, is an empty object.
+func Open(path string) (*File, error) {
+	f := &File{path: path, mode: 0o600, newline: "\n", indent: "  "}
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		f.path = target // Save replaces the file, not the link
+	}
+	info, err := os.Stat(f.path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		f.root = emptyObject()
+		return f, nil
+	case err != nil:
+		return nil, err
+	case info.Size() > maxFile:
+		return nil, fmt.Errorf("file %s is too large: %d bytes, the limit is %d", path, info.Size(), maxFile)
+	}
+	if f.old, err = os.ReadFile(f.path); err != nil {
+		return nil, err
+	}
+	f.mode = info.Mode().Perm()
+	if len(bytes.TrimSpace(f.old)) == 0 {
+		f.root = emptyObject()
+		return f, nil
+	}
+	if bytes.Contains(f.old, []byte("\r\n")) {
+		f.newline = "\r\n"
+	}
+	if f.root, err = hujson.Parse(bytes.Clone(f.old)); err != nil {
+		return nil, fmt.Errorf("%s: %s", path, strings.TrimPrefix(err.Error(), "hujson: "))
+	}
+	root, ok := f.root.Value.(*hujson.Object)
+	if !ok {
+		return nil, fmt.Errorf("%s: the file must be an object", path)
+	}
+	if len(root.Members) > 0 {
+		if indent := lastLine(root.Members[0].Name.BeforeExtra); indent != "" {
+			f.indent = indent
+		}
+	}
+	return f, nil
+}
+
+func emptyObject() hujson.Value {
+	return hujson.Value{Value: &hujson.Object{}, AfterExtra: hujson.Extra("\n")}
+}
+
+// Path returns the path of the file. It is the one of Open, unless that is a symbolic link.
+func (f *File) Path() string { return f.path }
+
+// Exists reports whether the file existed when it was opened.
+func (f *File) Exists() bool { return f.old != nil }
+
+// Old returns the content when the file was opened. The caller must not modify it.
+func (f *File) Old() []byte { return f.old }
+
+// Bytes returns the content with all changes.
+func (f *File) Bytes() []byte { return f.root.Pack() }
+
+// Changed reports whether the content has changed.
+func (f *File) Changed() bool { return !bytes.Equal(f.old, f.Bytes()) }
+
+// Get returns the value of the member at path as standard JSON, or nil if there is none. The caller owns it.
+func (f *File) Get(path ...string) json.RawMessage {
+	v := &f.root
+	for _, name := range path {
+		object, ok := v.Value.(*hujson.Object)
+		if !ok {
+			return nil
+		}
+		i := indexOf(object, name)
+		if i < 0 {
+			return nil
+		}
+		v = &object.Members[i].Value
+	}
+	standard := v.Clone()
+	standard.Standardize()
+	return bytes.TrimSpace(standard.Pack())
+}
+
+// Set sets the member at path to a value, which package encoding/json encodes. It creates the objects of the path that
+// are missing. A new member is the last one of its object.
+func (f *File) Set(value any, path ...string) error {
+	object := f.root.Value.(*hujson.Object)
+	indent := ""
+	for depth, name := range path[:len(path)-1] {
+		i := indexOf(object, name)
+		if i < 0 {
+			f.insert(object, indent, name, hujson.Value{Value: &hujson.Object{}})
+			i = len(object.Members) - 1
+		}
+		indent = f.indentOf(object, indent)
+		next, ok := object.Members[i].Value.Value.(*hujson.Object)
+		if !ok {
+			return fmt.Errorf("%s: %s must be an object", f.path, strings.Join(path[:depth+1], "."))
+		}
+		object = next
+	}
+	name := path[len(path)-1]
+	encoded, err := f.encode(value, f.indentOf(object, indent))
+	if err != nil {
+		return err
+	}
+	if i := indexOf(object, name); i >= 0 {
+		object.Members[i].Value.Value = encoded.Value
+		return nil
+	}
+	f.insert(object, indent, name, encoded)
+	return nil
+}
+
+// Append appends a value, which package encoding/json encodes, to the array at path. It creates the array if it is
+// missing.
+func (f *File) Append(value any, path ...string) error {
+	v, indent := &f.root, ""
+	for depth, name := range path {
+		object, ok := v.Value.(*hujson.Object)
+		if !ok {
+			return fmt.Errorf("%s: %s must be an object", f.path, strings.Join(path[:depth], "."))
+		}
+		i := indexOf(object, name)
+		if i < 0 {
+			return f.Set([]any{value}, path...)
+		}
+		v, indent = &object.Members[i].Value, f.indentOf(object, indent)
+	}
+	array, ok := v.Value.(*hujson.Array)
+	if !ok {
+		return fmt.Errorf("%s: %s must be an array", f.path, strings.Join(path, "."))
+	}
+	own := indent + f.indent
+	element, err := f.encode(value, own)
+	if err != nil {
+		return err
+	}
+	element.BeforeExtra = hujson.Extra(strings.TrimRight(string(array.AfterExtra), " \t\r\n") + f.newline + own)
+	element.AfterExtra = nil
+	if n := len(array.Elements); n > 0 && array.Elements[n-1].AfterExtra != nil {
+		element.AfterExtra = hujson.Extra{} // the array has a trailing comma
+	}
+	array.Elements = append(array.Elements, element)
+	array.AfterExtra = hujson.Extra(f.newline + indent)
+	return nil
+}
+
+// encode returns a value whose further lines begin with indent.
+func (f *File) encode(value any, indent string) (hujson.Value, error) {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent(indent, f.indent)
+	if err := encoder.Encode(value); err != nil {
+		return hujson.Value{}, err
+	}
+	text := bytes.TrimSpace(bytes.ReplaceAll(b.Bytes(), []byte("\n"), []byte(f.newline)))
+	return hujson.Parse(text)
+}
+
+// insert appends a member to an object whose closing brace is indented by indent.
+func (f *File) insert(object *hujson.Object, indent, name string, value hujson.Value) {
+	own := f.indentOf(object, indent)
+	// What follows the last member, such as a comment in its line, stays there.
+	before := strings.TrimRight(string(object.AfterExtra), " \t\r\n") + f.newline + own
+	value.BeforeExtra, value.AfterExtra = hujson.Extra(" "), nil
+	if n := len(object.Members); n > 0 && object.Members[n-1].Value.AfterExtra != nil {
+		value.AfterExtra = hujson.Extra{} // the object has a trailing comma
+	}
+	object.Members = append(object.Members, hujson.ObjectMember{
+		Name:  hujson.Value{BeforeExtra: hujson.Extra(before), Value: hujson.String(name)},
+		Value: value,
+	})
+	object.AfterExtra = hujson.Extra(f.newline + indent)
+}
+
+// indentOf returns the indentation of the members of an object whose closing brace is indented by indent.
+func (f *File) indentOf(object *hujson.Object, indent string) string {
+	for i := range object.Members {
+		if before := object.Members[i].Name.BeforeExtra; bytes.ContainsRune(before, '\n') {
+			return lastLine(before)
+		}
+	}
+	return indent + f.indent
+}
+
+// lastLine returns the spaces after the last line feed of white space and comments.
+func lastLine(extra hujson.Extra) string {
+	at := bytes.LastIndexByte(extra, '\n')
+	if at < 0 {
+		return ""
+	}
+	rest := string(extra[at+1:])
+	return rest[:len(rest)-len(strings.TrimLeft(rest, " \t"))]
+}
+
+// Remove removes the member at path with the comments before it and in its line. It reports whether there was one.
+func (f *File) Remove(path ...string) bool {
+	object := f.root.Value.(*hujson.Object)
+	for _, name := range path[:len(path)-1] {
+		i := indexOf(object, name)
+		if i < 0 {
+			return false
+		}
+		next, ok := object.Members[i].Value.Value.(*hujson.Object)
+		if !ok {
+			return false
+		}
+		object = next
+	}
+	i := indexOf(object, path[len(path)-1])
+	if i < 0 {
+		return false
+	}
+	removed := object.Members[i]
+	object.Members = append(object.Members[:i], object.Members[i+1:]...)
+	line, _ := cutLine(removed.Name.BeforeExtra) // about the previous member
+	if i < len(object.Members) {
+		next := &object.Members[i].Name
+		next.BeforeExtra = f.join(line, next.BeforeExtra)
+		return true
+	}
+	if i > 0 {
+		last := &object.Members[i-1].Value
+		if removed.Value.AfterExtra == nil {
+			line, last.AfterExtra = string(last.AfterExtra)+line, nil
+		} else if last.AfterExtra == nil {
+			last.AfterExtra = hujson.Extra{}
+		}
+	}
+	object.AfterExtra = f.join(line, object.AfterExtra)
+	if len(object.Members) == 0 && len(bytes.TrimSpace(object.AfterExtra)) == 0 {
+		object.AfterExtra = nil
+	}
+	return true
+}
+
+// join returns a line, and what follows the first line of after. A comment with // needs a line feed.
+func (f *File) join(line string, after hujson.Extra) hujson.Extra {
+	_, rest := cutLine(after)
+	if strings.Contains(line, "//") && !strings.HasPrefix(strings.TrimLeft(rest, " \t\r"), "\n") {
+		rest = f.newline + rest
+	}
+	return hujson.Extra(line + rest)
+}
+
+// cutLine cuts white space and comments before the first line feed. Without one, the line is empty.
+func cutLine(extra hujson.Extra) (line, rest string) {
+	text := string(extra)
+	at := strings.IndexByte(text, '\n')
+	if at > 0 && text[at-1] == '\r' {
+		at--
+	}
+	if at < 0 {
+		return "", text
+	}
+	return text[:at], text[at:]
+}
+
+// ErrChanged is the error of Save if another program has changed the file since it was opened.
+var ErrChanged = errors.New("the file was changed by another program; try again")
+
+// Save replaces the file atomically. Missing directories are created for the user only. A file that exists keeps its
+// mode; a new one is readable by the user only.
+func (f *File) Save() error {
+	now, err := os.ReadFile(f.path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if !bytes.Equal(now, f.old) {
+		return fmt.Errorf("%s: %w", f.path, ErrChanged)
+	}
+	if err := os.MkdirAll(filepath.Dir(f.path), 0o700); err != nil {
+		return err
+	}
+	content := f.Bytes()
+	if err := atomicfile.Write(f.path, content); err != nil {
+		return err
+	}
+	f.old = content
+	if f.mode == 0o600 {
+		return nil
+	}
+	return os.Chmod(f.path, f.mode)
+}
+
+// indexOf returns the index of the member with a name, or -1. Of duplicates it is the last one, which most programs use.
+func indexOf(object *hujson.Object, name string) int {
+	for i := len(object.Members) - 1; i >= 0; i-- {
+		if literal, ok := object.Members[i].Name.Value.(hujson.Literal); ok && literal.String() == name {
+			return i
+		}
+	}
+	return -1
+}

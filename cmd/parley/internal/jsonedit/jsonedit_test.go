@@ -1,0 +1,251 @@
+package jsonedit
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// open writes content to a file and opens it.
+func open(t *testing.T, content string) *File {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "f.json")
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+type command struct {
+	Command string   `json:"command"`
+	Args    []string `json:"args,omitempty"`
+}
+
+func TestSetKeepsCommentsOrderAndLayout(t *testing.T) {
+	for _, c := range []struct{ name, before, after string }{
+		{"empty file", "", `{
+  "servers": {
+    "new": {
+      "command": "a<b"
+    }
+  }
+}
+`},
+		{"comments", `// The file.
+{
+    /* first */ "z": 1,
+    "servers": {
+        // One.
+        "one": {"command": "one"} // in the line
+        // at the end
+    },
+    "a": [1,2,  3], // last
+}
+`, `// The file.
+{
+    /* first */ "z": 1,
+    "servers": {
+        // One.
+        "one": {"command": "one"}, // in the line
+        // at the end
+        "new": {
+            "command": "a<b"
+        }
+    },
+    "a": [1,2,  3], // last
+}
+`},
+		{"trailing comma", "{\n\t\"servers\": {\n\t\t\"one\": {},\n\t},\n}", "{\n\t\"servers\": {\n\t\t\"one\": {},\n\t\t\"new\": {\n\t\t\t\"command\": \"a<b\"\n\t\t},\n\t},\n}"},
+		{"no servers", `{"theme": "dark"}`, `{"theme": "dark",
+  "servers": {
+    "new": {
+      "command": "a<b"
+    }
+  }
+}`},
+		{"replaced", "{\n  \"servers\": {\n    // Mine.\n    \"new\": {\"command\": \"old\"}, // why\n    \"two\": {}\n  }\n}\n", `{
+  "servers": {
+    // Mine.
+    "new": {
+      "command": "a<b"
+    }, // why
+    "two": {}
+  }
+}
+`},
+		{"carriage returns", "{\r\n  \"servers\": {\r\n  }\r\n}\r\n", "{\r\n  \"servers\": {\r\n    \"new\": {\r\n      \"command\": \"a<b\"\r\n    }\r\n  }\r\n}\r\n"},
+	} {
+		f := open(t, c.before)
+		if err := f.Set(command{Command: "a<b"}, "servers", "new"); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		if got := string(f.Bytes()); got != c.after {
+			t.Errorf("%s: got\n%s\nwant\n%s", c.name, got, c.after)
+		}
+	}
+}
+
+func TestAppendKeepsComments(t *testing.T) {
+	f := open(t, "{\n  \"inputs\": [\n    // The first.\n    {\"id\": \"a\"}, // about a\n  ]\n}\n")
+	for range 2 {
+		if err := f.Append(1, "inputs"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := string(f.Bytes()), "{\n  \"inputs\": [\n    // The first.\n    {\"id\": \"a\"}, // about a\n    1,\n    1,\n  ]\n}\n"; got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if err := f.Append("x", "new", "list"); err != nil || string(f.Get("new", "list", "x")) != "" || !strings.Contains(string(f.Get("new", "list")), `"x"`) {
+		t.Errorf("%v %s", err, f.Bytes())
+	}
+	if err := f.Append(1, "new"); err == nil || !strings.Contains(err.Error(), "new must be an array") {
+		t.Error(err)
+	}
+}
+
+func TestRemoveTakesTheCommentsOfTheMember(t *testing.T) {
+	const file = `{
+  "servers": {
+    // One.
+    "one": {}, // about one
+    // Two.
+    "two": {}, // about two
+    // Three.
+    "three": {} // about three
+    // at the end
+  }
+}
+`
+	for _, c := range []struct{ member, removed string }{
+		{"one", "    // One.\n    \"one\": {}, // about one\n"},
+		{"two", "    // Two.\n    \"two\": {}, // about two\n"},
+	} {
+		f := open(t, file)
+		if !f.Remove("servers", c.member) {
+			t.Errorf("%s: not found", c.member)
+		}
+		if got, want := string(f.Bytes()), strings.Replace(file, c.removed, "", 1); got != want {
+			t.Errorf("%s: got\n%s\nwant\n%s", c.member, got, want)
+		}
+	}
+	f := open(t, file)
+	f.Remove("servers", "three")
+	want := "    \"two\": {} // about two\n    // at the end\n  }\n}\n"
+	if got := string(f.Bytes()); !strings.HasSuffix(got, want) {
+		t.Errorf("three: got\n%s\nwant the end\n%s", got, want)
+	}
+	f.Remove("servers", "two")
+	f.Remove("servers", "one")
+	if got := string(f.Bytes()); got != "{\n  \"servers\": {\n    // at the end\n  }\n}\n" {
+		t.Errorf("all: got\n%s", got)
+	}
+	for _, c := range []struct{ before, after string }{
+		{`{"a":1,"b":2}`, `{"a":1}`},
+		{`{"b":2,"a":1}`, `{"a":1}`},
+		{`{"a":1,"b":2,}`, `{"a":1,}`},
+		{`{"a":1/*x*/,"b":2}`, `{"a":1/*x*/}`},
+		{`{"b":2}`, `{}`},
+	} {
+		f := open(t, c.before)
+		f.Remove("b")
+		if got := string(f.Bytes()); got != c.after {
+			t.Errorf("%s: got %s, want %s", c.before, got, c.after)
+		}
+		if f.Remove("b") || f.Remove("a", "b") || f.Remove("c", "d") {
+			t.Errorf("%s: removed a member that does not exist", c.before)
+		}
+	}
+}
+
+func TestSetAndOpenReportWhatIsNoObject(t *testing.T) {
+	f := open(t, `{"servers": []}`)
+	if err := f.Set(1, "servers", "a"); err == nil || !strings.Contains(err.Error(), "servers must be an object") {
+		t.Error(err)
+	}
+	for _, content := range []string{"[]", "{", `{"a" 1}`} {
+		path := filepath.Join(t.TempDir(), "f")
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(path); err == nil || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: %v", content, err)
+		}
+	}
+}
+
+func TestSaveReplacesTheFileBehindALinkAndKeepsItsMode(t *testing.T) {
+	dir := t.TempDir()
+	path, link := filepath.Join(dir, "dotfiles.json"), filepath.Join(dir, "link.json")
+	if err := os.WriteFile(path, []byte("{}"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(path, link); err != nil {
+		t.Fatal(err)
+	}
+	f, err := Open(link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(f.Set(true, "a"), f.Save()); err != nil {
+		t.Fatal(err)
+	}
+	if target, err := os.Readlink(link); err != nil || target != path {
+		t.Errorf("the link is %q, %v", target, err)
+	}
+	if info, err := os.Stat(path); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o644 {
+		t.Errorf("mode %v, %v, want 0644", info.Mode(), err)
+	}
+	if content, err := os.ReadFile(path); err != nil || string(content) != "{\n  \"a\": true\n}" {
+		t.Errorf("content %q, %v", content, err)
+	}
+}
+
+func TestSaveCreatesAFileForTheUserOnly(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "new", "f.json")
+	f, err := Open(path)
+	if err != nil || f.Exists() {
+		t.Fatal(f.Exists(), err)
+	}
+	if err := errors.Join(f.Set(true, "a"), f.Save()); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{path, filepath.Dir(path)} {
+		if info, err := os.Stat(path); err != nil || runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s: mode %v, %v", path, info.Mode(), err)
+		}
+	}
+}
+
+func TestSaveDoesNotOverwriteAChangeOfAnotherProgram(t *testing.T) {
+	f := open(t, `{}`)
+	if err := f.Set(true, "a"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(f.Path(), []byte(`{"b": 1}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Save(); !errors.Is(err, ErrChanged) {
+		t.Errorf("error %v, want ErrChanged", err)
+	}
+	if content, _ := os.ReadFile(f.Path()); string(content) != `{"b": 1}` {
+		t.Errorf("content %s", content)
+	}
+}
+
+func TestGetReturnsStandardJSON(t *testing.T) {
+	f := open(t, `{"a": {"b": [1, /* two */ 2,], },}`)
+	if got := string(f.Get("a", "b")); strings.Contains(got, "/*") || strings.Contains(got, ",]") {
+		t.Errorf("got %s", got)
+	}
+	if f.Get("a", "c") != nil || f.Get("a", "b", "c") != nil {
+		t.Error("found a member that does not exist")
+	}
+}
