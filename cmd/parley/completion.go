@@ -70,10 +70,11 @@ func completeWords(words ...cobra.Completion) completion {
 // names returns the names of the servers in the configuration files that can be read.
 func (f *configFlags) names() (names []cobra.Completion) {
 	workspace, err := os.Getwd()
-	if err != nil || len(f.paths) == 0 {
+	files := f.files()
+	if err != nil || len(files) == 0 {
 		return nil
 	}
-	loaded, err := config.Load(workspace, f.paths...)
+	loaded, err := config.Load(workspace, files...)
 	if err != nil && loaded == nil {
 		return nil
 	}

@@ -58,13 +58,28 @@ func (f *configFlags) add(cmd *cobra.Command, usage string) {
 	cmd.Flags().StringArrayVar(&f.inputs, "input", nil, "value of an input of the configuration file, written as `ID=VALUE`, where VALUE can be '${NAME}' (repeatable)")
 }
 
+// files returns the paths of the files: those of --config, or the user's if it exists.
+func (f *configFlags) files() []string {
+	if len(f.paths) > 0 {
+		return f.paths
+	}
+	path, err := userFile()
+	if err != nil { // without a home directory there is no file
+		return nil
+	}
+	if _, err := os.Stat(path); err != nil {
+		return nil
+	}
+	return []string{path}
+}
+
 // load loads the files and prints their warnings.
 func (f *configFlags) load(cmd *cobra.Command) (*config.Config, error) {
 	workspace, err := os.Getwd()
 	if err != nil {
 		return nil, err
 	}
-	c, err := config.Load(workspace, f.paths...)
+	c, err := config.Load(workspace, f.files()...)
 	if err != nil {
 		return nil, err
 	}
@@ -74,13 +89,22 @@ func (f *configFlags) load(cmd *cobra.Command) (*config.Config, error) {
 	return c, nil
 }
 
-// target returns the target of a server in the files.
-func (f *configFlags) target(cmd *cobra.Command, name string) (client.Target, error) {
+// find returns a server of the files.
+func (f *configFlags) find(cmd *cobra.Command, name string) (*config.Server, error) {
 	c, err := f.load(cmd)
 	if err != nil {
 		return nil, err
 	}
 	s, err := c.Find(name)
+	if err != nil && len(f.paths) == 0 && (len(c.Servers) == 0 || !isName(name)) {
+		return nil, invalidTarget(name)
+	}
+	return s, err
+}
+
+// target returns the target of a server in the files.
+func (f *configFlags) target(cmd *cobra.Command, name string) (client.Target, error) {
+	s, err := f.find(cmd, name)
 	if err != nil {
 		return nil, err
 	}

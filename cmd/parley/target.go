@@ -15,8 +15,8 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-const targetHelp = `TARGET is a URL, the name of a server in the configuration file of --config, or, at the end of
-the command line, -- and the command that starts the server.
+const targetHelp = `TARGET is a URL, the name of a server in your configuration (see parley list and --config), or, at the
+end of the command line, -- and the command that starts the server.
 
 ` + commandHelp
 
@@ -165,8 +165,6 @@ func (f *dialFlags) target(cmd *cobra.Command, words []string) (client.Target, e
 		target = &client.CommandTarget{CommandOptions: options}
 	case isURL(name):
 		target = &client.HTTPTarget{URL: name}
-	case len(f.config.paths) == 0:
-		return nil, invalidTarget(name)
 	default:
 		if target, err = f.config.target(cmd, name); err != nil {
 			return nil, err
@@ -195,6 +193,11 @@ func (f *dialFlags) target(cmd *cobra.Command, words []string) (client.Target, e
 	return t, nil
 }
 
+// isName reports whether name could be the name of a server, and no URL or file that the user has written wrongly.
+func isName(name string) bool {
+	return name != "localhost" && !strings.ContainsAny(name, ":/") && !strings.HasSuffix(name, ".json") && !strings.HasSuffix(name, ".jsonc")
+}
+
 // invalidTarget returns the error for a TARGET that is not a URL, without --config.
 func invalidTarget(name string) error {
 	host, _, _ := strings.Cut(name, "/")
@@ -206,7 +209,7 @@ func invalidTarget(name string) error {
 	case host == "localhost", strings.Contains(host, ":"):
 		return fmt.Errorf("%q is not a URL; write http://%s", name, name)
 	}
-	return fmt.Errorf("%q is not a URL; write https:// before a host, name a configuration file with --config, or write -- before a command", name)
+	return fmt.Errorf("%q is neither a URL nor the name of a server; write https:// before a host, add the server with parley add, or write -- before a command", name)
 }
 
 // parseHeaders parses headers in the notation of curl. Errors do not contain the values,

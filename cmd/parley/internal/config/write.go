@@ -203,27 +203,22 @@ func (s *Server) UsedInputs() (used []*Input) {
 	return used
 }
 
-// Set adds a server to a file of parley's own form, or replaces the one with its name. It returns an error if the entry
-// could not be used; it does not check references.
-func Set(f *jsonedit.File, s *Server) error {
+// Set adds a server to a file of parley's own form, or replaces the one with its name. It returns the server of the new
+// entry, or an error if the entry could not be used. It does not check references.
+func Set(f *jsonedit.File, s *Server) (*Server, error) {
 	if !f.Exists() {
 		if err := f.Set(SchemaURI, "$schema"); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if err := f.Set(s, ServersMember, s.Name); err != nil {
-		return err
+		return nil, err
 	}
 	written, err := Parse("", f.Path(), f.Bytes())
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for _, p := range written.Problems {
-		if p.Name == s.Name {
-			return p.Err
-		}
-	}
-	return nil
+	return written.Find(s.Name)
 }
 
 // inputForm is an input of a file.

@@ -33,7 +33,8 @@ func TestServersAreWrittenAsTheyWereRead(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range read.Servers {
-			if err := errors.Join(Set(own, &read.Servers[i]), AddInputs(own, &read.Servers[i])); err != nil {
+			_, err := Set(own, &read.Servers[i])
+			if err := errors.Join(err, AddInputs(own, &read.Servers[i])); err != nil {
 				t.Fatalf("%s: %v", path, err)
 			}
 		}
@@ -65,7 +66,7 @@ func TestSetReportsAnEntryThatCannotBeUsed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := Set(own, &Server{Name: "a", URL: "example.com"}); err == nil || !strings.Contains(err.Error(), "must begin with http:// or https://") {
+	if _, err := Set(own, &Server{Name: "a", URL: "example.com"}); err == nil || !strings.Contains(err.Error(), "must begin with http:// or https://") {
 		t.Error(err)
 	}
 }

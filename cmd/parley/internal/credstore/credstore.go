@@ -46,7 +46,7 @@ func Dir() (string, error) {
 	}
 	dir, err := os.UserConfigDir()
 	if err != nil {
-		return "", fmt.Errorf("cannot find a directory for logins: %w; set PARLEY_CONFIG_DIR to a directory", err)
+		return "", fmt.Errorf("cannot find the directory of your configuration: %w; set PARLEY_CONFIG_DIR to a directory", err)
 	}
 	return filepath.Join(dir, "parley"), nil
 }

@@ -80,7 +80,9 @@ const (
 
 // Each client gets the entry that its documentation describes, or the reason why it can have none.
 func TestEntriesHaveTheFormOfEachClient(t *testing.T) {
-	reading := func(text string) string { return `{"mcpServers": {"a": {"command": "a", "env": {"K": "` + text + `"}}}}` }
+	reading := func(text string) string {
+		return `{"mcpServers": {"a": {"command": "a", "env": {"K": "` + text + `"}}}}`
+	}
 	for _, c := range []struct{ client, file, want string }{
 		{"claude", program, `{"command":"npx","args":["-y","server"],"env":{"KEY":"k"}}`},
 		{"claude", remote, "Claude Desktop does not connect to URLs of its configuration file"},

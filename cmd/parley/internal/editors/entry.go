@@ -177,8 +177,8 @@ func (c *Client) Entry(s *config.Server) (any, error) {
 }
 
 // Start returns the entry with which the client starts a program.
-func (c *Client) Start(program string, args ...string) any {
-	e := &entry{Command: program, Args: args}
+func (c *Client) Start(program string, args []string, env []config.Pair) any {
+	e := &entry{Command: program, Args: args, Env: env}
 	if c.typed {
 		e.Type = "stdio"
 	}

@@ -249,3 +249,17 @@ func TestGetReturnsStandardJSON(t *testing.T) {
 		t.Error("found a member that does not exist")
 	}
 }
+
+func TestDiffShowsNoStringsOfOtherEntries(t *testing.T) {
+	f := open(t, "{\n  \"servers\": {\n    \"a\": {\n      \"args\": [\n        \"secret1\"\n      ],\n      \"key\": \"sec\\\"ret2\"\n    },\n    \"c\": {\"key\": \"secret3\"}\n  }\n}\n")
+	if f.Diff() != "" {
+		t.Errorf("a difference without a change: %s", f.Diff())
+	}
+	if err := f.Set("new", "servers", "b"); err != nil {
+		t.Fatal(err)
+	}
+	want := "--- PATH\n+++ PATH\n@@ -6,6 +6,7 @@\n       ],\n       \"key\": \"…\"\n     },\n-    \"c\": {\"key\": \"…\"}\n+    \"c\": {\"key\": \"…\"},\n+    \"b\": \"new\"\n   }\n }\n"
+	if got := strings.ReplaceAll(f.Diff(), f.Path(), "PATH"); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}

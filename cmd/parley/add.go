@@ -1,0 +1,207 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/parley-mcp/parley/cmd/parley/internal/config"
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
+	"github.com/parley-mcp/parley/host"
+)
+
+// addFlags are the flags of parley add.
+type addFlags struct {
+	file    editedFile
+	env     []string
+	headers []string
+	dir     string
+	plain   bool
+	replace bool
+}
+
+func newAdd() *cobra.Command {
+	var flags addFlags
+	cmd := &cobra.Command{
+		Use:   "add NAME URL|-- COMMAND [flags]",
+		Short: "Add a server to your configuration",
+		Long: `Add a server to the user's configuration file, so that NAME is a TARGET of all commands. parley does not
+connect to the server.
+
+` + userFileHelp + `
+
+The command receives a small environment. --env NAME passes a variable of the environment in which
+parley runs later, and --env NAME=VALUE sets one. Values, header fields, the URL and the arguments can have
+references such as ${NAME}, ${file:PATH} and ${keyring:SERVICE/ACCOUNT}; see parley config --help. parley
+rejects a value that looks like a secret, unless it is a reference or --plain is set.
+
+Comments and other members of the file stay as they are.`,
+		Example: `
+parley add demo http://127.0.0.1:7777/mcp
+parley add github https://api.example.com/mcp --header 'Authorization: Bearer ${GITHUB_TOKEN}'
+parley add files -- npx -y @modelcontextprotocol/server-filesystem /srv/documents
+parley add search --env SEARCH_KEY -- search-server --stdio`,
+		RunE: func(cmd *cobra.Command, args []string) error { return addServer(cmd, &flags, args) },
+	}
+	flags.file.add(cmd)
+	cmd.Flags().StringArrayVarP(&flags.env, "env", "e", nil, "environment `variable` of the command: NAME or NAME=VALUE (repeatable)")
+	cmd.Flags().StringArrayVarP(&flags.headers, "header", "H", nil, "HTTP `header` of each request, written as 'Name: value' (repeatable)")
+	cmd.Flags().StringVar(&flags.dir, "cwd", "", "`directory` in which the command starts")
+	cmd.Flags().BoolVar(&flags.plain, "plain", false, "store secrets as plain text")
+	cmd.Flags().BoolVar(&flags.replace, "replace", false, "replace the server that has the name")
+	return cmd
+}
+
+func addServer(cmd *cobra.Command, flags *addFlags, args []string) error {
+	s, err := flags.server(cmd, args)
+	if err != nil {
+		return err
+	}
+	if secrets := config.PlainSecrets(s); len(secrets) > 0 && !flags.plain {
+		return fmt.Errorf("%s would be stored as plain text; %s", secrets[0].Where, referenceAdvice(secrets[0].Name))
+	}
+	file, existing, err := flags.file.open()
+	if err != nil {
+		return err
+	}
+	if other, err := existing.Find(s.Name); err == nil && !flags.replace {
+		return fmt.Errorf("%s has a server %q already; choose another name, or add --replace", other.Source, s.Name)
+	}
+	if s, err = config.Set(file, s); err != nil {
+		return err
+	}
+	if _, err := s.Target(anyValues()); err != nil { // for example because of an invalid reference
+		return fmt.Errorf("server %q: %w", s.Name, err)
+	}
+	if err := file.Save(); err != nil {
+		return err
+	}
+	return show(cmd, newListedServer(s), func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, "Added %s to %s.\n", s.Name, terminal.Line(file.Path()))
+		return err
+	})
+}
+
+// server returns the server that the command line describes.
+func (f *addFlags) server(cmd *cobra.Command, args []string) (*config.Server, error) {
+	dash := cmd.ArgsLenAtDash()
+	switch {
+	case len(args) == 0 || dash == 0:
+		return nil, fmt.Errorf("no NAME; see %s --help", cmd.CommandPath())
+	case dash > 1:
+		return nil, fmt.Errorf("unexpected argument %q; write the command after --", args[1])
+	case dash < 0 && len(args) == 1, dash == 1 && len(args) == 1:
+		return nil, fmt.Errorf("no URL and no command; write parley add %s URL, or parley add %[1]s -- COMMAND", args[0])
+	case dash < 0 && len(args) > 2:
+		return nil, fmt.Errorf("unexpected argument %q; write -- before a command", args[2])
+	case dash < 0 && !isURL(args[1]) && !strings.Contains(args[1], "${"):
+		return nil, fmt.Errorf("%q is not a URL; write https:// before a host, or -- before a command", args[1])
+	}
+	s := &config.Server{Name: args[0], Original: args[0]}
+	if err := host.CheckName(s.Name); err != nil {
+		return nil, err
+	}
+	if dash < 0 {
+		s.URL = args[1]
+		if len(f.env) > 0 || f.dir != "" {
+			return nil, errors.New("--env and --cwd require -- and a command")
+		}
+		headers, err := headerPairs(f.headers)
+		s.Headers = headers
+		return s, err
+	}
+	if len(f.headers) > 0 {
+		return nil, errors.New("--header requires a URL; pass values to a command with --env")
+	}
+	s.Command, s.Args = args[1], args[2:]
+	var err error
+	if strings.ContainsRune(s.Command, filepath.Separator) && !strings.Contains(s.Command, "${") {
+		if s.Command, err = filepath.Abs(s.Command); err != nil { // the command is started in other directories, too
+			return nil, err
+		}
+	}
+	if f.dir != "" && !strings.HasPrefix(f.dir, "${") {
+		if s.Dir, err = filepath.Abs(f.dir); err != nil {
+			return nil, err
+		}
+		if info, err := os.Stat(s.Dir); err != nil || !info.IsDir() {
+			return nil, fmt.Errorf("--cwd %s must be a directory", s.Dir)
+		}
+	} else {
+		s.Dir = f.dir
+	}
+	for _, v := range f.env {
+		name, value, hasValue := strings.Cut(v, "=")
+		if name == "" {
+			return nil, errors.New("--env must be NAME or NAME=VALUE")
+		}
+		if !hasValue {
+			value = "${" + name + "}"
+		}
+		s.Env = append(s.Env, config.Pair{Name: name, Value: value})
+	}
+	return s, nil
+}
+
+// headerPairs parses headers in the notation of curl, in their order.
+func headerPairs(lines []string) (pairs []config.Pair, err error) {
+	for _, line := range lines {
+		if _, err := parseHeaders([]string{line}); err != nil {
+			return nil, err
+		}
+		name, value, _ := strings.Cut(line, ":")
+		pairs = append(pairs, config.Pair{Name: name, Value: strings.TrimSpace(value)})
+	}
+	return pairs, nil
+}
+
+func newRm() *cobra.Command {
+	var file editedFile
+	cmd := &cobra.Command{
+		Use:     "rm NAME... [flags]",
+		Short:   "Remove servers from your configuration",
+		Long:    "Remove servers from the user's configuration file, with the comments about them.\n\n" + userFileHelp,
+		Example: "parley rm demo",
+		RunE:    func(cmd *cobra.Command, names []string) error { return removeServers(cmd, &file, names) },
+	}
+	file.add(cmd)
+	return cmd
+}
+
+func removeServers(cmd *cobra.Command, edited *editedFile, names []string) error {
+	if len(names) == 0 {
+		return fmt.Errorf("no NAME; see %s --help", cmd.CommandPath())
+	}
+	file, existing, err := edited.open()
+	if err != nil {
+		return err
+	}
+	var known []string
+	for i := range existing.Servers {
+		known = append(known, existing.Servers[i].Original)
+	}
+	for _, p := range existing.Problems { // an entry that cannot be used can be removed
+		known = append(known, p.Name)
+	}
+	for _, name := range names {
+		if file.Remove(config.ServersMember, name) {
+			continue
+		}
+		if near := nearest(name, known); near != "" && near != name {
+			return fmt.Errorf("%s has no server %q; did you mean %s?", file.Path(), name, near)
+		}
+		return fmt.Errorf("%s has no server %q in %q; see parley list", file.Path(), name, config.ServersMember)
+	}
+	if err := file.Save(); err != nil {
+		return err
+	}
+	return show(cmd, names, func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, "Removed %s from %s.\n", terminal.Line(commas(names)), terminal.Line(file.Path()))
+		return err
+	})
+}

@@ -1,0 +1,219 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/cmd/parley/internal/config"
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
+	"github.com/parley-mcp/parley/host"
+)
+
+const statusTimeout = 20 * time.Second // for servers to start and list their definitions
+
+func newList() *cobra.Command {
+	var files configFlags
+	var status bool
+	timeout := statusTimeout
+	cmd := &cobra.Command{
+		Use:   "list [flags]",
+		Short: "List the servers that a TARGET can name",
+		Long: `List the servers of the user's configuration file and where each is from, and the connections of parley
+connect. With --status, also start or connect to each server, and print its state.
+
+` + userFileHelp + `
+
+Of arguments only the number is shown, and neither the user nor the query of a URL, because they can be
+secret.`,
+		Example: `
+parley list
+parley list --status
+parley list --config mcp.json -o json`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return listServers(cmd, &files, status, timeout) },
+	}
+	files.add(cmd, "configuration file with the servers, instead of the user's")
+	cmd.Flags().BoolVar(&status, "status", false, "start or connect to each server, and print its state")
+	cmd.Flags().DurationVar(&timeout, "timeout", statusTimeout, "time for the servers to start, with --status")
+	return cmd
+}
+
+// listedServer is a server that a TARGET can name.
+type listedServer struct {
+	Name     string        `json:"name"`
+	Kind     string        `json:"kind"` // command, http or connection
+	Target   string        `json:"target"`
+	Origin   string        `json:"origin,omitempty"` // where it is from
+	Source   string        `json:"source,omitempty"` // the file and line
+	Disabled bool          `json:"disabled,omitzero"`
+	Problem  string        `json:"problem,omitempty"` // why the entry cannot be used
+	Status   *listedStatus `json:"status,omitempty"`
+}
+
+// listedStatus is the state of a server.
+type listedStatus struct {
+	State    string `json:"state"`
+	Error    string `json:"error,omitempty"`
+	Revision string `json:"revision,omitempty"`
+	Tools    int    `json:"tools"`
+}
+
+func newListedServer(s *config.Server) *listedServer {
+	l := &listedServer{Name: s.Name, Kind: "http", Target: withoutSecrets(s.URL), Origin: s.Origin, Source: s.Source, Disabled: s.Disabled}
+	if s.Command != "" {
+		l.Kind, l.Target = "command", s.Command
+		if n := len(s.Args); n > 0 {
+			l.Target += fmt.Sprintf(" (%s)", count(n, "argument"))
+		}
+	}
+	return l
+}
+
+func listServers(cmd *cobra.Command, files *configFlags, status bool, timeout time.Duration) error {
+	loaded, err := files.load(cmd)
+	if err != nil {
+		return err
+	}
+	all := []*listedServer{}
+	for i := range loaded.Servers {
+		all = append(all, newListedServer(&loaded.Servers[i]))
+	}
+	for _, p := range loaded.Problems {
+		all = append(all, &listedServer{Name: p.Name, Kind: "unusable", Problem: p.Err.Error()})
+	}
+	if status {
+		if err := addStatus(cmd, files, loaded, all, timeout); err != nil {
+			return err
+		}
+	}
+	return show(cmd, all, func(w io.Writer) error {
+		head := []string{"NAME", "KIND", "TARGET", "ORIGIN"}
+		if status {
+			head = []string{"NAME", "STATE", "TARGET", "ERROR"}
+		}
+		var rows [][]string
+		for _, l := range all {
+			rows = append(rows, l.row(status))
+		}
+		if len(rows) == 0 {
+			_, err := fmt.Fprintln(cmd.ErrOrStderr(), "No servers. Add one with parley add, or with parley import.")
+			return err
+		}
+		return terminal.Table(w, terminal.Width(w), head, rows)
+	})
+}
+
+// row returns the columns of a server.
+func (l *listedServer) row(status bool) []string {
+	kind, last, target := l.Kind, l.Origin, l.Target
+	if l.Disabled {
+		kind = "disabled"
+	}
+	if last == "" {
+		last = l.Source
+	}
+	if status {
+		kind, last = l.Kind, ""
+		if s := l.Status; s != nil {
+			kind, last = s.State, s.Error
+			if s.Error == "" {
+				last = ""
+				target += ", " + count(s.Tools, "tool")
+			}
+		}
+	}
+	if l.Problem != "" {
+		last = l.Problem
+	}
+	return []string{terminal.Line(l.Name), kind, terminal.Line(target), terminal.Line(last)}
+}
+
+// addStatus starts the servers and adds their states.
+func addStatus(cmd *cobra.Command, files *configFlags, loaded *config.Config, all []*listedServer, timeout time.Duration) error {
+	h, failed, err := startServers(cmd, files, loaded, timeout)
+	if err != nil {
+		return err
+	}
+	statuses := h.Status()
+	_ = h.Close() // a server that does not end well has no effect
+	for _, l := range all {
+		if err := failed[l.Name]; err != nil {
+			l.Status = &listedStatus{State: host.Down.String(), Error: explain(err)}
+			continue
+		}
+		at := slices.IndexFunc(statuses, func(s host.ServerStatus) bool { return s.Name == l.Name })
+		if at < 0 {
+			continue
+		}
+		s := &statuses[at]
+		l.Status = &listedStatus{State: s.State.String(), Revision: string(s.Revision), Tools: len(s.Tools)}
+		switch {
+		case s.Err != nil:
+			l.Status.Error = explain(s.Err)
+		case s.Incomplete != nil:
+			l.Status.Error = explain(s.Incomplete)
+		case !s.State.Usable():
+			l.Status.Error = fmt.Sprintf("not ready within %v", timeout)
+		}
+	}
+	return nil
+}
+
+// startServers starts the enabled servers of files, and waits until each is ready or has failed. The caller closes the
+// host. failed has the errors of servers that cannot be started, for example because a variable is missing.
+func startServers(cmd *cobra.Command, files *configFlags, loaded *config.Config, timeout time.Duration) (h *host.Host, failed map[string]error, err error) {
+	if timeout <= 0 {
+		return nil, nil, errors.New("--timeout must be positive")
+	}
+	values, err := files.values(cmd)
+	if err != nil {
+		return nil, nil, err
+	}
+	failed = make(map[string]error)
+	var servers []host.ServerConfig
+	var targets []client.Target
+	for i := range loaded.Servers {
+		s := &loaded.Servers[i]
+		if s.Disabled {
+			continue
+		}
+		target, err := s.Target(values)
+		if cancelled := new(codeError); errors.As(err, &cancelled) { // the user has cancelled the question for an input
+			return nil, nil, err
+		}
+		if err != nil {
+			failed[s.Name] = err
+			continue
+		}
+		settings := s.Settings()
+		settings.Target, settings.Lazy = target, false
+		servers, targets = append(servers, *settings), append(targets, target)
+	}
+	auth := new(authorizer)
+	if err := auth.setTargets(cmd.Context(), targets...); err != nil {
+		return nil, nil, err
+	}
+	quiet := slog.New(slog.DiscardHandler)
+	h = &host.Host{
+		Servers: servers, Logger: quiet,
+		Dialer: client.Dialer{Name: "parley", Version: version(), Auth: auth, Logger: quiet},
+	}
+	if err := h.Start(); err != nil {
+		return nil, nil, err
+	}
+	waiting, cancel := context.WithTimeout(cmd.Context(), timeout)
+	defer cancel()
+	_ = h.WaitReady(waiting) // the status has the errors
+	if ctx := cmd.Context(); ctx.Err() != nil {
+		return nil, nil, errors.Join(context.Cause(ctx), h.Close())
+	}
+	return h, failed, nil
+}

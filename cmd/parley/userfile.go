@@ -1,0 +1,89 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/parley-mcp/parley/cmd/parley/internal/config"
+	"github.com/parley-mcp/parley/cmd/parley/internal/credstore"
+	"github.com/parley-mcp/parley/cmd/parley/internal/form"
+	"github.com/parley-mcp/parley/cmd/parley/internal/jsonedit"
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
+)
+
+const userFileHelp = `The user's configuration file is config.json in the directory parley of the user's configuration
+directory, or in $PARLEY_CONFIG_DIR. It is readable by you only. All commands that take a TARGET know its
+servers by name.`
+
+// userFile returns the path of the user's configuration file, which need not exist.
+func userFile() (string, error) {
+	dir, err := credstore.Dir()
+	return filepath.Join(dir, "config.json"), err
+}
+
+// editedFile is the configuration file that a command changes.
+type editedFile struct {
+	path string // empty: the user's
+}
+
+func (f *editedFile) add(cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&f.path, "config", "c", "", "change this `file` instead of the user's configuration file")
+}
+
+// open reads the file, and the servers that it has.
+func (f *editedFile) open() (*jsonedit.File, *config.Config, error) {
+	path := f.path
+	if path == "" {
+		var err error
+		if path, err = userFile(); err != nil {
+			return nil, nil, err
+		}
+	}
+	file, err := jsonedit.Open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	workspace, err := os.Getwd()
+	if err != nil {
+		return nil, nil, err
+	}
+	loaded, err := config.Load(workspace, path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, config.ErrNoServers):
+		return file, new(config.Config), nil
+	case loaded == nil:
+		return nil, nil, err
+	}
+	return file, loaded, nil
+}
+
+// confirm asks the user a question, unless yes is set. Without a terminal it returns an error that says what to do.
+func confirm(cmd *cobra.Command, yes bool, question string) (bool, error) {
+	if yes {
+		return true, nil
+	}
+	if !terminal.Is(cmd.InOrStdin()) || !terminal.Is(cmd.ErrOrStderr()) {
+		return false, errors.New("nothing was written, because parley cannot ask without a terminal; add --yes")
+	}
+	screen := &form.Screen{In: cmd.InOrStdin(), Out: cmd.ErrOrStderr()}
+	answer, answered, err := screen.Choose(cmd.Context(), question, []string{"Yes", "No"}, "No")
+	if err != nil {
+		return false, err
+	}
+	if !answered || answer != "Yes" {
+		fmt.Fprintln(cmd.ErrOrStderr(), "Nothing was written.")
+		return false, nil
+	}
+	return true, nil
+}
+
+// referenceAdvice says how to store a secret.
+func referenceAdvice(name string) string {
+	return fmt.Sprintf("write a reference, such as '${%s}' or '${keyring:parley/%s}', or add --plain", strings.ToUpper(strings.NewReplacer("-", "_", " ", "_").Replace(name)), name)
+}
