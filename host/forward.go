@@ -34,14 +34,22 @@ func (h *Host) forwardElicitURL(ctx context.Context, server string, request *mcp
 		params.ElicitationID = rand.Text() // ids of servers could be equal
 		if completion := rpc.CompletionOf(ctx); completion != nil {
 			completed, _ := json.Marshal(mcp.ElicitationCompleteParams{ElicitationID: params.ElicitationID}) // has only strings
-			completion.Then(func() {
-				// The user has finished even if the client cannot be notified.
-				_ = c.Notify(c.Context(), mcp.NotificationElicitationComplete, completed)
-			})
-			inputsOf(ctx).add(completion)
+			// The user has finished even if the client cannot be notified.
+			completion.Then(func() { _ = c.Notify(c.Context(), mcp.NotificationElicitationComplete, completed) })
+			inputsOf(ctx).add(completion, completedLater(c.SessionNotifier, completed))
 		}
 	}
 	return ask[mcp.ElicitResult](ctx, rpc.URLInput, mcp.MethodElicit, params)
+}
+
+// completedLater returns a function that notifies the client of a session of the end of a URL elicitation, after the call
+// for which it was asked.
+func completedLater(session rpc.SessionNotifier, params []byte) func() {
+	return func() {
+		if session != nil {
+			session.Notify(jsonrpc.AppendNotification(nil, mcp.NotificationElicitationComplete, params))
+		}
+	}
 }
 
 func (h *Host) forwardSample(ctx context.Context, server string, request *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {

@@ -81,7 +81,13 @@ type inputs struct {
 	mu          sync.Mutex
 	made        int
 	same        map[string]int // how often an approval was requested, by its digest
-	completions []*rpc.Completion
+	completions []completion
+}
+
+// completion is the end of a URL elicitation.
+type completion struct {
+	*rpc.Completion
+	later func() // notifies the client after the request
 }
 
 func withInputs(ctx context.Context) context.Context {
@@ -119,17 +125,18 @@ func (i *inputs) distinguish(sum string) string {
 	return digest.Join([]byte(sum), fmt.Append(nil, i.same[sum]))
 }
 
-// add adds the completion of a URL elicitation.
-func (i *inputs) add(one *rpc.Completion) {
+// add adds the completion of a URL elicitation, and the function that notifies the client after the request.
+func (i *inputs) add(one *rpc.Completion, later func()) {
 	if i == nil {
 		return
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.completions = append(i.completions, one)
+	i.completions = append(i.completions, completion{one, later})
 }
 
-// report reports the URL elicitations that have ended, before the result of the request.
+// report reports the URL elicitations that have ended, before the result of the request. The client is notified of others
+// later, without the request, which is not kept in memory until then.
 func (i *inputs) report() {
 	if i == nil {
 		return
@@ -139,5 +146,6 @@ func (i *inputs) report() {
 	i.mu.Unlock()
 	for _, one := range all {
 		one.Report()
+		one.Then(one.later)
 	}
 }

@@ -77,6 +77,7 @@ func (c *Client) Close() {
 	c.mu.Unlock()
 	c.running.Wait()
 	c.tasks.clear()
+	c.elicitations.close()
 }
 
 // run runs f in a goroutine that Close waits for. It reports false after Close has begun.

@@ -21,6 +21,10 @@ import (
 // maxURLElicitations limits the URL elicitations whose completion the client tracks.
 const maxURLElicitations = 64
 
+// lateTime is how long the client tracks an elicitation that the user has accepted and that the requests of the client do
+// not wait for.
+const lateTime = rpc.MaxURLTime
+
 // Limits on completions that arrive early: their number, and the length of their ids in
 // bytes.
 const (
@@ -36,6 +40,7 @@ type urlElicitations struct {
 	// completedEarly holds the ids of completions that arrived before their elicitation,
 	// possibly on another stream. The newest come last.
 	completedEarly []string
+	closed         bool
 }
 
 // urlElicitation is one URL elicitation. A nil pointer is one that is not tracked.
@@ -44,6 +49,8 @@ type urlElicitation struct {
 	id         string
 	done       chan struct{}
 	completion rpc.Completion // of the handler
+	accepted   bool           // the user has accepted it; set before end
+	late       *time.Timer    // ends the tracking after end; nil before. Guarded by all.mu
 }
 
 // add begins to track a URL elicitation. It returns nil if the id is empty, is already
@@ -51,7 +58,7 @@ type urlElicitation struct {
 func (e *urlElicitations) add(id string) *urlElicitation {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if id == "" || e.open[id] != nil || len(e.open) >= maxURLElicitations {
+	if id == "" || e.open[id] != nil || len(e.open) >= maxURLElicitations && !e.dropLate() {
 		return nil
 	}
 	if e.open == nil {
@@ -68,10 +75,45 @@ func (e *urlElicitations) add(id string) *urlElicitation {
 	return o
 }
 
+// dropLate forgets an elicitation that nothing waits for. It reports false if there is none. It requires that mu is held.
+func (e *urlElicitations) dropLate() bool {
+	for id, o := range e.open {
+		if o.late != nil {
+			o.late.Stop()
+			delete(e.open, id)
+			return true
+		}
+	}
+	return false
+}
+
+// end ends the wait for the completion. If the handler wants to know about it, the client goes on to track it.
 func (o *urlElicitation) end() {
 	if o == nil {
 		return
 	}
+	if !o.keep() {
+		o.completion.Report()
+	}
+}
+
+// keep reports whether the client goes on to track the elicitation.
+func (o *urlElicitation) keep() bool {
+	e := o.all
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.open[o.id] != o {
+		return false
+	}
+	if !o.accepted || !o.completion.Wanted() || e.closed {
+		delete(e.open, o.id)
+		return false
+	}
+	o.late = time.AfterFunc(lateTime, o.forget)
+	return true
+}
+
+func (o *urlElicitation) forget() {
 	o.all.mu.Lock()
 	defer o.all.mu.Unlock()
 	if o.all.open[o.id] == o {
@@ -79,23 +121,38 @@ func (o *urlElicitation) end() {
 	}
 }
 
-// done completes the elicitation with this id, or records an early completion.
-func (e *urlElicitations) done(id string) {
+// close forgets all elicitations.
+func (e *urlElicitations) close() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.closed = true
+	for e.dropLate() {
+	}
+}
+
+// done completes the elicitation with this id, or records an early completion. It returns the elicitation if nothing
+// waits for it.
+func (e *urlElicitations) done(id string) (late *urlElicitation) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if o := e.open[id]; o != nil {
 		delete(e.open, id)
 		o.completion.Complete()
 		close(o.done)
-		return
+		if o.late == nil {
+			return nil
+		}
+		o.late.Stop()
+		return o
 	}
 	if len(id) > maxEarlyID {
-		return
+		return nil
 	}
 	if len(e.completedEarly) == maxEarly {
 		e.completedEarly = slices.Delete(e.completedEarly, 0, 1)
 	}
 	e.completedEarly = append(e.completedEarly, strings.Clone(id))
+	return nil
 }
 
 // elicitationOf begins to track the URL elicitation that a request of the server asks for.
@@ -116,11 +173,14 @@ func (c *Client) completed(m *jsonrpc.Message) {
 	if len(id) == 0 || id[0] != '"' {
 		return
 	}
-	c.elicitations.done(jsonrpc.Unquote(id))
+	if late := c.elicitations.done(jsonrpc.Unquote(id)); late != nil {
+		c.run(late.completion.Report)
+	}
 }
 
 // awaitElicitation returns when the elicitation is complete, times out, or idle is closed.
 func (c *Client) awaitElicitation(o *urlElicitation, idle <-chan struct{}) {
+	o.accepted = true
 	timeout, stop := c.elicitationTimer()
 	defer stop()
 	select {
@@ -185,6 +245,7 @@ func (c *Client) completeRequired(ctx context.Context, err error) (completed boo
 		if !accepts(answer) {
 			return false, errDeclined
 		}
+		open[i].accepted = true
 	}
 	timeout, stop := c.elicitationTimer()
 	defer stop()

@@ -111,8 +111,11 @@ type Completion struct {
 	then      atomic.Pointer[func()]
 }
 
-// Then sets the function that Report calls.
+// Then sets the function that Report calls. It replaces an earlier function.
 func (c *Completion) Then(f func()) { c.then.Store(&f) }
+
+// Wanted reports whether Then has set a function.
+func (c *Completion) Wanted() bool { return c.then.Load() != nil }
 
 // Complete records that the server has announced the end. It does not block.
 func (c *Completion) Complete() { c.completed.Store(true) }
