@@ -97,8 +97,8 @@ func pass[Result any](ctx context.Context, s *supervisor, r *Request, answer fun
 	return result, err
 }
 
-// admitInput returns nil if a request of the server may be answered, and records the decision. The error is for
-// the server, so it does not have the reason of the policy.
+// admitInput returns nil if a request of the server may be answered, and records the decision. The server does not
+// receive the reason of the policy. The caller does if the server is one of 2026-07-28, whose call fails.
 func (p *passage) admitInput(ctx context.Context, s *supervisor) error {
 	err := s.inputs.allow(ctx, p.request)
 	if err == nil {
@@ -113,11 +113,11 @@ func (p *passage) admitInput(ctx context.Context, s *supervisor) error {
 	case errors.Is(err, rpc.ErrInputRequired):
 		return errRepeated
 	case errors.As(err, &limited):
-		err = limited.wire
+		err = &rpc.RejectedInputError{Wire: limited.wire, Err: err}
 	case p.approval != "":
-		err = jsonrpc.Errorf(codeRejected, "user rejected the request %s", p.request.Method)
+		err = &rpc.RejectedInputError{Wire: jsonrpc.Errorf(codeRejected, "user rejected the request %s", p.request.Method), Err: err}
 	case errors.As(err, &denied):
-		err = jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "%s is denied: the client does not allow it", p.request.Method)
+		err = &rpc.RejectedInputError{Wire: jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "%s is denied: the client does not allow it", p.request.Method), Err: err}
 	}
 	s.inputs.log.Log(ctx, s.logger, slog.LevelInfo, "request of the server denied", slog.String("method", p.request.Method), slog.Any("error", err))
 	return err

@@ -120,6 +120,29 @@ func TestDeniedRequestOfAServerIsNotAnswered(t *testing.T) {
 	}
 }
 
+// A server of 2026-07-28 cannot receive an error for an input request, so its call fails with the reason of the policy.
+func TestCallWithADeniedRequestFailsIn20260728(t *testing.T) {
+	audit, a := &log{}, new(answers)
+	h := a.host(t, configOf(t, requesting(), "up"))
+	h.Dialer.Revision = mcp.V20260728
+	h.Servers[0].InputLimits.PerCall = 1
+	h.Audit = audit.write
+	h.Policy = host.Rules{Rules: []host.Rule{{Method: "tools/*", Action: host.Allow}, {Method: mcp.MethodCreateMessage, Reason: "no models"}, {Method: mcp.MethodListRoots, Action: host.Allow}}}
+	start(t, h)
+	_, err := h.CallTool(t.Context(), "up", "sample", nil)
+	denied, ok := errors.AsType[*host.DeniedError](err)
+	if !ok || denied.Method != mcp.MethodCreateMessage || denied.Reason != "no models" || errors.Is(err, client.ErrInvalidResponse) {
+		t.Errorf("the call fails with %v", err)
+	}
+	audit.want(t, "allowed sample", "denied , error, no models", "done sample, error, no models")
+	if _, err = h.CallTool(t.Context(), "up", "many", nil); err == nil || !strings.Contains(err.Error(), "more than 1 requests of the server in one call") {
+		t.Errorf("the call beyond the limit fails with %v", err)
+	}
+	if a.tokens != nil {
+		t.Errorf("the functions of the host have answered: %+v", a)
+	}
+}
+
 func TestPolicySeesTheRequestsOfAServer(t *testing.T) {
 	seen := make(map[string]string)
 	a := &answers{form: mcp.ElicitAccept}

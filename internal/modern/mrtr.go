@@ -153,6 +153,9 @@ func (c *Client) answerRequests(ctx context.Context, questions mcp.InputRequests
 // cannot send a *jsonrpc.Error of the answerer to the server. It is converted, so that the
 // caller does not mistake it for an error that the server reports.
 func unanswered(method string, err error) error {
+	if rejected, ok := errors.AsType[*rpc.RejectedInputError](err); ok {
+		return fmt.Errorf("cannot answer %s of the server: %w", method, rejected.Err)
+	}
 	var forServer *jsonrpc.Error
 	if errors.As(err, &forServer) {
 		return fmt.Errorf("%w: cannot answer %s of the server: %s", call.ErrInvalidResponse, method, forServer.Message)

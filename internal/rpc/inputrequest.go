@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -82,6 +83,27 @@ type ReceivedAnswer struct {
 // InputHandler handles an input request on the client. The error is for the server, which
 // receives a *jsonrpc.Error unchanged.
 type InputHandler func(ctx context.Context, method string, params json.RawMessage) (response json.RawMessage, err error)
+
+// RejectedInputError is the error of an InputHandler for a request that the program does not allow.
+type RejectedInputError struct {
+	Wire *jsonrpc.Error // for the server
+	Err  error          // for the caller of the request for which the server has requested input
+}
+
+// Error returns the text for the server.
+func (e *RejectedInputError) Error() string { return e.Wire.Error() }
+
+// As sets a target of type **jsonrpc.Error to the error for the server.
+func (e *RejectedInputError) As(target any) bool {
+	wire, ok := target.(**jsonrpc.Error)
+	if ok {
+		*wire = e.Wire
+	}
+	return ok
+}
+
+// Unwrap returns the error for the caller.
+func (e *RejectedInputError) Unwrap() error { return e.Err }
 
 // Limits on the input requests of a server. Each connection of a client has its own.
 const (
