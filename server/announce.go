@@ -7,6 +7,7 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 
 	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/store"
 )
 
@@ -23,6 +24,7 @@ type announcement struct {
 	Hidden bool           `json:"h,omitzero"` // the entry has VisibleTo
 	URI    string         `json:"u,omitzero"` // of a resource that was updated
 	All    bool           `json:"a,omitzero"` // any list and resource may have changed
+	Caller string         `json:"c,omitzero"` // the key of the only principal that may learn of it; empty for all
 }
 
 type announcementMessage struct {
@@ -56,6 +58,10 @@ func (r *replicas) receiveAnnouncement(_ context.Context, data []byte) {
 
 // apply notifies the clients of this replica of a change at another.
 func (s *Server) apply(c announcement) {
+	if c.Caller != "" {
+		s.changes.PublishTo(func(who principal.Principal) bool { return who.Key() == c.Caller }, rpc.Change{Kind: c.Kind, URI: c.URI})
+		return
+	}
 	var e entry
 	var known bool
 	switch c.Kind {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"slices"
@@ -130,12 +131,13 @@ func (c *catalog[E]) find(name string, who principal.Principal) (e E, ok bool) {
 }
 
 // serveList serves a request for a page of a list. Result returns the result for entries.
-func serveList[E entry](s *Server, c *rpc.Call, from *catalog[E], result func(entries []E, page mcp.PageInfo, hints mcp.CacheHints) any) (any, error) {
+func serveList[E entry](ctx context.Context, s *Server, c *rpc.Call, catalogOf func(*Server) *catalog[E], result func(entries []E, page mcp.PageInfo, hints mcp.CacheHints) any) (any, error) {
 	core := &s.core
 	after, err := core.cursors.of(c)
 	if err != nil {
 		return nil, err
 	}
+	from, others := catalogOf(s), s.personal(ctx)
 	pageUpTo := func(last string, owner *principal.Principal) (page mcp.PageInfo) {
 		if last != "" {
 			cursor := core.cursors.after(c.Method(), last, owner)
@@ -143,16 +145,22 @@ func serveList[E entry](s *Server, c *rpc.Call, from *catalog[E], result func(en
 		}
 		return page
 	}
-	encoded, shared, err := from.page(c.Revision(), after, s.pageSize(), core.http.Modern.Identity, func(entries []E, last string) any {
-		return result(entries, pageUpTo(last, nil), s.ListCache.hints(false))
-	})
-	switch {
-	case err != nil:
-		return nil, err
-	case shared:
-		return encoded, nil
+	if len(others) == 0 {
+		encoded, shared, err := from.page(c.Revision(), after, s.pageSize(), core.http.Modern.Identity, func(entries []E, last string) any {
+			return result(entries, pageUpTo(last, nil), s.ListCache.hints(false))
+		})
+		switch {
+		case err != nil:
+			return nil, err
+		case shared:
+			return encoded, nil
+		}
 	}
-	encoded, err = from.personalPage(c, after, s.pageSize(), core.http.Modern.Identity, func(entries []E, page mcp.PageInfo) any {
+	catalogs := []*catalog[E]{from}
+	for _, other := range others {
+		catalogs = append(catalogs, catalogOf(other))
+	}
+	encoded, err := personalPage(catalogs, c, after, s.pageSize(), core.http.Modern.Identity, func(entries []E, page mcp.PageInfo) any {
 		return result(entries, page, s.ListCache.hints(true))
 	}, pageUpTo)
 	if err != nil {
@@ -222,6 +230,7 @@ type view[E entry] struct {
 	ordered  []E
 	personal bool // callers see different lists
 	changes  uint64
+	unscoped bool // without the entries that require scopes
 }
 
 func (c *catalog[E]) view() view[E] {
@@ -235,7 +244,7 @@ func (c *catalog[E]) view() view[E] {
 			c.ordered[i] = c.entries[name]
 		}
 	}
-	return view[E]{c.names, c.ordered, c.restricted > 0, c.changes}
+	return view[E]{names: c.names, ordered: c.ordered, personal: c.restricted > 0, changes: c.changes}
 }
 
 // slice returns the entries of one page, and the index at which it begins.
@@ -262,7 +271,7 @@ func (v view[E]) visible(who principal.Principal, after string, size int) (index
 	first := firstAfter(v.names, after)
 	indexes = make([]int, 0, min(size, len(v.names)-first))
 	for i := first; i < len(v.names); i++ {
-		if !v.ordered[i].visibleTo(who) {
+		if !v.ordered[i].visibleTo(who) || v.unscoped && len(v.ordered[i].needs()) > 0 {
 			continue
 		}
 		if len(indexes) == size {

@@ -162,7 +162,7 @@ func (s *Server) complete(ctx context.Context, c *rpc.Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	target, err := s.completionTarget(params.Ref, func(e entry) bool { return e.visibleTo(c.Principal()) })
+	target, err := s.completionTargetFor(ctx, params.Ref, c.Principal())
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,9 @@ import (
 	"context"
 	"runtime/debug"
 	"sync"
+
+	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/principal"
 )
 
 // maxFollowed bounds the resources that are followed at a time.
@@ -15,7 +18,7 @@ const maxFollowed = 10_000
 // have subscribed to. It must return when its context ends: when the last client has
 // unsubscribed, the resource is removed, or the server shuts down.
 //
-// One call of follow serves all clients. If follow returns early or panics, it is not called
+// One call of follow serves all clients, or, in a server of [Server.Personal], those of one caller. If follow returns early or panics, it is not called
 // again until all clients have unsubscribed and another client subscribes. A panic is logged.
 //
 // For a template or a directory, follow is called for each URI that clients have subscribed to.
@@ -51,6 +54,13 @@ func (f *followers) expect(s *Server) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.server = s
+}
+
+// expected reports whether expect was called.
+func (f *followers) expected() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.server != nil
 }
 
 // changed makes the goroutine compare the subscriptions with what is running. It does not block.
@@ -102,8 +112,14 @@ type follower struct {
 	cancel context.CancelFunc
 }
 
+// followed identifies a resource that is followed.
+type followed struct {
+	uri    string
+	caller principal.Principal // who has the resource of a server of Personal; Anonymous otherwise
+}
+
 func (f *followers) run(ctx context.Context, s *Server) {
-	following := make(map[string]follower)
+	following := make(map[followed]follower)
 	defer func() {
 		for _, one := range following {
 			one.cancel()
@@ -135,29 +151,21 @@ func (f *followers) rest() bool {
 }
 
 // follow starts missing functions, and stops those without a subscription.
-func (f *followers) follow(ctx context.Context, s *Server, following map[string]follower) {
-	wanted := make(map[string]*resourceOffer)
-	for _, of := range s.changes.SubscribedResources() {
-		if offer := s.serving(of.URI, of.Subscribers); offer != nil && offer.follow != nil {
-			if len(wanted) == maxFollowed {
-				s.logger().Warn("too many resources with subscriptions: some are not followed", "limit", maxFollowed)
-				break
-			}
-			wanted[of.URI] = offer
-		}
-	}
-	for uri, one := range following {
-		if wanted[uri] != one.offer {
+func (f *followers) follow(ctx context.Context, s *Server, following map[followed]follower) {
+	wanted := s.wanted(ctx)
+	for key, one := range following {
+		if wanted[key] != one.offer {
 			one.cancel()
-			delete(following, uri)
+			delete(following, key)
 		}
 	}
-	for uri, offer := range wanted {
-		if _, runs := following[uri]; runs {
+	for key, offer := range wanted {
+		if _, runs := following[key]; runs {
 			continue
 		}
-		ctx, cancel := context.WithCancel(ctx)
-		following[uri] = follower{offer, cancel}
+		uri := key.uri
+		ctx, cancel := context.WithCancel(subscriberContext(ctx, key.caller))
+		following[key] = follower{offer, cancel}
 		f.done.Go(func() {
 			defer cancel()
 			defer func() {
@@ -168,4 +176,43 @@ func (f *followers) follow(ctx context.Context, s *Server, following map[string]
 			offer.follow(ctx, uri)
 		})
 	}
+}
+
+// wanted returns the resources to follow.
+func (s *Server) wanted(ctx context.Context) map[followed]*resourceOffer {
+	wanted := make(map[followed]*resourceOffer)
+	add := func(key followed, offer *resourceOffer) (full bool) {
+		if offer == nil || offer.follow == nil {
+			return false
+		}
+		if len(wanted) == maxFollowed {
+			s.logger().Warn("too many resources with subscriptions: some are not followed", "limit", maxFollowed)
+			return true
+		}
+		wanted[key] = offer
+		return false
+	}
+	for _, of := range s.changes.SubscribedResources() {
+		offer := s.serving(of.URI, of.Subscribers)
+		if offer != nil || s.Personal == nil {
+			if add(followed{uri: of.URI}, offer) {
+				return wanted
+			}
+			continue
+		}
+		for _, who := range of.Subscribers {
+			if add(followed{of.URI, who}, s.servingFor(subscriberContext(ctx, who), of.URI, who)) {
+				return wanted
+			}
+		}
+	}
+	return wanted
+}
+
+// subscriberContext returns the context for the subscriptions of a caller, unless it is Anonymous.
+func subscriberContext(ctx context.Context, who principal.Principal) context.Context {
+	if who == principal.Anonymous {
+		return ctx
+	}
+	return rpc.WithCaller(ctx, rpc.Caller{Owner: who})
 }

@@ -50,10 +50,11 @@ func PeerOf(ctx context.Context) call.Peer {
 }
 
 // PrincipalOf returns the authenticated caller of a call. It returns principal.Anonymous without
-// authentication, and if ctx is not the context of a handler.
+// authentication, and if ctx is not the context of a handler. In a function of [WhileSubscribed], it returns the caller who has
+// a resource of [Server.Personal].
 func PrincipalOf(ctx context.Context) principal.Principal {
 	if c := rpc.From(ctx); c != nil {
 		return c.Principal()
 	}
-	return principal.Anonymous
+	return rpc.CallerOf(ctx).Owner // see subscriberContext
 }

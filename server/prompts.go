@@ -11,11 +11,11 @@ import (
 )
 
 // listPrompts serves prompts/list.
-func (s *Server) listPrompts(_ context.Context, c *rpc.Call) (any, error) {
+func (s *Server) listPrompts(ctx context.Context, c *rpc.Call) (any, error) {
 	if !s.prompts.offered() {
 		return methodNotFound(c)
 	}
-	return serveList(s, c, &s.prompts, func(entries []*promptEntry, page mcp.PageInfo, hints mcp.CacheHints) any {
+	return serveList(ctx, s, c, (*Server).promptCatalog, func(entries []*promptEntry, page mcp.PageInfo, hints mcp.CacheHints) any {
 		result := &mcp.ListPromptsResult{CacheHints: hints, PageInfo: page, Prompts: make([]mcp.Prompt, len(entries))}
 		for i, e := range entries {
 			result.Prompts[i] = e.prompt
@@ -39,7 +39,7 @@ func (s *Server) getPrompt(ctx context.Context, c *rpc.Call) (any, error) {
 		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.name must be a string: the name of a prompt")
 	}
 	name := jsonrpc.Unquote(raw)
-	entry, ok := s.prompts.find(name, c.Principal())
+	entry, ok := findFor(ctx, s, (*Server).promptCatalog, name, c.Principal())
 	if !ok {
 		return nil, unknownPrompt(name)
 	}

@@ -24,7 +24,7 @@ func (s *Server) listResources(ctx context.Context, c *rpc.Call) (any, error) {
 	if trees := s.trees(); len(trees) > 0 {
 		return s.listWithFiles(ctx, c, trees)
 	}
-	return serveList(s, c, &s.resources, func(entries []*resourceEntry, page mcp.PageInfo, hints mcp.CacheHints) any {
+	return serveList(ctx, s, c, (*Server).resourceCatalog, func(entries []*resourceEntry, page mcp.PageInfo, hints mcp.CacheHints) any {
 		result := &mcp.ListResourcesResult{CacheHints: hints, PageInfo: page, Resources: make([]mcp.Resource, len(entries))}
 		for i, e := range entries {
 			result.Resources[i] = e.resource
@@ -34,11 +34,11 @@ func (s *Server) listResources(ctx context.Context, c *rpc.Call) (any, error) {
 }
 
 // listTemplates serves resources/templates/list.
-func (s *Server) listTemplates(_ context.Context, c *rpc.Call) (any, error) {
+func (s *Server) listTemplates(ctx context.Context, c *rpc.Call) (any, error) {
 	if !s.offersResources() {
 		return methodNotFound(c)
 	}
-	return serveList(s, c, &s.templates.catalog, func(entries []*templateEntry, page mcp.PageInfo, hints mcp.CacheHints) any {
+	return serveList(ctx, s, c, (*Server).templateCatalog, func(entries []*templateEntry, page mcp.PageInfo, hints mcp.CacheHints) any {
 		result := &mcp.ListResourceTemplatesResult{CacheHints: hints, PageInfo: page, ResourceTemplates: make([]mcp.ResourceTemplate, len(entries))}
 		for i, e := range entries {
 			result.ResourceTemplates[i] = e.template
@@ -65,7 +65,7 @@ func (s *Server) readResource(ctx context.Context, c *rpc.Call) (any, error) {
 	if len(uri) > maxURI {
 		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.uri has %d bytes, the limit is %d", len(uri), maxURI)
 	}
-	read, from, mimeType, err := s.resourceAt(uri, c.Principal())
+	read, from, mimeType, err := s.resourceFor(ctx, uri, c.Principal())
 	if err != nil {
 		return nil, err
 	}

@@ -121,7 +121,7 @@ func (s *Server) toolScopes(c *call.Call, e *toolEntry) []string {
 	if err != nil { // the handler rejects the call
 		return e.scopes
 	}
-	target, _, err := s.targetOf(e, arguments, c.Principal())
+	target, _, err := s.targetOf(context.Background(), e, arguments, c.Principal())
 	if err != nil {
 		return e.scopes
 	}

@@ -110,6 +110,14 @@ type Server struct {
 	// UnknownSubscription must be safe for concurrent use.
 	UnknownSubscription func(ctx context.Context, uri string) error
 
+	// Personal, if set, returns servers whose tools, prompts, resources, templates and completions the caller of ctx
+	// has in addition to those of this server, which come first: of several entries with one name or URI, the caller
+	// has the first. It is called before each list, and when this server has no entry with a requested name or URI; it
+	// may add such an entry. The returned servers need not serve. Entries with [RequireScopes] and directories are left out.
+	// The context is that of a handler, or, for [WhileSubscribed], has the caller only. Personal must be safe
+	// for concurrent use, and should return soon. See [Server.PersonalChanged].
+	Personal func(ctx context.Context) []*Server
+
 	// RootsChanged, if set, is called when the client of a session notifies the server that
 	// its roots have changed. [PeerOf] describes the client. RootsChanged cannot ask the
 	// client, so call [Roots] in the next handler that needs the roots. It must be safe for

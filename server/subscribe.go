@@ -31,7 +31,7 @@ func (b beforeSubscribe) ofResource(e *resourceOffer) { e.admit = b }
 
 // admitSubscription returns nil if the client may subscribe to a resource. The error is for the client.
 func (s *Server) admitSubscription(ctx context.Context, c *rpc.Call, uri string) error {
-	err := s.checkSubscription(ctx, []principal.Principal{c.Principal()}, uri)
+	err := s.checkSubscription(ctx, c.Principal(), uri)
 	switch {
 	case errors.Is(err, ErrResourceNotFound):
 		return resourceNotFound(uri)
@@ -41,11 +41,11 @@ func (s *Server) admitSubscription(ctx context.Context, c *rpc.Call, uri string)
 	return nil
 }
 
-func (s *Server) checkSubscription(ctx context.Context, who []principal.Principal, uri string) error {
-	offer := s.serving(uri, who)
+func (s *Server) checkSubscription(ctx context.Context, who principal.Principal, uri string) error {
+	offer := s.servingFor(ctx, uri, who)
 	if offer == nil && s.UnknownSubscription != nil {
 		err := s.UnknownSubscription(ctx, uri)
-		if offer = s.serving(uri, who); offer == nil {
+		if offer = s.servingFor(ctx, uri, who); offer == nil {
 			return err
 		}
 	}

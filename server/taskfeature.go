@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
 	"sync"
 	"sync/atomic"
@@ -66,7 +67,7 @@ func (s *Server) toolOf(t *tasks.Task) (entry *toolEntry, arguments json.RawMess
 	}
 	arguments, err := argumentsOf(params)
 	if err == nil {
-		entry, arguments, err = s.targetOf(entry, arguments, t.Request.Principal)
+		entry, arguments, err = s.targetOf(context.Background(), entry, arguments, t.Request.Principal)
 	}
 	return entry, arguments, err == nil
 }

@@ -87,11 +87,11 @@ func checkToolName(name string) error {
 }
 
 // listTools serves tools/list.
-func (s *Server) listTools(_ context.Context, c *rpc.Call) (any, error) {
+func (s *Server) listTools(ctx context.Context, c *rpc.Call) (any, error) {
 	if !s.tools.offered() {
 		return methodNotFound(c)
 	}
-	return serveList(s, c, &s.tools, func(entries []*toolEntry, page mcp.PageInfo, hints mcp.CacheHints) any {
+	return serveList(ctx, s, c, (*Server).toolCatalog, func(entries []*toolEntry, page mcp.PageInfo, hints mcp.CacheHints) any {
 		result := &mcp.ListToolsResult{CacheHints: hints, PageInfo: page, Tools: make([]mcp.Tool, len(entries))}
 		for i, e := range entries {
 			result.Tools[i] = e.tool
@@ -115,7 +115,7 @@ func (s *Server) callTool(ctx context.Context, c *rpc.Call) (any, error) {
 		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.name must be a string: the name of a tool")
 	}
 	name := jsonrpc.Unquote(raw)
-	entry, ok := s.tools.find(name, c.Principal())
+	entry, ok := findFor(ctx, s, (*Server).toolCatalog, name, c.Principal())
 	if !ok {
 		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "unknown tool: %.128q", name)
 	}
@@ -126,7 +126,7 @@ func (s *Server) callTool(ctx context.Context, c *rpc.Call) (any, error) {
 	if err := c.CheckMirror(entry.mirrored, arguments); err != nil {
 		return nil, err
 	}
-	if entry, arguments, err = s.targetOf(entry, arguments, c.Principal()); err != nil {
+	if entry, arguments, err = s.targetOf(ctx, entry, arguments, c.Principal()); err != nil {
 		return errorResult(err.Error()), nil
 	}
 	if s.tasks.offered() {

@@ -32,7 +32,7 @@ func (s *Server) UnlistTools(names ...string) {
 // LookupTool returns the definition of a tool that the caller can see, listed or not. The caller is that
 // of the call with the context ctx; see [VisibleTo]. The definition must not be modified.
 func (s *Server) LookupTool(ctx context.Context, name string) (tool mcp.Tool, ok bool) {
-	e, ok := s.tools.find(name, PrincipalOf(ctx))
+	e, ok := findFor(ctx, s, (*Server).toolCatalog, name, PrincipalOf(ctx))
 	if !ok {
 		return mcp.Tool{}, false
 	}
@@ -65,8 +65,8 @@ func (s *Server) RegisterToolCaller(tool mcp.Tool, target func(arguments json.Ra
 }
 
 // targetOf returns the tool that serves a call of entry, and its arguments. That is entry itself unless
-// it calls other tools. The error is for the model.
-func (s *Server) targetOf(entry *toolEntry, arguments json.RawMessage, who principal.Principal) (*toolEntry, json.RawMessage, error) {
+// it calls other tools. The error is for the model. Without the context of a call, the tools of Personal are not found.
+func (s *Server) targetOf(ctx context.Context, entry *toolEntry, arguments json.RawMessage, who principal.Principal) (*toolEntry, json.RawMessage, error) {
 	if entry.target == nil {
 		return entry, arguments, nil
 	}
@@ -80,7 +80,7 @@ func (s *Server) targetOf(entry *toolEntry, arguments json.RawMessage, who princ
 	if arguments == nil {
 		arguments = json.RawMessage("{}")
 	}
-	target, ok := s.tools.find(name, who)
+	target, ok := findFor(ctx, s, (*Server).toolCatalog, name, who)
 	switch {
 	case !ok:
 		return nil, nil, fmt.Errorf("unknown tool: %.128q", name)

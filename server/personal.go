@@ -1,0 +1,110 @@
+package server
+
+import (
+	"context"
+
+	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
+)
+
+// PersonalChanged notifies the clients of a caller that the lists of [Server.Personal] have changed for it. The clients
+// at all replicas are notified if they share [Server.Bus]. It does not block and is safe for concurrent use.
+func (s *Server) PersonalChanged(caller principal.Principal) {
+	for _, kind := range []rpc.ChangeKind{rpc.ToolsChanged, rpc.PromptsChanged, rpc.ResourcesChanged} {
+		s.publishTo(caller, rpc.Change{Kind: kind})
+	}
+	s.followers.changed()
+}
+
+// PersonalUpdated notifies the clients of a caller that have subscribed to a resource, as [Server.ResourceUpdated] does
+// with those of all callers.
+func (s *Server) PersonalUpdated(caller principal.Principal, uri string) {
+	s.publishTo(caller, rpc.Change{Kind: rpc.ResourceUpdated, URI: uri})
+}
+
+func (s *Server) publishTo(caller principal.Principal, change rpc.Change) {
+	s.changes.PublishTo(func(who principal.Principal) bool { return who == caller }, change)
+	s.replicas.announce(announcement{Kind: change.Kind, URI: change.URI, Caller: caller.Key()})
+}
+
+// personal returns the servers of Personal.
+func (s *Server) personal(ctx context.Context) []*Server {
+	if s.Personal == nil {
+		return nil
+	}
+	others := s.Personal(ctx)
+	for _, other := range others {
+		if other.completes.Load() {
+			s.completes.Store(true)
+		}
+		if other.tasks.offered() {
+			s.tasks.tools.Store(true)
+		}
+		if other.followers.expected() {
+			s.followers.expect(s)
+		}
+	}
+	return others
+}
+
+// findFor returns the entry with a name that the caller of ctx can see: of s or, if s has none, of the servers of
+// Personal. Catalog returns that of a server.
+func findFor[E entry](ctx context.Context, s *Server, catalog func(*Server) *catalog[E], name string, who principal.Principal) (e E, ok bool) {
+	if e, ok = catalog(s).find(name, who); ok || s.Personal == nil || rpc.From(ctx) == nil {
+		return e, ok
+	}
+	for _, other := range s.personal(ctx) {
+		if e, ok = catalog(other).find(name, who); ok && len(e.needs()) == 0 {
+			return e, true
+		}
+	}
+	return catalog(s).find(name, who) // Personal may have added it
+}
+
+func (s *Server) toolCatalog() *catalog[*toolEntry]         { return &s.tools }
+func (s *Server) promptCatalog() *catalog[*promptEntry]     { return &s.prompts }
+func (s *Server) resourceCatalog() *catalog[*resourceEntry] { return &s.resources }
+func (s *Server) templateCatalog() *catalog[*templateEntry] { return &s.templates.catalog }
+
+// resourceFor is resourceAt for the caller of ctx, also with the servers of Personal.
+func (s *Server) resourceFor(ctx context.Context, uri string, who principal.Principal) (read readFunc, from *resourceOffer, mimeType string, err error) {
+	if read, from, mimeType, err = s.resourceAt(uri, who); err == nil || s.Personal == nil {
+		return read, from, mimeType, err
+	}
+	for _, other := range s.personal(ctx) {
+		if read, from, mimeType, err := other.resourceAt(uri, who); err == nil && len(from.scopes) == 0 {
+			return read, from, mimeType, nil
+		}
+	}
+	return s.resourceAt(uri, who)
+}
+
+// servingFor is serving for the caller of ctx, also with the servers of Personal.
+func (s *Server) servingFor(ctx context.Context, uri string, who principal.Principal) *resourceOffer {
+	one := []principal.Principal{who}
+	if offer := s.serving(uri, one); offer != nil || s.Personal == nil {
+		return offer
+	}
+	for _, other := range s.personal(ctx) {
+		if offer := other.serving(uri, one); offer != nil && len(offer.scopes) == 0 {
+			return offer
+		}
+	}
+	return s.serving(uri, one)
+}
+
+// completionTargetFor is completionTarget for the caller of ctx, also with the servers of Personal.
+func (s *Server) completionTargetFor(ctx context.Context, ref mcp.CompleteReference, who principal.Principal) (*completionTarget, error) {
+	seen := func(e entry) bool { return e.visibleTo(who) }
+	target, err := s.completionTarget(ref, seen)
+	if err == nil || s.Personal == nil {
+		return target, err
+	}
+	for _, other := range s.personal(ctx) {
+		if target, err := other.completionTarget(ref, seen); err == nil && len(target.scopes) == 0 {
+			return target, nil
+		}
+	}
+	return s.completionTarget(ref, seen)
+}
