@@ -62,7 +62,7 @@ func (g *Gateway) uriOf(serverName string) func(string) string {
 				return r.name
 			}
 		}
-		return g.routes.Load().uri(serverName, uri)
+		return g.currentRoutes().uri(serverName, uri)
 	}
 }
 

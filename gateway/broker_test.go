@@ -35,6 +35,7 @@ type brokered struct {
 	theirs   mcp.Revision
 	kv       *store.Memory
 	brokers  []*oauth.Broker
+	config   func(callers *host.CallerAuth) host.ServerConfig // of the server
 
 	mu      sync.Mutex
 	reports []string
@@ -54,12 +55,18 @@ func newBrokered(t *testing.T, theirs mcp.Revision, names ...string) *brokered {
 	t.Cleanup(func() { b.upstream.Close() })
 	b.up = newProtectedServer(t, b.upstream.URL())
 	b.up.issued = &jwt.Verifier{Issuers: []string{b.upstream.URL()}}
+	b.config = func(callers *host.CallerAuth) host.ServerConfig { return b.up.config("up", callers) }
+	return b
+}
+
+// start starts the gateway.
+func (b *brokered) start() *brokered {
 	b.replicas = nil
 	for range 2 {
 		b.addReplica()
 	}
 	b.front.Start()
-	t.Cleanup(b.front.Close)
+	b.t.Cleanup(b.front.Close)
 	return b
 }
 
@@ -84,7 +91,7 @@ func (b *brokered) addReplica() {
 		b.t.Fatal(err)
 	}
 	gatewaytest.Run(b.t, &host.Host{
-		Servers: []host.ServerConfig{b.up.config("up", host.NewCallerAuth(broker.Authorizer("up")))}, Dialer: client.Dialer{Revision: b.theirs},
+		Servers: []host.ServerConfig{b.config(host.NewCallerAuth(broker.Authorizer("up")))}, Dialer: client.Dialer{Revision: b.theirs},
 	}, s)
 	b.t.Cleanup(func() { s.Shutdown(context.Background()) })
 	mux := http.NewServeMux()
@@ -195,7 +202,7 @@ func TestCallersLogInToAServer(t *testing.T) {
 	for _, theirs := range []mcp.Revision{mcp.V20250326, mcp.V20251125, mcp.V20260728} {
 		for _, ours := range everyRevision {
 			t.Run(fmt.Sprintf("%s to %s", ours, theirs), func(t *testing.T) {
-				b := newBrokered(t, theirs, "ada", "bob")
+				b := newBrokered(t, theirs, "ada", "bob").start()
 				for _, name := range []string{"ada", "bob"} {
 					b.useAs(name, ours)
 				}

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
@@ -205,6 +206,7 @@ type foundServer struct {
 
 // search serves search_tools.
 func (g *Gateway) search(ctx context.Context, raw json.RawMessage) (*mcp.CallToolResult, error) {
+	g.startLazy(ctx, rpc.From(ctx))
 	arguments := searchArguments{Limit: defaultFound}
 	if err := schema.Decode(raw, &arguments); err != nil {
 		return nil, err
@@ -250,6 +252,9 @@ func (g *Gateway) find(ctx context.Context, query, serverName string) (visible [
 			continue
 		}
 		name := names[t.Server][t.Definition.Name]
+		if name == "" { // of a server with CallerAuth, whose tools are always listed
+			continue
+		}
 		if _, ok := g.server.LookupTool(ctx, name); ok {
 			visible = append(visible, visibleTool{t.Server, name})
 		}

@@ -35,10 +35,10 @@ func (g *Gateway) forward(serverName, tool string) server.ToolHandler {
 		case err != nil:
 			return nil, g.toolError(ctx, serverName, err)
 		}
-		toGateway := func(uri string) string { return g.routes.Load().uri(serverName, uri) }
+		toGateway := func(uri string) string { return g.currentRoutes().uri(serverName, uri) }
 		if hasURIs(result.Content) {
 			strip(&result.ResultBase)
-			g.routes.Load().rewrite(serverName, result.Content...)
+			g.currentRoutes().rewrite(serverName, result.Content...)
 			result.Meta = rewriteUI(result.Meta, toGateway)
 			return result, nil
 		}

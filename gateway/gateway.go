@@ -52,8 +52,9 @@ type Gateway struct {
 
 	discovery  discovery
 	registered *registered
-	startsLazy bool
 	lazy       atomic.Pointer[map[string]string] // the prefixes of the servers that wait for a first request, by name; set by Run
+	personal   personal
+	main       *Gateway // of a view of lists for some callers, see newView; nil otherwise
 
 	// Used by Run only.
 	results      bool                    // the template of large results is registered
@@ -61,6 +62,7 @@ type Gateway struct {
 	instructions map[string]instructions // by server; only those that are not empty
 	missing      map[string]string       // the servers whose lists are not known, as the instructions name them
 	capabilities map[string]mcp.ServerCapabilities
+	callers      map[string]bool // the servers with CallerAuth
 	tools        registrations[host.MergedTool]
 	prompts      registrations[host.MergedPrompt]
 	resources    registrations[mcp.Resource]
@@ -75,9 +77,8 @@ const maxTemplates = 1000
 
 // New returns a Gateway from h to s. From now on s declares the capabilities for tools,
 // resources and prompts, even while it has none. The program may register others with
-// s. New sets h.Forward, so the first Gateway of a host must be made before Host.Start. It sets s.UnknownSubscription and
-// s.RootsChanged if they are nil. If one of h.Servers is lazy, New adds middleware to s that starts lazy servers; otherwise lazy servers that
-// are added later start at once.
+// s. New sets h.Forward, so the first Gateway of a host must be made before Host.Start. It sets s.Personal, and
+// s.UnknownSubscription and s.RootsChanged if they are nil.
 func New(h *host.Host, s *server.Server) *Gateway {
 	s.DeclareTools()
 	s.DeclareResources()
@@ -88,6 +89,7 @@ func New(h *host.Host, s *server.Server) *Gateway {
 	g := &Gateway{
 		host: h, server: s, registered: newRegistered(),
 		instructions: make(map[string]instructions), missing: make(map[string]string), capabilities: make(map[string]mcp.ServerCapabilities),
+		callers: make(map[string]bool),
 	}
 	if s.UnknownSubscription == nil {
 		s.UnknownSubscription = g.admitUnknown
@@ -97,10 +99,14 @@ func New(h *host.Host, s *server.Server) *Gateway {
 		//lint:ignore SA1019 as above
 		s.RootsChanged = h.NotifyRootsChanged
 	}
-	g.startsLazy = slices.ContainsFunc(h.Servers, func(config host.ServerConfig) bool { return config.Lazy })
-	if g.startsLazy { // other gateways do without the cost of middleware
-		s.Middleware = append(slices.Clip(s.Middleware), g.startLazy)
-	}
+	s.Personal = g.offerPersonal
+	g.init()
+	return g
+}
+
+// init sets the functions that register with g.server.
+func (g *Gateway) init() {
+	s := g.server
 	g.tools = registrations[host.MergedTool]{
 		kind: "tool", key: func(t *host.MergedTool) string { return t.Name },
 		register: g.registerTool, unregister: func(name string) { s.RemoveTool(name) },
@@ -117,7 +123,6 @@ func New(h *host.Host, s *server.Server) *Gateway {
 		kind: "template", most: maxTemplates, key: func(t *mcp.ResourceTemplate) string { return t.URITemplate },
 		register: g.registerTemplate, unregister: func(uri string) { s.RemoveTemplate(uri) },
 	}
-	return g
 }
 
 // Run registers what the servers of the host have, and updates it, until ctx ends or
@@ -128,11 +133,11 @@ func (g *Gateway) Run(ctx context.Context) {
 	g.report(g.discover(""))
 	for status := range g.host.Watch(ctx) {
 		// A server that is down keeps its lists, in which names may be withheld since.
-		if status.Revision != "" || status.State == host.Removed { // Removed has empty lists
+		if status.Revision != "" || status.State == host.CallersOnly || status.State == host.Removed { // Removed has empty lists
 			g.update(g.present(), g.Toolset.filter(status))
 		}
 		g.updateMissing(status)
-		g.updateLazy(ctx, status)
+		g.updateLazy(status)
 		g.registered.set(status)
 	}
 }
@@ -145,6 +150,13 @@ func (g *Gateway) update(servers []string, status host.ServerStatus) {
 	if status.State == host.Removed {
 		defer g.forget(status.Name)
 	}
+	defer g.setCallerServer(g.servers, status)
+	if status.CallerAuth { // each caller has lists of its own
+		status.Tools, status.Prompts, status.Resources, status.Templates = nil, nil, nil, nil
+		g.callers[status.Name] = true
+	} else {
+		delete(g.callers, status.Name)
+	}
 	g.prompts.set(g.logger(), status.Name, status.Prompts)
 	g.resources.set(g.logger(), status.Name, status.Resources)
 	g.templates.set(g.logger(), status.Name, status.Templates)
@@ -155,6 +167,9 @@ func (g *Gateway) update(servers []string, status host.ServerStatus) {
 		to.addResults()
 	}
 	for _, name := range g.servers {
+		if g.callers[name] {
+			to.addPrefixed(name)
+		}
 		to.add(name, g.resources.byServer[name], g.templates.byServer[name])
 	}
 	for _, p := range g.prompts.byServer[status.Name] {
@@ -179,6 +194,7 @@ func (g *Gateway) forget(name string) {
 	g.servers = slices.DeleteFunc(g.servers, func(server string) bool { return server == name })
 	delete(g.instructions, name)
 	delete(g.capabilities, name)
+	delete(g.callers, name)
 	g.tools.forget(name)
 	g.prompts.forget(name)
 	g.resources.forget(name)
@@ -219,11 +235,23 @@ func (g *Gateway) registerTool(serverName, name string, t *host.MergedTool) stri
 	if g.runsTasks(serverName, &t.Definition) {
 		options = append(options, server.AsTask(asTask))
 	}
-	if err := g.server.ForwardTool(tool, g.forward(serverName, t.Definition.Name), options...); err != nil {
+	handler := g.forward(serverName, t.Definition.Name)
+	if g.main != nil {
+		handler = g.main.afterLogin(serverName, handler)
+	}
+	if err := g.server.ForwardTool(tool, handler, options...); err != nil {
 		logger.Warn("tool not registered", "error", err)
 		return ""
 	}
 	return name
+}
+
+// currentRoutes returns the routes to all servers.
+func (g *Gateway) currentRoutes() *routes {
+	if g.main != nil {
+		g = g.main
+	}
+	return g.routes.Load()
 }
 
 func (g *Gateway) logger() *slog.Logger {

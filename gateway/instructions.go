@@ -36,7 +36,7 @@ func (g *Gateway) updateMissing(of host.ServerStatus) {
 	before := g.missing[of.Name]
 	now := ""
 	switch {
-	case of.State == host.Removed || of.Revision != "" || !g.Toolset.mayHave(&of):
+	case of.State == host.Removed || of.State == host.CallersOnly || of.Revision != "" || !g.Toolset.mayHave(&of):
 	case of.State == host.NeedsLogin:
 		now = of.Name + " (needs a login)"
 	case of.State == host.Starting && before != "": // it is tried again

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -17,15 +17,7 @@ import (
 const lazyTimeout = 10 * time.Second
 
 // updateLazy records whether requests start a server, or wait for its first start.
-func (g *Gateway) updateLazy(ctx context.Context, status host.ServerStatus) {
-	if !g.startsLazy {
-		if status.State == host.NotStarted {
-			ended, cancel := context.WithCancel(ctx)
-			cancel()
-			_ = g.host.WaitReady(ended, status.Name) // starts it, and does not wait
-		}
-		return
-	}
+func (g *Gateway) updateLazy(status host.ServerStatus) {
 	var before map[string]string
 	if p := g.lazy.Load(); p != nil {
 		before = *p
@@ -47,23 +39,22 @@ func (g *Gateway) updateLazy(ctx context.Context, status host.ServerStatus) {
 	g.lazy.Store(&now)
 }
 
-// startLazy is middleware that starts the servers whose lists a request needs, and waits for them.
-func (g *Gateway) startLazy(next call.Handler) call.Handler {
-	return func(ctx context.Context, c *call.Call) (any, error) {
-		if lazy := g.lazy.Load(); lazy != nil && len(*lazy) > 0 {
-			if needed := g.needed(c, *lazy); len(needed) > 0 {
-				g.awaitLazy(ctx, needed)
-			}
+// startLazy starts the servers whose lists a request needs, and waits for them. It is called for lists, and for requests
+// for what no server has that has started.
+func (g *Gateway) startLazy(ctx context.Context, c *rpc.Call) {
+	if lazy := g.lazy.Load(); c != nil && lazy != nil && len(*lazy) > 0 {
+		if needed := g.needed(c, *lazy); len(needed) > 0 {
+			g.awaitLazy(ctx, needed)
 		}
-		return next(ctx, c)
 	}
 }
 
 // needed returns the servers whose lists a request may need.
-func (g *Gateway) needed(c *call.Call, lazy map[string]string) []string {
+func (g *Gateway) needed(c *rpc.Call, lazy map[string]string) []string {
 	name := ""
 	switch c.Method() {
-	case mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListResourceTemplates, mcp.MethodReadResource, mcp.MethodSubscribe:
+	case mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListResourceTemplates,
+		mcp.MethodReadResource, mcp.MethodSubscribe, mcp.MethodListen:
 	case mcp.MethodCallTool:
 		if name = c.Name(); g.isDiscovery(name) {
 			name = ""

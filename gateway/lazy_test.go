@@ -14,18 +14,24 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-func TestLazyServerThatIsAddedLaterStarts(t *testing.T) {
+func TestLazyServerThatIsAddedLaterStartsWhenItIsNeeded(t *testing.T) {
 	config := httpConfig(t, "lazy", large())
 	config.Lazy = true
-	h := &host.Host{}
-	gatewaytest.Run(t, h, &server.Server{Name: "gateway", Version: "1"})
+	h, s := &host.Host{}, &server.Server{Name: "gateway", Version: "1"}
+	gatewaytest.Run(t, h, s)
 	if err := h.SetServers([]host.ServerConfig{config}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	for status := range h.Watch(ctx) {
-		if status.State == host.Ready {
+		if status.Name == "lazy" && status.State == host.NotStarted {
+			break
+		}
+	}
+	c := mcptest.Dial(t, s)
+	for ctx.Err() == nil { // the gateway learns of the server soon
+		if got, err := client.CallTool[string](ctx, c, "lazy__small", nil); err == nil && got == "small" {
 			return
 		}
 	}

@@ -23,7 +23,7 @@ func (g *Gateway) registerPrompt(serverName, name string, p *host.MergedPrompt) 
 		}
 		strip(&result.ResultBase)
 		for _, m := range result.Messages {
-			g.routes.Load().rewrite(serverName, m.Content)
+			g.currentRoutes().rewrite(serverName, m.Content)
 		}
 		return result, nil
 	})

@@ -17,7 +17,7 @@ import (
 // cannot be registered.
 func (g *Gateway) registerResource(serverName, want string, r *mcp.Resource) string {
 	logger := g.logger().With("server", serverName, "resource", r.URI)
-	return registerURI(logger, serverName, r.URI, want, func(uri, prefix string) error {
+	return g.registerURI(logger, serverName, r.URI, want, func(uri, prefix string) error {
 		resource := *r
 		resource.URI = uri
 		resource.Meta = revision.ForwardableMeta(r.Meta)
@@ -29,7 +29,7 @@ func (g *Gateway) registerResource(serverName, want string, r *mcp.Resource) str
 // "" if it cannot be registered.
 func (g *Gateway) registerTemplate(serverName, want string, t *mcp.ResourceTemplate) string {
 	logger := g.logger().With("server", serverName, "template", t.URITemplate)
-	return registerURI(logger, serverName, t.URITemplate, want, func(uri, prefix string) error {
+	return g.registerURI(logger, serverName, t.URITemplate, want, func(uri, prefix string) error {
 		template := *t
 		template.URITemplate = uri
 		template.Meta = revision.ForwardableMeta(t.Meta)
@@ -46,7 +46,7 @@ func (g *Gateway) registerTemplate(serverName, want string, t *mcp.ResourceTempl
 // registerURI registers the wanted URI and returns it. If it cannot be registered, for
 // example because the program has registered it, registerURI tries the URI with the name
 // of the server as prefix.
-func registerURI(logger *slog.Logger, serverName, uri, want string, register func(uri, prefix string) error) string {
+func (g *Gateway) registerURI(logger *slog.Logger, serverName, uri, want string, register func(uri, prefix string) error) string {
 	prefix := prefixOf(serverName)
 	if want == uri {
 		err := register(uri, "")
@@ -59,7 +59,9 @@ func registerURI(logger *slog.Logger, serverName, uri, want string, register fun
 		logger.Warn("resource not registered", "uri", prefix+uri, "error", err)
 		return ""
 	}
-	logger.Warn("resource renamed", "uri", prefix+uri)
+	if g.main == nil { // else resources always have a prefix
+		logger.Warn("resource renamed", "uri", prefix+uri)
+	}
 	return prefix + uri
 }
 
@@ -78,7 +80,7 @@ func (g *Gateway) read(serverName, prefix string) server.ResourceHandler {
 			if prefix != "" {
 				contents.URI = prefix + contents.URI
 			} else {
-				contents.URI = g.routes.Load().uri(serverName, contents.URI)
+				contents.URI = g.currentRoutes().uri(serverName, contents.URI)
 			}
 		}
 		return result, nil

@@ -10,13 +10,14 @@ import (
 // routes tell which server a URI at the gateway belongs to: of several servers, the first
 // in the order of the configuration. They are immutable once they are in use.
 type routes struct {
-	rank      map[string]int // of each server
-	exact     map[string]int // from the URI of a resource to the rank of its server
+	rank      map[string]int  // of each server
+	exact     map[string]int  // from the URI of a resource to the rank of its server
+	prefixed  map[string]bool // the servers with CallerAuth, whose resources always have a prefix
 	templates prefixes
 }
 
 func newRoutes(servers []string) *routes {
-	r := &routes{rank: make(map[string]int), exact: make(map[string]int)}
+	r := &routes{rank: make(map[string]int), exact: make(map[string]int), prefixed: make(map[string]bool)}
 	for i, name := range servers {
 		r.rank[name] = i
 	}
@@ -50,6 +51,12 @@ func (r *routes) add(server string, resources []*registration[mcp.Resource], tem
 	r.templates.add(literals, r.rank[server])
 }
 
+// addPrefixed adds a server whose resources always have its prefix, because callers see different ones.
+func (r *routes) addPrefixed(server string) {
+	r.prefixed[server] = true
+	r.templates.add([]string{prefixOf(server)}, r.rank[server])
+}
+
 // owner returns the rank of the server that a URI belongs to, if there is one.
 func (r *routes) owner(uri string) (rank int, ok bool) {
 	rank, ok = r.exact[uri]
@@ -65,7 +72,7 @@ func (r *routes) uri(server, uri string) string {
 	if strings.HasPrefix(uri, host.ResultURI+server+"/") { // of the host
 		return uri
 	}
-	if rank, ok := r.owner(uri); ok && rank != r.rank[server] {
+	if rank, ok := r.owner(uri); r.prefixed[server] || ok && rank != r.rank[server] {
 		return prefixOf(server) + uri
 	}
 	return uri

@@ -31,6 +31,8 @@ func callerOf(ctx context.Context) *auth.Info {
 	caller := new(auth.Info)
 	if c := call.From(ctx); c != nil {
 		caller.Principal = c.Principal()
+	} else {
+		caller.Principal = rpc.CallerOf(ctx).Owner // of a subscription
 	}
 	return caller
 }
@@ -243,7 +245,10 @@ func (p *passage) check(ctx context.Context, s *supervisor) error {
 			return err
 		}
 	}
-	tool, err := s.definition(r)
+	if r.Method != mcp.MethodSubscribe {
+		s.learn(ctx)
+	}
+	tool, err := s.definition(ctx, r)
 	if err != nil {
 		return err
 	}
@@ -271,7 +276,7 @@ func (p *passage) check(ctx context.Context, s *supervisor) error {
 // unchanged returns an error if the definition or the decision changed while the user was asked.
 func (p *passage) unchanged(ctx context.Context, s *supervisor) error {
 	r := p.request
-	tool, err := s.definition(r)
+	tool, err := s.definition(ctx, r)
 	if err != nil {
 		return err
 	}

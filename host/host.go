@@ -148,9 +148,10 @@ type ServerConfig struct {
 	Sharing Sharing
 
 	// CallerAuth, if set, authorizes the requests on behalf of each caller, in place of Dialer.Auth and of an
-	// Authorization header of Target, which authorize lists and watches only. Callers do not share a client.
-	// A request fails with [ErrAnonymousCaller] if its caller is not authenticated, and the resources of the
-	// server cannot be subscribed to. Target must be a URL.
+	// Authorization header of Target, which authorize only the lists of the status and their watches. If the server
+	// does not accept these, its state is [CallersOnly]. Callers do not share a client, and each has lists
+	// of its own; see [Host.CallerStatus]. A request fails with [ErrAnonymousCaller] if its caller is not authenticated,
+	// and the resources of the server cannot be subscribed to. Target must be a URL.
 	CallerAuth *CallerAuth
 
 	// InputLimits limit the requests of the server for elicitation, sampling and roots.
@@ -301,7 +302,7 @@ func (h *Host) callTool(ctx context.Context, s *supervisor, tool string, argumen
 // callTool sends a call, which has passed guard.
 func (s *supervisor) callTool(ctx context.Context, tool string, arguments any, options []client.CallOption) (*mcp.CallToolResult, error) {
 	return use(ctx, s, func(ctx context.Context, c *client.Client) (*mcp.CallToolResult, error) {
-		if err := s.offers(KindTool, tool); err != nil {
+		if err := s.offers(ctx, KindTool, tool); err != nil {
 			return nil, err
 		}
 		return c.CallTool(ctx, tool, arguments, options...)
@@ -340,7 +341,7 @@ func (h *Host) GetPrompt(ctx context.Context, server, prompt string, arguments a
 	r := Request{Method: mcp.MethodGetPrompt, Server: server, Kind: KindPrompt, Name: prompt}
 	return guard(ctx, h, s, r, arguments, func(arguments any) (*mcp.GetPromptResult, error) {
 		return use(ctx, s, func(ctx context.Context, c *client.Client) (*mcp.GetPromptResult, error) {
-			if err := s.offers(r.Kind, r.Name); err != nil {
+			if err := s.offers(ctx, r.Kind, r.Name); err != nil {
 				return nil, err
 			}
 			return c.GetPrompt(ctx, prompt, arguments, h.sourced(options)...)
@@ -359,7 +360,7 @@ func (h *Host) Complete(ctx context.Context, server string, params mcp.CompleteP
 	r := completionRequest(server, &params)
 	return guard(ctx, h, s, r, nil, func(any) (*mcp.Completion, error) {
 		return use(ctx, s, func(ctx context.Context, c *client.Client) (*mcp.Completion, error) {
-			if err := s.offers(r.Kind, r.Name); err != nil {
+			if err := s.offers(ctx, r.Kind, r.Name); err != nil {
 				return nil, err
 			}
 			return c.Complete(ctx, params)

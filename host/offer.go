@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -70,6 +71,7 @@ func (s *supervisor) rearrange(n *naming) {
 	s.naming = n
 	s.mu.Unlock()
 	if !same {
+		s.callerLists.forget()
 		s.publish(func(*lists, *client.ServerDetails) client.ChangeKind { return allKinds }, func(*ServerStatus) bool { return true })
 	}
 }
@@ -167,7 +169,7 @@ func (s *supervisor) show(status *ServerStatus) bool {
 		s.lists.incomplete[client.PromptsChanged], s.offered.same[client.PromptsChanged], errors.Join(samePrompts...),
 		s.offered.withheld.error(),
 	)
-	if status.State.Usable() {
+	if status.State.Usable() && status.State != CallersOnly {
 		status.State = Ready
 		if status.Incomplete != nil {
 			status.State = Degraded
@@ -196,16 +198,17 @@ func withoutConflicts[E any](c claims, kind string, all []E, nameOf func(*E) str
 }
 
 // offers returns an error if a request is about a tool or prompt that is not selected. The lists must be known.
-func (s *supervisor) offers(kind, name string) error {
+func (s *supervisor) offers(ctx context.Context, kind, name string) error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	n := s.naming
+	s.mu.Unlock()
 	switch kind {
 	case KindTool:
-		if !s.naming.tools.names(name) || s.naming.tools.byAnnotation() && !s.offered.selected[name] {
+		if !n.tools.names(name) || n.tools.byAnnotation() && !s.offeredTo(ctx).selected[name] {
 			return fmt.Errorf("%w: %.200q of server %q", ErrUnknownTool, name, s.name)
 		}
 	case KindPrompt:
-		if !s.naming.prompts.names(name) {
+		if !n.prompts.names(name) {
 			return fmt.Errorf("%w: %.200q of server %q", ErrUnknownPrompt, name, s.name)
 		}
 	}

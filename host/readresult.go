@@ -53,7 +53,7 @@ func (h *Host) readResult(ctx context.Context, s *supervisor, uri string) (*mcp.
 func (p *passage) checkCall(ctx context.Context, s *supervisor, of *storedResult) (err error) {
 	r := &Request{Method: mcp.MethodCallTool, Server: s.name, Kind: KindTool, Name: of.Tool, Arguments: of.Arguments, Caller: p.request.Caller}
 	// The server may be down, or may have removed the tool since.
-	if r.Tool, err = s.definition(r); err != nil && !errors.Is(err, ErrUnknownTool) {
+	if r.Tool, err = s.definition(ctx, r); err != nil && !errors.Is(err, ErrUnknownTool) {
 		return err
 	}
 	p.decided = p.host.Policy != nil

@@ -12,6 +12,11 @@ func (h *Host) resolve(ctx context.Context, name string) (server, tool string, e
 		servers := h.roster.Load()
 		possible, down := h.awaitName(ctx, name)
 		s, tool, err := h.names.tool(name)
+		if s == nil && err == nil {
+			if server, tool, ok := callerTool(ctx, possible, name); ok {
+				return server, tool, nil
+			}
+		}
 		switch {
 		case err != nil:
 			return "", "", err

@@ -63,6 +63,7 @@ func (h *Host) ReviewAgain() {
 
 // reviewAgain replaces the lists with those that Review accepts now.
 func (s *supervisor) reviewAgain() {
+	s.callerLists.forget()
 	s.publish(func(*lists, *client.ServerDetails) client.ChangeKind { return allKinds },
 		func(*ServerStatus) bool { return s.client != nil })
 }
@@ -143,14 +144,12 @@ func (s *supervisor) recordWithheld(ctx context.Context, before, now withheld) {
 
 // definition returns the definition of a tool for the policy. It returns an error for a tool or prompt that
 // is withheld or, if definitions are reviewed, is not listed.
-func (s *supervisor) definition(r *Request) (*mcp.Tool, error) {
-	s.mu.Lock()
-	offered, rejected := s.offered, s.offered.withheld
-	s.mu.Unlock()
-	if err := s.offers(r.Kind, r.Name); err != nil {
+func (s *supervisor) definition(ctx context.Context, r *Request) (*mcp.Tool, error) {
+	if err := s.offers(ctx, r.Kind, r.Name); err != nil {
 		return nil, err
 	}
-	if err := rejected[[2]string{r.Kind, r.Name}]; err != nil {
+	offered := s.offeredTo(ctx)
+	if err := offered.withheld[[2]string{r.Kind, r.Name}]; err != nil {
 		return nil, r.denied("its definition is not accepted", err)
 	}
 	switch r.Kind {

@@ -238,11 +238,15 @@ func (a *callers) remove(own *callerClient) {
 	}
 }
 
-// dial dials the client of a caller. It sends nothing, because the shared client has discovered the server:
-// the first request connects.
+// dial dials the client of a caller. It sends nothing if the shared client has discovered the server: the first
+// request connects.
 func (a *callers) dial(ctx context.Context, caller rpc.Caller, own *callerClient, shared *client.Client) (*client.Client, error) {
-	d, known := a.of.dialer, shared.Discovery()
-	d.OnConnectionLost, d.Discovery = nil, &known
+	d := a.of.dialer
+	d.OnConnectionLost = nil
+	if shared != nil { // it is nil with CallersOnly
+		known := shared.Discovery()
+		d.Discovery = &known
+	}
 	if caller.Limited {
 		limit(&d, caller.Declared)
 	}

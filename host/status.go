@@ -35,6 +35,9 @@ const (
 	NeedsLogin
 	// NotStarted means that the server is lazy and was not needed until now; see [ServerConfig.Lazy].
 	NotStarted
+	// CallersOnly means that a server with [ServerConfig.CallerAuth] does not accept requests without a caller. Requests of
+	// callers are sent at once. The status has no lists, or those of the last time; see [Host.CallerStatus].
+	CallersOnly
 	// Removed means that the server is no longer one of the Host. Only [Host.Watch] yields it.
 	Removed
 )
@@ -52,14 +55,16 @@ func (s State) String() string {
 		return "needs login"
 	case NotStarted:
 		return "not started"
+	case CallersOnly:
+		return "callers only"
 	case Removed:
 		return "removed"
 	}
 	return "down"
 }
 
-// Usable reports whether calls of the server are sent at once: the state is Ready or Degraded.
-func (s State) Usable() bool { return s == Ready || s == Degraded }
+// Usable reports whether calls of the server are sent at once: the state is Ready, Degraded or CallersOnly.
+func (s State) Usable() bool { return s == Ready || s == Degraded || s == CallersOnly }
 
 // isDown reports whether the server is not connected, and is not being connected.
 func (s State) isDown() bool { return s == Down || s == NeedsLogin }
@@ -88,6 +93,10 @@ type ServerStatus struct {
 
 	// MaxResult is that of the ServerConfig.
 	MaxResult int
+
+	// CallerAuth reports whether the ServerConfig has one. The lists for a caller can then differ; see
+	// [Host.CallerStatus].
+	CallerAuth bool
 
 	// The following fields have their values of the last time the server was ready.
 	// They are zero before. They are shared and must not be modified.

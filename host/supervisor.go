@@ -43,6 +43,8 @@ type supervisor struct {
 	rootless atomic.Bool   // the server has requested roots while no session used the shared client
 	logger   *slog.Logger
 
+	callerLists callerLists // with CallerAuth
+
 	ctx      context.Context // ends with the Host, or by cancel
 	cancel   context.CancelCauseFunc
 	wanted   chan struct{} // capacity 1: the server should be started
@@ -81,7 +83,7 @@ func newSupervisor(h *Host, config ServerConfig) *supervisor {
 		wanted:   make(chan struct{}, 1),
 		retired:  make(chan struct{}),
 	}
-	s.status = ServerStatus{Name: config.Name, State: Starting, Version: h.versions.Add(1), Prefix: s.naming.prefix, MaxResult: config.MaxResult}
+	s.status = ServerStatus{Name: config.Name, State: Starting, Version: h.versions.Add(1), Prefix: s.naming.prefix, MaxResult: config.MaxResult, CallerAuth: config.CallerAuth != nil}
 	if config.Lazy {
 		s.status.State = NotStarted
 	}
@@ -137,7 +139,7 @@ func (s *supervisor) run() {
 		var again <-chan time.Time
 		if err != nil {
 			retry := s.down(err)
-			if s.current() == nil {
+			if s.current() == nil || s.snapshot().State == CallersOnly {
 				again = time.After(time.Until(retry))
 			}
 		}
@@ -146,6 +148,9 @@ func (s *supervisor) run() {
 			return
 		case <-s.wanted:
 		case <-again:
+			if s.snapshot().State == CallersOnly { // it remains usable during the attempt
+				continue
+			}
 			s.want()
 			<-s.wanted // sent by want, here or in a call
 		}
@@ -185,7 +190,7 @@ func (s *supervisor) ready(c *client.Client, listed lists) {
 		return allKinds
 	}, func(status *ServerStatus) bool {
 		s.client, s.since, s.lostAt = c, time.Now(), time.Time{}
-		*status = ServerStatus{Name: s.name, State: Ready, Revision: c.Revision(), Sharing: s.sharing(c), MaxResult: s.config.MaxResult, Server: c.Server()}
+		*status = ServerStatus{Name: s.name, State: Ready, Revision: c.Revision(), Sharing: s.sharing(c), MaxResult: s.config.MaxResult, CallerAuth: s.config.CallerAuth != nil, Server: c.Server()}
 		return true
 	})
 	s.logger.Info("server ready", "revision", c.Revision(), "tools", len(listed.tools))
@@ -242,16 +247,18 @@ func (s *supervisor) canRestart() bool {
 // down marks a server as down that could not be started, and returns the time of the next
 // attempt. It logs an error that attempts repeat once as a warning.
 func (s *supervisor) down(err error) (retry time.Time) {
-	level := slog.LevelWarn
+	level, text := slog.LevelWarn, "server down"
 	s.set(func(status *ServerStatus) bool {
 		if status.Err != nil && status.Err.Error() == err.Error() {
 			level = slog.LevelDebug
 		}
 		s.fail(status, err)
-		retry = status.Retry
+		if retry = status.Retry; status.State == CallersOnly {
+			text = "the server has no lists without a login, so it is for callers who log in"
+		}
 		return true
 	})
-	s.logger.Log(context.Background(), level, "server down", "error", err, "retry", time.Until(retry).Round(time.Second))
+	s.logger.Log(context.Background(), level, text, "error", err, "retry", time.Until(retry).Round(time.Second))
 	return retry
 }
 
@@ -264,7 +271,11 @@ func (s *supervisor) fail(status *ServerStatus, err error) {
 	s.failures++
 	wait := backoff(s.failures)
 	status.State, status.Err = Down, err
-	if isUnauthorized(err) {
+	switch {
+	case !isUnauthorized(err):
+	case s.config.CallerAuth != nil:
+		status.State = CallersOnly
+	default:
 		wait = min(wait, loginBackoff)
 		status.State = NeedsLogin
 	}

@@ -8,11 +8,18 @@ import (
 	"github.com/parley-mcp/parley/principal"
 )
 
-// PersonalChanged notifies the clients of a caller that the lists of [Server.Personal] have changed for it. The clients
-// at all replicas are notified if they share [Server.Bus]. It does not block and is safe for concurrent use.
-func (s *Server) PersonalChanged(caller principal.Principal) {
+// PersonalChanged notifies the clients of some callers that the lists of [Server.Personal] have changed for them; without
+// callers, those of all callers. The clients at all replicas are notified if they share [Server.Bus]. It does not block and
+// is safe for concurrent use.
+func (s *Server) PersonalChanged(callers ...principal.Principal) {
 	for _, kind := range []rpc.ChangeKind{rpc.ToolsChanged, rpc.PromptsChanged, rpc.ResourcesChanged} {
-		s.publishTo(caller, rpc.Change{Kind: kind})
+		if len(callers) == 0 {
+			s.changes.Publish(rpc.Change{Kind: kind})
+			s.replicas.announce(announcement{Kind: kind})
+		}
+		for _, caller := range callers {
+			s.publishTo(caller, rpc.Change{Kind: kind})
+		}
 	}
 	s.followers.changed()
 }

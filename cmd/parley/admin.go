@@ -36,7 +36,7 @@ rejects new ones after that, and waits up to --drain-timeout for those in flight
 const storeCheckTimeout = 2 * time.Second
 
 // serverStates are the states of a server for the operator.
-var serverStates = []string{host.Starting.String(), host.Ready.String(), host.Degraded.String(), host.Down.String(), host.NeedsLogin.String(), host.NotStarted.String()}
+var serverStates = []string{host.Starting.String(), host.Ready.String(), host.Degraded.String(), host.Down.String(), host.NeedsLogin.String(), host.NotStarted.String(), host.CallersOnly.String()}
 
 // stateOf returns the state of a server for the operator. A server that is started again after a failure is down.
 func stateOf(s *host.ServerStatus) string {

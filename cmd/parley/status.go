@@ -115,6 +115,12 @@ func (p *statusPrinter) watch(changes iter.Seq[host.ServerStatus]) {
 				printed[s.Name] = text
 				p.failed(s.Name, text)
 			}
+		case host.CallersOnly:
+			text := "lists nothing without a login, so each caller sees what its own login allows"
+			if text != printed[s.Name] {
+				printed[s.Name] = text
+				p.note(s.Name, text)
+			}
 		case host.NotStarted:
 			p.note(s.Name, "not started: starts with the first request that needs it")
 		case host.Removed:

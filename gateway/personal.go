@@ -1,0 +1,304 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
+	"github.com/parley-mcp/parley/server"
+)
+
+const (
+	// callerListAge is how long the lists of a caller are used before a request for a list requests them again.
+	callerListAge = time.Minute
+	maxViews      = 1024 // different lists, of all servers and callers
+	maxShown      = 8192 // callers, for each server
+)
+
+// personal is what a Gateway has of the servers with CallerAuth, which list something else for each caller.
+type personal struct {
+	servers atomic.Pointer[[]callerServer] // in their order; set by Run
+
+	mu    sync.Mutex
+	views map[viewKey]*server.Server
+	shown map[shownKey]uint64 // the version of the lists that a caller has seen last; 0 without a login
+}
+
+// callerServer is a server with CallerAuth.
+type callerServer struct {
+	status host.ServerStatus // with the lists of the operator
+	view   *server.Server    // of these lists
+	login  *server.Server    // with the tool to log in
+}
+
+// viewKey identifies lists. Names that other servers claim, too, are left out, which does not change the version.
+type viewKey struct {
+	version        uint64
+	tools, prompts int
+}
+
+type shownKey struct {
+	caller         principal.Principal
+	scopes, server string
+}
+
+// offerPersonal is server.Server.Personal. Lists and calls wait here for the lists of servers, which others of the
+// same gateway do not need.
+func (g *Gateway) offerPersonal(ctx context.Context) []*server.Server {
+	c := rpc.From(ctx)
+	g.startLazy(ctx, c)
+	servers := g.personal.servers.Load()
+	if servers == nil || len(*servers) == 0 {
+		return nil
+	}
+	listing := c != nil && isList(c.Method())
+	views := make([][]*server.Server, len(*servers))
+	var waiting sync.WaitGroup
+	for i := range *servers {
+		if s := &(*servers)[i]; g.isNeeded(c, s) {
+			waiting.Go(func() { views[i] = g.viewsOf(ctx, s, listing) })
+		}
+	}
+	waiting.Wait()
+	return slices.Concat(views...)
+}
+
+func isList(method string) bool {
+	switch method {
+	case mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListResourceTemplates:
+		return true
+	}
+	return false
+}
+
+// isNeeded reports whether a request may be about an entry of a server.
+func (g *Gateway) isNeeded(c *rpc.Call, s *callerServer) bool {
+	if c == nil {
+		return true
+	}
+	switch c.Method() {
+	case mcp.MethodCallTool, mcp.MethodGetPrompt:
+		return strings.HasPrefix(c.Name(), s.status.Prefix) || g.isDiscovery(c.Name())
+	case mcp.MethodReadResource, mcp.MethodSubscribe:
+		return strings.HasPrefix(c.Name(), prefixOf(s.status.Name))
+	}
+	return true
+}
+
+// viewsOf returns what the caller of ctx has of a server: its own lists or, without a login, those of the operator and
+// a tool to log in. That tool can still be called after the login, when it is no longer listed.
+func (g *Gateway) viewsOf(ctx context.Context, s *callerServer, listing bool) []*server.Server {
+	maxAge := time.Duration(math.MaxInt64)
+	if listing {
+		maxAge = callerListAge
+	}
+	status, err := g.host.CallerStatus(ctx, s.status.Name, maxAge)
+	switch {
+	case err == nil && listing:
+		g.show(ctx, s.status.Name, status.Version)
+		return []*server.Server{g.viewOf(status)}
+	case err == nil:
+		return []*server.Server{g.viewOf(status), s.login}
+	case errors.As(err, new(*call.URLRequiredError)):
+		g.show(ctx, s.status.Name, 0)
+		return []*server.Server{s.view, s.login}
+	case !errors.Is(err, host.ErrAnonymousCaller):
+		g.logger().WarnContext(ctx, "cannot list what a server has for a caller: using the lists without a caller", "server", s.status.Name, "error", err)
+	}
+	return []*server.Server{s.view}
+}
+
+// show records which lists a caller sees, and notifies its clients if it saw others before.
+func (g *Gateway) show(ctx context.Context, serverName string, version uint64) {
+	key := shownKey{caller: server.PrincipalOf(ctx), server: serverName}
+	if info := auth.FromContext(ctx); info != nil {
+		key.scopes = strings.Join(slices.Sorted(slices.Values(info.Scopes)), " ")
+	} else if rpc.From(ctx) == nil {
+		return // a subscription has no token
+	}
+	p := &g.personal
+	p.mu.Lock()
+	before, known := p.shown[key]
+	if p.shown == nil {
+		p.shown = make(map[shownKey]uint64)
+	}
+	if !known && len(p.shown) >= maxShown {
+		for other := range p.shown {
+			delete(p.shown, other)
+			break
+		}
+	}
+	p.shown[key] = version
+	p.mu.Unlock()
+	if known && before != version {
+		g.server.PersonalChanged(key.caller)
+	}
+}
+
+// viewOf returns a server with the lists of a status. Callers with the same lists share it.
+func (g *Gateway) viewOf(status host.ServerStatus) *server.Server {
+	status = g.Toolset.filter(status)
+	key := viewKey{status.Version, len(status.Tools), len(status.Prompts)}
+	p := &g.personal
+	p.mu.Lock()
+	known := p.views[key]
+	p.mu.Unlock()
+	if known != nil {
+		return known
+	}
+	view := g.newView(status)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.views == nil {
+		p.views = make(map[viewKey]*server.Server)
+	}
+	if len(p.views) >= maxViews {
+		for other := range p.views {
+			delete(p.views, other)
+			break
+		}
+	}
+	p.views[key] = view
+	return view
+}
+
+// newView returns a server with the lists of one status. It does not serve.
+func (g *Gateway) newView(status host.ServerStatus) *server.Server {
+	v := &Gateway{
+		Timeout: g.Timeout, ListBudget: g.ListBudget, Logger: g.Logger, host: g.host, server: &server.Server{Logger: g.logger()}, main: g,
+		options: g.options, servers: []string{status.Name}, capabilities: map[string]mcp.ServerCapabilities{status.Name: status.Server.Capabilities},
+	}
+	v.init()
+	v.prompts.set(v.logger(), status.Name, status.Prompts)
+	v.resources.set(v.logger(), status.Name, status.Resources)
+	v.templates.set(v.logger(), status.Name, status.Templates)
+	v.tools.set(v.logger(), status.Name, status.Tools)
+	for _, e := range v.prompts.byServer[status.Name] {
+		e.want = e.entry.Name
+	}
+	for _, e := range v.resources.byServer[status.Name] {
+		e.want = prefixOf(status.Name) + e.key
+	}
+	for _, e := range v.templates.byServer[status.Name] {
+		e.want = prefixOf(status.Name) + e.key
+	}
+	for _, e := range v.tools.byServer[status.Name] {
+		e.want = e.entry.Name
+	}
+	v.prompts.apply(v.servers)
+	v.resources.apply(v.servers)
+	v.templates.apply(v.servers)
+	v.referToUIs()
+	v.tools.apply(v.servers)
+	return v.server
+}
+
+// setCallerServer updates or adds a server with CallerAuth, or removes a server that has none.
+func (g *Gateway) setCallerServer(order []string, status host.ServerStatus) {
+	var before, now []callerServer
+	if p := g.personal.servers.Load(); p != nil {
+		before = *p
+	}
+	i := slices.IndexFunc(before, func(s callerServer) bool { return s.status.Name == status.Name })
+	isPresent := status.CallerAuth && status.State != host.Removed
+	if i < 0 && !isPresent {
+		return
+	}
+	for j := range before {
+		if j != i {
+			now = append(now, before[j])
+		}
+	}
+	same := i >= 0 && isPresent && sameLists(&before[i].status, &status)
+	switch {
+	case same:
+		now = append(now, callerServer{status, before[i].view, before[i].login})
+	case isPresent:
+		now = append(now, callerServer{status, g.newView(status), g.newLogin(status)})
+	}
+	slices.SortStableFunc(now, func(a, b callerServer) int {
+		return slices.Index(order, a.status.Name) - slices.Index(order, b.status.Name)
+	})
+	g.personal.servers.Store(&now)
+	if !same {
+		g.server.PersonalChanged()
+	}
+}
+
+func sameLists(a, b *host.ServerStatus) bool {
+	return a.Prefix == b.Prefix && reflect.DeepEqual(a.Server.Capabilities, b.Server.Capabilities) && reflect.DeepEqual(a.Tools, b.Tools) &&
+		reflect.DeepEqual(a.Prompts, b.Prompts) && reflect.DeepEqual(a.Resources, b.Resources) && reflect.DeepEqual(a.Templates, b.Templates)
+}
+
+// loginTool is the name of the tool with which a caller logs in to a server, after the prefix of the server.
+const loginTool = "login"
+
+// newLogin returns a server with the tool to log in to the server of a status.
+func (g *Gateway) newLogin(status host.ServerStatus) *server.Server {
+	s := &server.Server{Logger: g.logger()}
+	if !g.Toolset.mayHave(&status) {
+		return s
+	}
+	prefix := status.Prefix
+	if prefix == "" {
+		prefix = status.Name + "__"
+	}
+	name := status.Name
+	err := s.RegisterTool(mcp.Tool{
+		Name: prefix + loginTool, Title: "Log in to " + name,
+		Description: "Log the user in to the server " + name + ", which has more tools, prompts or resources after a login. The user opens a web page for it.",
+		InputSchema: json.RawMessage(`{"type":"object","additionalProperties":false}`),
+	}, func(ctx context.Context, _ json.RawMessage) (*mcp.CallToolResult, error) {
+		now, err := g.host.CallerStatus(ctx, name, 0)
+		if err != nil {
+			return nil, g.toolError(ctx, name, err)
+		}
+		g.show(ctx, name, now.Version)
+		text := fmt.Sprintf("The user is logged in to the server %s. The lists of tools, prompts and resources have what it offers to the user: %d tools.", name, len(now.Tools))
+		return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text(text)}}, nil
+	}, server.Parked())
+	if err != nil {
+		g.logger().Warn("tool to log in not registered", "server", name, "error", err)
+	}
+	return s
+}
+
+// afterLogin calls a tool for a caller. If the caller has logged in meanwhile, its lists may have changed.
+func (g *Gateway) afterLogin(serverName string, call server.ToolHandler) server.ToolHandler {
+	return func(ctx context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error) {
+		result, err := call(ctx, arguments)
+		if err == nil && g.isWithoutLogin(ctx, serverName) {
+			g.show(ctx, serverName, loggedIn)
+		}
+		return result, err
+	}
+}
+
+// loggedIn is the version of lists that are not known yet.
+const loggedIn = math.MaxUint64
+
+// isWithoutLogin reports whether a caller saw the lists without a login last.
+func (g *Gateway) isWithoutLogin(ctx context.Context, serverName string) bool {
+	key := shownKey{caller: server.PrincipalOf(ctx), server: serverName}
+	if info := auth.FromContext(ctx); info != nil {
+		key.scopes = strings.Join(slices.Sorted(slices.Values(info.Scopes)), " ")
+	}
+	g.personal.mu.Lock()
+	defer g.personal.mu.Unlock()
+	version, known := g.personal.shown[key]
+	return known && version == 0
+}

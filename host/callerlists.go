@@ -1,0 +1,320 @@
+package host
+
+import (
+	linked "container/list"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
+)
+
+const (
+	// maxCallerLists is the maximum number of callers of one server whose lists are kept.
+	maxCallerLists = maxCallers
+	// callerListTimeout limits the requests for the lists of a caller.
+	callerListTimeout = 10 * time.Second
+)
+
+// CallerStatus returns the status of a server with the lists that it sends to the caller of ctx. For a server
+// without [ServerConfig.CallerAuth] this is the status of the server. Otherwise, the lists are requested with the
+// credentials of the caller if they are not known, or older than maxAge; one request for a caller is in flight
+// at a time, and callers with the same lists share the Version of the status. The lists of 256 callers of a server are kept.
+//
+// If the lists cannot be updated, the previous ones are returned, and Incomplete has the reason. Without
+// previous ones, and if the caller needs a login, CallerStatus returns the error: that of the authorizer, such as a
+// *call.URLRequiredError, [ErrAnonymousCaller], or an error of [Host.CallTool].
+func (h *Host) CallerStatus(ctx context.Context, server string, maxAge time.Duration) (ServerStatus, error) {
+	s, err := h.enter(server)
+	if err != nil {
+		return ServerStatus{}, err
+	}
+	defer s.leave()
+	if s.config.CallerAuth == nil {
+		return s.snapshot(), nil
+	}
+	o, outdated, err := s.callerLists.get(ctx, s, maxAge)
+	if err != nil {
+		return ServerStatus{}, err
+	}
+	return s.callerStatus(o, outdated), nil
+}
+
+// callerLists are the lists that a server with CallerAuth sends to its callers. It is safe for concurrent use.
+type callerLists struct {
+	mu       sync.Mutex
+	byCaller map[listKey]*linked.Element // of *callerEntry
+	order    linked.List                 // the last used first
+	offers   map[[sha256.Size]byte]*callerOffer
+}
+
+// listKey is a caller. What a server lists can depend on the scopes of the caller's token.
+type listKey struct {
+	owner  principal.Principal
+	scopes string
+}
+
+func listKeyOf(caller *auth.Info) listKey {
+	return listKey{caller.Principal, strings.Join(slices.Sorted(slices.Values(caller.Scopes)), " ")}
+}
+
+// callerEntry is the lists of one caller.
+type callerEntry struct {
+	key  listKey
+	turn chan struct{} // capacity 1: has an element while the lists are requested
+
+	offer *callerOffer // nil before the first request has succeeded
+	at    time.Time    // when the lists were received
+}
+
+// callerOffer is what a server offers to some callers. It is immutable but for callers.
+type callerOffer struct {
+	digest   [sha256.Size]byte
+	callers  int // number of entries; guarded by callerLists.mu
+	version  uint64
+	revision mcp.Revision
+	details  client.ServerDetails
+	lists    lists
+	offered  offered
+	prefix   string
+}
+
+// entry returns the entry of a caller. If there are too many, it removes the one that was not used for the longest time.
+func (l *callerLists) entry(key listKey) *callerEntry {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if known := l.byCaller[key]; known != nil {
+		l.order.MoveToFront(known)
+		return known.Value.(*callerEntry)
+	}
+	if l.byCaller == nil {
+		l.byCaller, l.offers = make(map[listKey]*linked.Element), make(map[[sha256.Size]byte]*callerOffer)
+	}
+	if l.order.Len() >= maxCallerLists {
+		oldest := l.order.Remove(l.order.Back()).(*callerEntry)
+		delete(l.byCaller, oldest.key)
+		l.replace(oldest, nil)
+	}
+	e := &callerEntry{key: key, turn: make(chan struct{}, 1)}
+	l.byCaller[key] = l.order.PushFront(e)
+	return e
+}
+
+// replace replaces the offer of an entry. It requires that mu is held.
+func (l *callerLists) replace(e *callerEntry, by *callerOffer) {
+	if by != nil {
+		by.callers++
+	}
+	if before := e.offer; before != nil {
+		if before.callers--; before.callers == 0 && l.offers[before.digest] == before {
+			delete(l.offers, before.digest)
+		}
+	}
+	e.offer = by
+}
+
+// forget removes all lists, because they are to be selected, reviewed or named again.
+func (l *callerLists) forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.order.Init()
+	l.byCaller, l.offers = nil, nil
+}
+
+// known returns the offer of a caller if it is not older than maxAge. A negative age is that of no offer.
+func (l *callerLists) known(e *callerEntry, since time.Time) *callerOffer {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e.offer == nil || e.at.Before(since) {
+		return nil
+	}
+	return e.offer
+}
+
+// of returns what is known about the lists of the caller of ctx, or nil.
+func (l *callerLists) of(ctx context.Context) *callerOffer {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if known := l.byCaller[listKeyOf(callerOf(ctx))]; known != nil {
+		return known.Value.(*callerEntry).offer
+	}
+	return nil
+}
+
+// get returns what a server offers to the caller of ctx. Outdated is the reason why the lists could not be updated.
+func (l *callerLists) get(ctx context.Context, s *supervisor, maxAge time.Duration) (o *callerOffer, outdated, err error) {
+	caller := callerOf(ctx)
+	if caller.Principal.IsAnonymous() {
+		return nil, nil, ErrAnonymousCaller
+	}
+	begin := time.Now()
+	e := l.entry(listKeyOf(caller))
+	if o := l.known(e, begin.Add(-maxAge)); o != nil {
+		return o, nil, nil
+	}
+	select {
+	case e.turn <- struct{}{}:
+		defer func() { <-e.turn }()
+	case <-ctx.Done():
+		return nil, nil, context.Cause(ctx)
+	}
+	if o := l.known(e, begin); o != nil { // another request has received them
+		return o, nil, nil
+	}
+	now, err := s.listFor(ctx)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case err == nil:
+	case e.offer != nil && !needsLogin(err):
+		return e.offer, err, nil
+	default:
+		l.replace(e, nil)
+		return nil, nil, err
+	}
+	if same := l.offers[now.digest]; same != nil {
+		now = same
+	} else if l.byCaller[e.key] != nil && l.byCaller[e.key].Value == e { // it was not removed
+		l.offers[now.digest] = now
+	}
+	l.replace(e, now)
+	e.at = time.Now()
+	return now, nil, nil
+}
+
+// needsLogin reports whether a request has failed because the server does not know or accept its caller.
+func needsLogin(err error) bool {
+	return errors.As(err, new(*call.URLRequiredError)) || isUnauthorized(err)
+}
+
+// listFor requests the lists of the caller of ctx.
+func (s *supervisor) listFor(ctx context.Context) (*callerOffer, error) {
+	ctx, cancel := context.WithTimeout(ctx, callerListTimeout)
+	defer cancel()
+	o, err := use(ctx, s, func(ctx context.Context, c *client.Client) (*callerOffer, error) {
+		listed, err := list(ctx, c, allKinds, client.WithRefresh())
+		return &callerOffer{lists: listed, revision: c.Revision(), details: c.Server()}, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	n := s.naming
+	s.mu.Unlock()
+	o.prefix = n.prefix
+	o.offered = s.offer(offered{}, &o.lists, o.details.Instructions, n, allKinds)
+	o.version = s.host.versions.Add(1)
+	encoded, err := json.Marshal([]any{
+		o.revision, o.details, o.offered.tools, o.offered.prompts, o.lists.resources, o.lists.templates, o.prefix, errorText(o.incomplete()),
+	})
+	if err != nil {
+		return nil, err
+	}
+	o.digest = sha256.Sum256(encoded)
+	s.recordWithheld(ctx, nil, o.offered.withheld)
+	return o, nil
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// incomplete returns why lists are not complete.
+func (o *callerOffer) incomplete() error {
+	return errors.Join(
+		o.lists.incomplete[client.ToolsChanged], o.offered.same[client.ToolsChanged], o.lists.incomplete[client.ResourcesChanged],
+		o.lists.incomplete[client.PromptsChanged], o.offered.same[client.PromptsChanged], o.offered.withheld.error(),
+	)
+}
+
+// callerStatus returns the status for callers with an offer. Names that other servers have, too, are left out.
+func (s *supervisor) callerStatus(o *callerOffer, outdated error) ServerStatus {
+	status := s.snapshot()
+	status.State, status.Err, status.Version, status.Prefix = Ready, nil, o.version, o.prefix
+	status.Revision, status.Server = o.revision, o.details
+	status.Server.Instructions = o.offered.instructions
+	c := &s.host.names
+	c.mu.RLock()
+	var sameTools, samePrompts []error
+	status.Tools, sameTools = withoutClaimed(s, c.tools, "tool", o.offered.tools, func(t *MergedTool) string { return t.Name })
+	status.Prompts, samePrompts = withoutClaimed(s, c.prompts, "prompt", o.offered.prompts, func(p *MergedPrompt) string { return p.Name })
+	c.mu.RUnlock()
+	status.Resources, status.Templates = o.lists.resources, o.lists.templates
+	if outdated != nil {
+		outdated = &outdatedError{outdated}
+	}
+	status.Incomplete = errors.Join(o.incomplete(), outdated, errors.Join(sameTools...), errors.Join(samePrompts...))
+	if status.Incomplete != nil {
+		status.State = Degraded
+	}
+	return status
+}
+
+// withoutClaimed returns the entries whose names no other server than s claims.
+func withoutClaimed[E any](s *supervisor, c claims, kind string, all []E, nameOf func(*E) string) (kept []E, conflicts []error) {
+	kept = all
+	for i := range all {
+		name := nameOf(&all[i])
+		taken := slices.ContainsFunc(c[name], func(other claim) bool { return other.supervisor != s })
+		switch {
+		case taken && len(conflicts) == 0:
+			kept = slices.Clone(all[:i])
+			fallthrough
+		case taken:
+			conflicts = append(conflicts, c.conflict(kind, name))
+		case len(conflicts) > 0:
+			kept = append(kept, all[i])
+		}
+	}
+	return kept, conflicts
+}
+
+// offeredTo returns what the server offers to the caller of ctx, as far as it is known.
+func (s *supervisor) offeredTo(ctx context.Context) offered {
+	if s.config.CallerAuth != nil {
+		if o := s.callerLists.of(ctx); o != nil {
+			return o.offered
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.offered
+}
+
+// learn requests the lists of the caller of ctx if they decide about its requests and are not known. If it fails, the
+// lists of the server decide.
+func (s *supervisor) learn(ctx context.Context) {
+	if s.config.CallerAuth != nil {
+		_, _, _ = s.callerLists.get(ctx, s, forever)
+	}
+}
+
+// callerTool returns the server's name of the tool with a merged name that the caller of ctx has, of servers with CallerAuth.
+func callerTool(ctx context.Context, possible []*supervisor, name string) (server, tool string, ok bool) {
+	for _, s := range possible {
+		if s.config.CallerAuth == nil {
+			continue
+		}
+		o, _, err := s.callerLists.get(ctx, s, forever)
+		if err != nil {
+			continue
+		}
+		status := s.callerStatus(o, nil)
+		if i := slices.IndexFunc(status.Tools, func(t MergedTool) bool { return t.Name == name }); i >= 0 {
+			return s.name, status.Tools[i].Definition.Name, true
+		}
+	}
+	return "", "", false
+}
