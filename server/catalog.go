@@ -145,22 +145,21 @@ func serveList[E entry](ctx context.Context, s *Server, c *rpc.Call, catalogOf f
 		}
 		return page
 	}
-	if len(others) == 0 {
-		encoded, shared, err := from.page(c.Revision(), after, s.pageSize(), core.http.Modern.Identity, func(entries []E, last string) any {
-			return result(entries, pageUpTo(last, nil), s.ListCache.hints(false))
-		})
-		switch {
-		case err != nil:
-			return nil, err
-		case shared:
-			return encoded, nil
-		}
+	if len(others) > 0 {
+		return mergedPage(from, others, catalogOf, c, after, s.pageSize(), core.http.Modern.Identity, func(entries []E, page mcp.PageInfo) any {
+			return result(entries, page, s.ListCache.hints(true))
+		}, pageUpTo)
 	}
-	catalogs := []*catalog[E]{from}
-	for _, other := range others {
-		catalogs = append(catalogs, catalogOf(other))
+	encoded, shared, err := from.page(c.Revision(), after, s.pageSize(), core.http.Modern.Identity, func(entries []E, last string) any {
+		return result(entries, pageUpTo(last, nil), s.ListCache.hints(false))
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case shared:
+		return encoded, nil
 	}
-	encoded, err := personalPage(catalogs, c, after, s.pageSize(), core.http.Modern.Identity, func(entries []E, page mcp.PageInfo) any {
+	encoded, err = from.personalPage(c, after, s.pageSize(), core.http.Modern.Identity, func(entries []E, page mcp.PageInfo) any {
 		return result(entries, page, s.ListCache.hints(true))
 	}, pageUpTo)
 	if err != nil {

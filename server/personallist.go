@@ -2,7 +2,6 @@ package server
 
 import (
 	"slices"
-	"strings"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -14,40 +13,17 @@ import (
 	"github.com/parley-mcp/parley/principal"
 )
 
-// personalPage serves a page of a list of some catalogs with entries that some callers cannot see. The entries
+// personalPage serves a page of a list with entries that some callers cannot see. The entries
 // of a page differ for each caller, but not the encoding of an entry, which is made once per
-// revision. Of entries with one name, the list has that of the first catalog. List returns the result for some entries,
-// and cursor the page after a name.
-func personalPage[E entry](catalogs []*catalog[E], asked *rpc.Call, after string, size int, identity []byte, list func([]E, mcp.PageInfo) any, cursor func(last string, owner *principal.Principal) mcp.PageInfo) (*rpc.Encoded, error) {
+// revision. List returns the result for some entries, and cursor the page after a name.
+func (c *catalog[E]) personalPage(asked *rpc.Call, after string, size int, identity []byte, list func([]E, mcp.PageInfo) any, cursor func(last string, owner *principal.Principal) mcp.PageInfo) (*rpc.Encoded, error) {
 	who, r := asked.Principal(), asked.Revision()
-	var all []listed[E]
-	more := false // than the entries of all
-	for i, c := range catalogs {
-		v := c.view()
-		v.unscoped = i > 0 // see Server.Personal
-		indexes, last := v.visible(who, after, size)
-		encodings, err := c.encodingsOf(r, v, indexes, list)
-		if err != nil {
-			return nil, err
-		}
-		for j, index := range indexes {
-			all = append(all, listed[E]{v.names[index], v.ordered[index], encodings[j]})
-		}
-		more = more || last != ""
-	}
-	if len(catalogs) > 1 {
-		slices.SortStableFunc(all, func(a, b listed[E]) int { return strings.Compare(a.name, b.name) })
-		all = slices.CompactFunc(all, func(a, b listed[E]) bool { return a.name == b.name })
-	}
-	last := ""
-	if more || len(all) > size {
-		all = all[:min(size, len(all))]
-		last = all[len(all)-1].name
-	}
+	v := c.view()
+	indexes, last := v.visible(who, after, size)
 	page := cursor(last, &who)
-	entries, encodings := make([]E, len(all)), make([][]byte, len(all))
-	for i, e := range all {
-		entries[i], encodings[i] = e.entry, e.encoding
+	encodings, err := c.encodingsOf(r, v, indexes, list)
+	if err != nil {
+		return nil, err
 	}
 	empty, err := revision.AppendResult(nil, r, list(nil, page), identity)
 	if err != nil {
@@ -55,15 +31,8 @@ func personalPage[E entry](catalogs []*catalog[E], asked *rpc.Call, after string
 	}
 	return &rpc.Encoded{
 		Append: func(dst []byte) []byte { return fillList(dst, empty, encodings) },
-		Result: func() any { return list(entries, page) },
+		Result: func() any { return list(v.entriesAt(indexes), page) },
 	}, nil
-}
-
-// listed is an entry of a page.
-type listed[E entry] struct {
-	name     string
-	entry    E
-	encoding []byte
 }
 
 // encodingsOf returns the encodings of the entries of v at these indexes.

@@ -1,0 +1,234 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
+	"github.com/parley-mcp/parley/server"
+)
+
+type header string
+
+func (h header) Authorize(r *http.Request, _ string) error {
+	if h == "" {
+		return &call.URLRequiredError{URLs: []call.RequiredURL{{URL: "https://example.com/login", Message: "Log in"}}}
+	}
+	r.Header.Set("X-User", string(h))
+	return nil
+}
+
+func (header) Reauthorize(*http.Request, string, *http.Response) (bool, error) { return false, nil }
+
+// listing is a server without lists for the operator, and with a tool for each user.
+type listing struct {
+	host     *Host
+	requests atomic.Int32 // that list tools
+	broken   atomic.Bool
+	login    atomic.Bool // whether users are logged in
+	tool     atomic.Value
+}
+
+func newListing(t *testing.T, h *Host) *listing {
+	l := &listing{host: h}
+	l.login.Store(true)
+	l.tool.Store("one")
+	s := &server.Server{Name: "up", Version: "1"}
+	s.DeclareTools()
+	s.Personal = func(ctx context.Context) []*server.Server {
+		if call.From(ctx).Method() == mcp.MethodListTools {
+			l.requests.Add(1)
+		}
+		own := &server.Server{}
+		server.AddTool(own, mcp.Tool{Name: l.tool.Load().(string)}, func(context.Context, struct{}) (string, error) { return "done", nil })
+		return []*server.Server{own}
+	}
+	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case l.broken.Load():
+			w.WriteHeader(http.StatusServiceUnavailable)
+		case r.Header.Get("X-User") == "":
+			w.WriteHeader(http.StatusUnauthorized)
+		default:
+			s.ServeHTTP(w, r)
+		}
+	}))
+	t.Cleanup(up.Close)
+	h.Servers = []ServerConfig{{Name: "up", Target: client.URL(up.URL), CallerAuth: NewCallerAuth(func(who principal.Principal) (header, error) {
+		if !l.login.Load() {
+			return "", nil
+		}
+		return header(who.Subject()), nil
+	})}}
+	if err := h.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.Close() })
+	if err := h.WaitReady(t.Context(), "up"); err != nil {
+		t.Fatal(err)
+	}
+	if status := h.Status()[0]; status.State != CallersOnly || !status.State.Usable() || status.State.String() != "callers only" || len(status.Tools) != 0 {
+		t.Fatalf("the server is %v: %v", status.State, status.Tools)
+	}
+	return l
+}
+
+func asUser(t *testing.T, name string, scopes ...string) context.Context {
+	who, err := principal.New("https://as.example", name, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return auth.NewContext(t.Context(), &auth.Info{Principal: who, Scopes: scopes})
+}
+
+func TestListsOfACallerAreUpdated(t *testing.T) {
+	l := newListing(t, &Host{})
+	get := func(ctx context.Context, maxAge time.Duration) string {
+		status, err := l.host.CallerStatus(ctx, "up", maxAge)
+		if err != nil {
+			return err.Error()
+		}
+		text := fmt.Sprint(status.State, " ", l.requests.Load())
+		for _, tool := range status.Tools {
+			text += " " + tool.Name
+		}
+		return text
+	}
+	want := func(what, got, want string) {
+		t.Helper()
+		if got != want {
+			t.Errorf("%s: %s, want %s", what, got, want)
+		}
+	}
+	ada, bob := asUser(t, "ada"), asUser(t, "bob")
+	want("first", get(ada, time.Hour), "ready 1 up__one")
+	want("again", get(ada, time.Hour), "ready 1 up__one")
+	l.tool.Store("two")
+	want("another caller", get(bob, time.Hour), "ready 2 up__two")
+	want("other scopes", get(asUser(t, "ada", "write"), time.Hour), "ready 3 up__two")
+	want("known", get(ada, time.Hour), "ready 3 up__one")
+	want("too old", get(ada, 0), "ready 4 up__two")
+	if a, _ := l.host.CallerStatus(ada, "up", time.Hour); true {
+		if b, _ := l.host.CallerStatus(bob, "up", time.Hour); a.Version != b.Version || len(l.host.find("up").callerLists.offers) != 1 {
+			t.Errorf("the same lists have the versions %d and %d", a.Version, b.Version)
+		}
+	}
+	l.broken.Store(true)
+	want("broken", get(ada, 0), "degraded 4 up__two")
+	l.broken.Store(false)
+	if _, err := l.host.CallerStatus(t.Context(), "up", 0); !errors.Is(err, ErrAnonymousCaller) {
+		t.Errorf("without a caller: %v", err)
+	}
+	if result, err := l.host.Call(ada, "up__two", nil); err != nil || result.IsError {
+		t.Errorf("%+v, %v", result, err)
+	}
+	if _, err := l.host.Call(ada, "up__one", nil); !errors.Is(err, ErrUnknownTool) {
+		t.Errorf("a tool that is not listed: %v", err)
+	}
+}
+
+func TestCallersWhoNeedALoginHaveNoLists(t *testing.T) {
+	l := newListing(t, &Host{})
+	l.login.Store(false)
+	if _, err := l.host.CallerStatus(asUser(t, "ada"), "up", time.Hour); !errors.As(err, new(*call.URLRequiredError)) {
+		t.Error(err)
+	}
+	l.login.Store(true)
+	if status, err := l.host.CallerStatus(asUser(t, "ada"), "up", time.Hour); err != nil || len(status.Tools) != 1 {
+		t.Errorf("after the login: %v, %v", status.Tools, err)
+	}
+}
+
+func TestReviewAndSelectionConcernTheListsOfCallers(t *testing.T) {
+	var rejects atomic.Bool
+	l := newListing(t, &Host{Review: func(d Definition) error {
+		if rejects.Load() && d.Name == "one" {
+			return errors.New("not accepted")
+		}
+		return nil
+	}})
+	ada := asUser(t, "ada")
+	if _, err := l.host.CallTool(ada, "up", "one", nil); err != nil {
+		t.Error(err)
+	}
+	if _, err := l.host.CallTool(ada, "up", "absent", nil); !errors.Is(err, ErrUnknownTool) {
+		t.Errorf("a tool that was not reviewed: %v", err)
+	}
+	rejects.Store(true)
+	l.host.ReviewAgain()
+	if status, err := l.host.CallerStatus(ada, "up", time.Hour); err != nil || len(status.Tools) != 0 || !errors.As(status.Incomplete, new(*WithheldError)) {
+		t.Errorf("%v, %v", status.Incomplete, err)
+	}
+	if _, err := l.host.CallTool(ada, "up", "one", nil); !errors.As(err, new(*DeniedError)) {
+		t.Errorf("a tool that is withheld: %v", err)
+	}
+	rejects.Store(false)
+	l.host.ReviewAgain()
+	config := l.host.Servers[0]
+	config.Tools = Selection{Rename: map[string]string{"one": "uno"}}
+	if err := l.host.SetServers([]ServerConfig{config}); err != nil {
+		t.Fatal(err)
+	}
+	if status, err := l.host.CallerStatus(ada, "up", time.Hour); err != nil || len(status.Tools) != 1 || status.Tools[0].Name != "up__uno" {
+		t.Errorf("%+v, %v", status.Tools, err)
+	}
+}
+
+func TestListsOfCallersAreBounded(t *testing.T) {
+	l := &callerLists{}
+	for i := range maxCallerLists + 10 {
+		e := l.entry(listKey{scopes: fmt.Sprint(i)})
+		o := &callerOffer{digest: [32]byte{byte(i), byte(i >> 8)}}
+		l.mu.Lock()
+		l.offers[o.digest] = o
+		l.replace(e, o)
+		l.mu.Unlock()
+	}
+	if len(l.byCaller) != maxCallerLists || l.order.Len() != maxCallerLists || len(l.offers) != maxCallerLists {
+		t.Errorf("%d callers, %d lists", len(l.byCaller), len(l.offers))
+	}
+	if l.byCaller[listKey{scopes: "5"}] != nil || l.byCaller[listKey{scopes: "200"}] == nil {
+		t.Error("another caller was removed than that which was not used for the longest time")
+	}
+}
+
+// A caller whose request ends does not end that of another one for the same lists.
+func TestRequestForListsThatEndsLeavesTheNextOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &callerLists{}
+		s := &supervisor{}
+		ada := asUser(t, "ada")
+		e := l.entry(listKeyOf(callerOf(ada)))
+		e.turn <- struct{}{} // a request is in flight
+		ctx, cancel := context.WithTimeout(ada, time.Second)
+		defer cancel()
+		if _, _, err := l.get(ctx, s, 0); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		done := make(chan error)
+		go func() {
+			_, _, err := l.get(ada, s, time.Minute)
+			done <- err
+		}()
+		synctest.Wait()
+		l.mu.Lock()
+		l.replace(e, &callerOffer{})
+		e.at = time.Now()
+		l.mu.Unlock()
+		<-e.turn
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
