@@ -199,7 +199,7 @@ func TestListsOfCallersAreBounded(t *testing.T) {
 		t.Errorf("%d callers, %d lists", len(l.byCaller), len(l.offers))
 	}
 	if l.byCaller[listKey{scopes: "5"}] != nil || l.byCaller[listKey{scopes: "200"}] == nil {
-		t.Error("another caller was removed than that which was not used for the longest time")
+		t.Error("the caller that was not used for the longest time was not removed")
 	}
 }
 
