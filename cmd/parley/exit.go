@@ -68,9 +68,12 @@ func unreachable(err error) error { return &codeError{exitUnreachable, err} }
 
 func exitCode(ctx context.Context, err error) int {
 	var coded *codeError
+	var ofServer exitStatus
 	switch {
 	case err == nil:
 		return 0
+	case errors.As(err, &ofServer):
+		return int(ofServer)
 	case ctx.Err() != nil:
 		return exitInterrupted
 	case errors.As(err, new(*loginError)):

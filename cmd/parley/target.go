@@ -29,6 +29,7 @@ type dialFlags struct {
 	headers  []string
 	trace    bool
 	verbose  bool
+	record   recordFlags
 }
 
 // add adds the flags to a command that ends by itself. --timeout limits the whole command.
@@ -70,6 +71,7 @@ func (f *dialFlags) addTo(cmd *cobra.Command, timeout string) {
 	flags.DurationVar(&f.timeout, "timeout", 0, timeout)
 	flags.StringArrayVarP(&f.headers, "header", "H", nil, "send an HTTP `header`, written as 'Name: value' (repeatable)")
 	flags.BoolVar(&f.trace, "trace", false, "print every message to stderr")
+	f.record.add(cmd)
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "print log messages, and the stderr of the server's program")
 }
 
@@ -144,6 +146,9 @@ func (f *dialFlags) dialer(cmd *cobra.Command, target []string) (d *client.Diale
 		d.Trace = newTracer(cmd.ErrOrStderr()).peer("server")
 	}
 	if to, err = f.target(cmd, target); err != nil {
+		return nil, nil, err
+	}
+	if err := f.record.observe(d, to); err != nil {
 		return nil, nil, err
 	}
 	d.Auth, err = authorizerFor(cmd.Context(), to)

@@ -1,6 +1,7 @@
 package httpwire
 
 import (
+	"errors"
 	"net"
 	"net/http"
 	"net/netip"
@@ -33,8 +34,28 @@ type rejection struct {
 	reason string
 }
 
+// CheckOrigin returns an error if the Host or Origin header does not allow to serve the request. The status of
+// the response should be 403.
+func (g *Guard) CheckOrigin(r *http.Request) error {
+	if rejected := g.checkOrigin(r); rejected != nil {
+		return errors.New(rejected.reason)
+	}
+	return nil
+}
+
 // check returns nil if the request may be served.
 func (g *Guard) check(r *http.Request) *rejection {
+	if rejected := g.checkOrigin(r); rejected != nil {
+		return rejected
+	}
+	if r.Method == http.MethodPost && !isJSON(r.Header["Content-Type"]) {
+		return &rejection{http.StatusUnsupportedMediaType, "the Content-Type header must be application/json"}
+	}
+	return nil
+}
+
+// checkOrigin returns nil if the Host and Origin headers allow to serve the request.
+func (g *Guard) checkOrigin(r *http.Request) *rejection {
 	loopback := onLoopback(r)
 	if !g.hostAllowed(r.Host, loopback) {
 		return &rejection{http.StatusForbidden, "the Host header must name this server, not " + quote(r.Host) + ": add the name to the allowed hosts if it is correct"}
@@ -46,9 +67,6 @@ func (g *Guard) check(r *http.Request) *rejection {
 		return &rejection{http.StatusForbidden, "the Origin " + quote(origins[0]) + " is not allowed: add it to the allowed origins if it is trusted"}
 	case len(origins) == 0 && crossSite(r.Header["Sec-Fetch-Site"]):
 		return &rejection{http.StatusForbidden, "cross-site request without an Origin header"}
-	}
-	if r.Method == http.MethodPost && !isJSON(r.Header["Content-Type"]) {
-		return &rejection{http.StatusUnsupportedMediaType, "the Content-Type header must be application/json"}
 	}
 	return nil
 }

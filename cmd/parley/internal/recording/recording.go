@@ -65,7 +65,8 @@ type Event struct {
 	// Message is the message exactly: a line of stdio without its end, the body of a request or response, or
 	// the data of an event. It is empty if there is none.
 	Message []byte `json:"-"`
-	// Truncated means that the message was longer than MaxMessage.
+	// Truncated means that Message is only the beginning: the message was longer than MaxMessage, or was not sent
+	// completely.
 	Truncated bool `json:"truncated,omitempty"`
 	// End means that the sender sends nothing more: on the exchange, or on stdio.
 	End bool `json:"end,omitempty"`

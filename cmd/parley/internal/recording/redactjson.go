@@ -11,54 +11,13 @@ import (
 // with secret names in arguments of tools and prompts, and in answers of users. In other JSON, such as a response
 // of an authorization server, these are all members with secret names. Text that is not JSON has none.
 func (r *redactor) message(message []byte) []byte {
-	d := jsontext.NewDecoder(strings.NewReader(string(message)), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	isMCP := isMessage(message)
-	var out []byte
-	copied := 0
-	name := "" // of the member whose value follows
-	for {
-		depth := d.StackDepth()
-		kind, length := d.StackIndex(depth)
-		isName := kind == '{' && length%2 == 0
-		token, err := d.ReadToken()
-		if err != nil {
-			break // the end, or text that is not JSON
+	return Edit(message, func(place jsontext.Pointer, value string) ([]byte, bool) {
+		if !isSecretMember(place.LastToken(), isMCP) || isMCP && !mayHaveSecrets(place) {
+			return nil, false
 		}
-		if isName && token.Kind() == '"' {
-			name = token.String()
-			continue
-		}
-		isValue := token.Kind() == '"' || token.Kind() == '0'
-		if !isValue || kind == '{' && !isSecretMember(name, isMCP) || kind != '{' || isMCP && !mayHaveSecrets(d.StackPointer()) {
-			continue
-		}
-		secret := token.String()
-		end := int(d.InputOffset())
-		start := end - 1
-		if token.Kind() == '"' {
-			for start--; message[start] != '"' || escaped(message[:start]); start-- {
-			}
-		} else {
-			for start > 0 && !strings.ContainsRune(": \t\r\n", rune(message[start-1])) {
-				start--
-			}
-		}
-		out = append(append(out, message[copied:start]...), `"`+r.replacement(secret)+`"`...)
-		copied = end
-	}
-	if copied == 0 {
-		return message
-	}
-	return append(out, message[copied:]...)
-}
-
-// escaped reports whether the character after text is escaped in a JSON string.
-func escaped(text []byte) bool {
-	n := 0
-	for n < len(text) && text[len(text)-1-n] == '\\' {
-		n++
-	}
-	return n%2 == 1
+		return []byte(`"` + r.replacement(value) + `"`), true
+	})
 }
 
 func isSecretMember(name string, isMCP bool) bool {

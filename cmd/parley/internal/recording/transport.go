@@ -1,0 +1,264 @@
+package recording
+
+import (
+	"io"
+	"mime"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// Transport is an http.RoundTripper that reports every request, response and event of an event stream. It changes
+// and delays nothing, except for the time that Report takes. It is safe for concurrent use.
+type Transport struct {
+	// Base sends the requests; nil means http.DefaultTransport.
+	Base http.RoundTripper
+	// Report receives the events, possibly concurrently. A message is valid until Report returns.
+	Report func(Event)
+
+	exchanges atomic.Int64
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	base := t.Base
+	if base == nil {
+		base = http.DefaultTransport
+	}
+	n := t.exchanges.Add(1)
+	sent := t.request(n, req)
+	resp, err := base.RoundTrip(sent)
+	if err != nil {
+		t.Report(Event{From: endedBy(req), Wire: HTTP, Exchange: n, End: true, Error: err.Error()})
+		return nil, err
+	}
+	head := &Response{Status: resp.StatusCode, Header: resp.Header.Clone()}
+	body := &responseBody{ReadCloser: resp.Body, request: req, report: t.Report, exchange: n, length: resp.ContentLength}
+	if media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); media == "text/event-stream" {
+		t.Report(Event{From: Server, Wire: HTTP, Exchange: n, Response: head})
+		body.events = &eventParser{emit: func(part StreamPart, data []byte) {
+			t.Report(Event{From: Server, Wire: HTTP, Exchange: n, Stream: &part, Message: data})
+		}}
+	} else {
+		body.head = head
+	}
+	resp.Body = body
+	return resp, nil
+}
+
+// request reports a request, now or when its body has been read, and returns the request to send.
+func (t *Transport) request(n int64, req *http.Request) *http.Request {
+	e := Event{From: Client, Wire: HTTP, Exchange: n, Request: &Request{Method: req.Method, URL: req.URL.String(), Header: req.Header.Clone()}}
+	if req.Body == nil || req.Body == http.NoBody {
+		t.Report(e)
+		return req
+	}
+	if req.GetBody != nil { // the Base may send the body several times
+		if body, err := req.GetBody(); err == nil {
+			e.Message, _ = io.ReadAll(io.LimitReader(body, MaxMessage+1))
+			body.Close()
+			t.Report(e)
+			return req
+		}
+	}
+	out := *req
+	out.Body = &requestBody{ReadCloser: req.Body, report: t.Report, event: e}
+	return &out
+}
+
+// requestBody reports a request when its body ends.
+type requestBody struct {
+	io.ReadCloser
+	report func(Event)
+
+	mu    sync.Mutex // Close may be called during Read
+	event Event
+	done  bool
+}
+
+// Read implements io.Reader.
+func (b *requestBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.mu.Lock()
+	b.event.Message = appendBounded(b.event.Message, p[:n])
+	b.mu.Unlock()
+	if err != nil {
+		b.end(err)
+	}
+	return n, err
+}
+
+// Close implements io.Closer.
+func (b *requestBody) Close() error {
+	b.end(io.EOF)
+	return b.ReadCloser.Close()
+}
+
+func (b *requestBody) end(err error) {
+	b.mu.Lock()
+	done, e := b.done, b.event
+	b.done = true
+	b.mu.Unlock()
+	if done {
+		return
+	}
+	if err != io.EOF {
+		e.Error = err.Error()
+	}
+	b.report(e)
+}
+
+// endedBy returns the side that has ended an exchange with an error.
+func endedBy(req *http.Request) Side {
+	if req.Context().Err() != nil {
+		return Client
+	}
+	return Server
+}
+
+// responseBody reports the body of a response at its end, or the events of an event stream.
+type responseBody struct {
+	io.ReadCloser
+	request  *http.Request
+	report   func(Event)
+	exchange int64
+	head     *Response    // nil: already reported
+	events   *eventParser // nil: the body is one message
+	length   int64        // of the body; -1: unknown
+
+	mu      sync.Mutex
+	message []byte
+	read    int64
+	done    bool
+}
+
+// Read implements io.Reader.
+func (b *responseBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if b.events != nil {
+		b.events.write(p[:n])
+	}
+	b.mu.Lock()
+	b.read += int64(n)
+	if b.events == nil {
+		b.message = appendBounded(b.message, p[:n])
+	}
+	b.mu.Unlock()
+	if err == io.EOF {
+		b.end(Event{From: Server})
+	} else if err != nil {
+		b.end(Event{From: endedBy(b.request), Error: err.Error()})
+	}
+	return n, err
+}
+
+// Close implements io.Closer.
+func (b *responseBody) Close() error {
+	b.mu.Lock()
+	complete := b.length >= 0 && b.read == b.length
+	b.mu.Unlock()
+	if complete {
+		b.end(Event{From: Server})
+	} else {
+		b.end(Event{From: Client}) // has not read to the end
+	}
+	return b.ReadCloser.Close()
+}
+
+func (b *responseBody) end(e Event) {
+	b.mu.Lock()
+	done := b.done
+	b.done = true
+	e.Message = b.message
+	b.mu.Unlock()
+	if done {
+		return
+	}
+	e.Wire, e.Exchange, e.End = HTTP, b.exchange, true
+	if b.head != nil {
+		e.Response, e.Truncated = b.head, e.From == Client || e.Error != ""
+		if e.From == Client {
+			b.report(Event{From: Server, Wire: HTTP, Exchange: b.exchange, Response: b.head, Message: e.Message, Truncated: true})
+			e.Response, e.Message, e.Truncated = nil, nil, false
+		}
+	}
+	b.report(e)
+}
+
+// appendBounded appends to a message. It drops what exceeds MaxMessage by more than a byte, by which a Writer
+// recognises the message as too long.
+func appendBounded(message, part []byte) []byte {
+	return append(message, part[:min(len(part), MaxMessage+1-len(message))]...)
+}
+
+// eventParser finds the events in the bytes of an event stream (HTML Living Standard, section 9.2.6).
+type eventParser struct {
+	emit func(part StreamPart, data []byte) // owns nothing of data
+
+	started bool // a leading BOM has been skipped
+	skip    bool // the last line ended with CR: ignore an LF that follows
+	line    []byte
+	part    StreamPart
+	data    []byte
+	any     bool // a field has been read
+}
+
+func (p *eventParser) write(b []byte) {
+	for _, c := range b {
+		if p.skip {
+			p.skip = false
+			if c == '\n' {
+				continue
+			}
+		}
+		switch c {
+		case '\r', '\n':
+			p.skip = c == '\r'
+			p.endLine()
+		default:
+			p.line = appendBounded(p.line, []byte{c})
+		}
+	}
+}
+
+func (p *eventParser) endLine() {
+	line := p.line
+	p.line = p.line[:0]
+	if !p.started {
+		p.started = true
+		if len(line) >= 3 && string(line[:3]) == "\xEF\xBB\xBF" {
+			line = line[3:]
+		}
+	}
+	if len(line) == 0 {
+		if p.any {
+			p.emit(p.part, p.data)
+		}
+		p.part, p.data, p.any = StreamPart{}, p.data[:0], false
+		return
+	}
+	field, value := line, []byte(nil)
+	if i := slices.Index(line, ':'); i >= 0 {
+		field, value = line[:i], line[i+1:]
+	}
+	if len(value) > 0 && value[0] == ' ' {
+		value = value[1:]
+	}
+	switch string(field) {
+	case "data":
+		if len(p.data) > 0 {
+			p.data = appendBounded(p.data, []byte("\n"))
+		}
+		p.data = appendBounded(p.data, value)
+	case "event":
+		p.part.Name = string(value)
+	case "id":
+		p.part.ID = string(value)
+	case "retry":
+		p.part.Retry = string(value)
+	default:
+		return // a comment, or unknown
+	}
+	p.any = true
+}

@@ -1,0 +1,161 @@
+package tap
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log"
+	"mime"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+
+	"github.com/parley-mcp/parley/cmd/parley/internal/recording"
+	"github.com/parley-mcp/parley/internal/httpwire"
+)
+
+// Proxy forwards every request to the origin of a URL, whatever its path, and reports requests and responses. The
+// bodies are unchanged, except that the endpoint event of HTTP+SSE and redirects name the proxy instead of the
+// server if they name the server. It is safe for concurrent use.
+type Proxy struct {
+	Target *url.URL    // of the server
+	Header http.Header // set in every request
+	// Transport sends the requests; nil means http.DefaultTransport.
+	Transport http.RoundTripper
+	// Report receives the events, possibly concurrently. A message is valid until Report returns.
+	Report func(recording.Event)
+}
+
+// Handler returns the handler. It rejects requests that web pages of other origins have caused, as servers do.
+func (p *Proxy) Handler() http.Handler {
+	target := p.Target.Scheme + "://" + p.Target.Host
+	proxy := &httputil.ReverseProxy{
+		Transport:      &recording.Transport{Base: p.Transport, Report: p.Report},
+		FlushInterval:  -1, // at once
+		ErrorLog:       log.New(io.Discard, "", 0),
+		Rewrite:        func(r *httputil.ProxyRequest) { p.rewrite(r, target) },
+		ModifyResponse: func(resp *http.Response) error { return nameProxy(resp, target) },
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
+			http.Error(w, "cannot reach the server: "+err.Error(), http.StatusBadGateway)
+		},
+	}
+	guard := new(httpwire.Guard)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := guard.CheckOrigin(r); err != nil {
+			http.Error(w, err.Error(), http.StatusForbidden)
+			return
+		}
+		proxy.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), hostKey{}, r.Host)))
+	})
+}
+
+// hostKey is the key of the Host header of the client in the context of a request.
+type hostKey struct{}
+
+// rewrite sets the fields of the request for the server.
+func (p *Proxy) rewrite(r *httputil.ProxyRequest, target string) {
+	r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = p.Target.Scheme, p.Target.Host, p.Target.Host
+	r.Out.URL.RawQuery = r.In.URL.RawQuery
+	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
+		if values := r.In.Header[name]; values != nil { // which ReverseProxy has removed
+			r.Out.Header[name] = values
+		}
+	}
+	if origin := r.In.Header.Get("Origin"); origin == "http://"+r.In.Host { // a page of the proxy's origin
+		r.Out.Header.Set("Origin", target)
+	}
+	r.Out.Header.Set("Accept-Encoding", "identity") // compressed messages cannot be shown
+	for name, values := range p.Header {
+		r.Out.Header[name] = values
+	}
+}
+
+// nameProxy changes the URLs of a response that the client must request through the proxy. Clients name
+// the proxy in the Host header.
+func nameProxy(resp *http.Response, target string) error {
+	proxy := "http://" + resp.Request.Context().Value(hostKey{}).(string)
+	if location, ok := cutOrigin(resp.Header.Get("Location"), target); ok {
+		resp.Header.Set("Location", proxy+location)
+	}
+	if media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); media == "text/event-stream" && resp.Request.Method == http.MethodGet {
+		resp.Body = &endpointReader{ReadCloser: resp.Body, target: target, proxy: proxy}
+	}
+	return nil
+}
+
+// cutOrigin removes the origin of the server from a URL.
+func cutOrigin(text, origin string) (path string, ok bool) {
+	path, ok = strings.CutPrefix(text, origin)
+	return path, ok && (path == "" || strings.ContainsAny(path[:1], "/?#"))
+}
+
+// endpointReader reads an event stream. It changes the URL in the endpoint event, which is the first event with
+// data. The rest is unchanged.
+type endpointReader struct {
+	io.ReadCloser
+	target, proxy string // origins
+
+	passed     bool // the first event
+	isEndpoint bool
+	line       []byte // the beginning of a line
+	ready      []byte // to be returned
+}
+
+// maxEndpoint is the limit of a line that endpointReader changes, in bytes.
+const maxEndpoint = 8 << 10
+
+// Read implements io.Reader.
+func (r *endpointReader) Read(p []byte) (int, error) {
+	for len(r.ready) == 0 {
+		n, err := r.ReadCloser.Read(p)
+		if r.passed && len(r.line) == 0 {
+			return n, err
+		}
+		r.add(p[:n])
+		if err != nil {
+			r.ready, r.line = append(r.ready, r.line...), nil
+			r.passed = true
+			if len(r.ready) == 0 {
+				return 0, err
+			}
+		}
+	}
+	n := copy(p, r.ready)
+	r.ready = r.ready[n:]
+	return n, nil
+}
+
+// add appends bytes of the stream to ready, except for the beginning of a line.
+func (r *endpointReader) add(b []byte) {
+	r.line = append(r.line, b...)
+	for !r.passed {
+		i := bytes.IndexByte(r.line, '\n')
+		if i < 0 {
+			r.passed = len(r.line) > maxEndpoint
+			break
+		}
+		r.ready = append(r.ready, r.changed(string(r.line[:i+1]))...)
+		r.line = r.line[i+1:]
+	}
+	if r.passed {
+		r.ready, r.line = append(r.ready, r.line...), nil
+	}
+}
+
+// changed returns a line, with its end, in which the URL of an endpoint names the proxy.
+func (r *endpointReader) changed(line string) string {
+	field, value, _ := strings.Cut(strings.TrimRight(line, "\r\n"), ":")
+	value = strings.TrimPrefix(value, " ")
+	switch field {
+	case "event":
+		r.isEndpoint = value == "endpoint"
+		r.passed = !r.isEndpoint
+	case "data":
+		r.passed = true
+		if path, ok := cutOrigin(value, r.target); ok && r.isEndpoint {
+			return strings.Replace(line, value, r.proxy+path, 1)
+		}
+	}
+	return line
+}

@@ -1,0 +1,186 @@
+package tap
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/parley-mcp/parley/cmd/parley/internal/recording"
+)
+
+// through starts a server, and a proxy in front of it.
+func through(t *testing.T, handler http.HandlerFunc) (server, proxy *httptest.Server) {
+	t.Helper()
+	server = httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	target, err := url.Parse(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Proxy{Target: target, Header: http.Header{"X-Added": {"1"}}, Transport: server.Client().Transport, Report: func(recording.Event) {}}
+	proxy = httptest.NewServer(p.Handler())
+	t.Cleanup(proxy.Close)
+	return server, proxy
+}
+
+func TestRequestsAndResponsesAreForwardedUnchanged(t *testing.T) {
+	server, proxy := through(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		w.Header().Set("Mcp-Session-Id", "s")
+		w.WriteHeader(http.StatusTeapot)
+		_, _ = io.WriteString(w, strings.Join([]string{r.Method, r.Host, r.RequestURI, r.Header.Get("X-Forwarded-For"), r.Header.Get("Origin"), r.Header.Get("X-Added"), r.UserAgent(), string(body)}, "|"))
+	})
+	req, err := http.NewRequest(http.MethodPost, proxy.URL+"/a%2Fb/c?x=1;y=%zz", strings.NewReader("\x00{\"a\" :1}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Origin", proxy.URL)
+	req.Header.Set("X-Forwarded-For", "client")
+	req.Header.Set("User-Agent", "test")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, _ := io.ReadAll(resp.Body)
+	want := "POST|" + strings.TrimPrefix(server.URL, "http://") + "|/a%2Fb/c?x=1;y=%zz|client|" + server.URL + "|1|test|\x00{\"a\" :1}\n"
+	if resp.StatusCode != http.StatusTeapot || resp.Header.Get("Mcp-Session-Id") != "s" || string(body) != want {
+		t.Errorf("%s %q\nwant %q", resp.Status, body, want)
+	}
+}
+
+func TestEventsAreForwardedAtOnceAndEndWithTheServer(t *testing.T) {
+	next := make(chan string, 1)
+	_, proxy := through(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for text := range next {
+			_, _ = io.WriteString(w, text)
+			_ = http.NewResponseController(w).Flush()
+		}
+		panic(http.ErrAbortHandler)
+	})
+	next <- ": opened\n"
+	resp, err := http.Get(proxy.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	r := bufio.NewReader(resp.Body)
+	for _, text := range []string{": opened\n", "data: 1\r\n", "\r\n", "x\n"} {
+		if text != ": opened\n" {
+			next <- text
+		}
+		if got, err := r.ReadString('\n'); got != text || err != nil {
+			t.Errorf("%q, %v, want %q", got, err, text)
+		}
+	}
+	close(next)
+	if _, err := r.ReadString('\n'); err == nil || err == io.EOF {
+		t.Errorf("the stream ends with %v, want that it breaks", err)
+	}
+}
+
+func TestTheServerSeesThatTheClientHasGone(t *testing.T) {
+	gone := make(chan struct{})
+	_, proxy := through(t, func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+		close(gone)
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, proxy.URL, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	<-gone
+	resp.Body.Close()
+}
+
+func TestTheEndpointNamesTheProxy(t *testing.T) {
+	var server *httptest.Server
+	var proxy *httptest.Server
+	server, proxy = through(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/old" {
+			http.Redirect(w, r, server.URL+"/new?a=b", http.StatusTemporaryRedirect)
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		for _, text := range strings.SplitAfter(strings.ReplaceAll(r.URL.Query().Get("stream"), "SERVER", server.URL), "") {
+			_, _ = io.WriteString(w, text)
+			_ = http.NewResponseController(w).Flush()
+		}
+	})
+	for stream, want := range map[string]string{
+		"event: endpoint\ndata: SERVER/m?s=1\n\ndata: SERVER/x\n\n": "event: endpoint\ndata: PROXY/m?s=1\n\ndata: SERVER/x\n\n",
+		": c\r\n\r\nevent:endpoint\r\ndata:SERVER\r\n\r\n":          ": c\r\n\r\nevent:endpoint\r\ndata:PROXY\r\n\r\n",
+		"event: endpoint\ndata: /m\n\n":                             "event: endpoint\ndata: /m\n\n",
+		"event: endpoint\ndata: SERVER.example/m\n\n":               "event: endpoint\ndata: SERVER.example/m\n\n",
+		"data: SERVER/m\n\nevent: endpoint\ndata: SERVER/m\n\n":     "data: SERVER/m\n\nevent: endpoint\ndata: SERVER/m\n\n",
+		"event: endpo": "event: endpo",
+		"id: " + strings.Repeat("1", maxEndpoint) + "\ndata: SERVER/m\n\n": "id: " + strings.Repeat("1", maxEndpoint) + "\ndata: SERVER/m\n\n",
+	} {
+		resp, err := http.Get(proxy.URL + "/?stream=" + url.QueryEscape(stream))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		want = strings.NewReplacer("SERVER", server.URL, "PROXY", proxy.URL).Replace(want)
+		if string(got) != want || err != nil {
+			t.Errorf("%.100q, %v\nwant %.100q", got, err, want)
+		}
+	}
+	c := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, err := c.Get(proxy.URL + "/old")
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if got := resp.Header.Get("Location"); got != proxy.URL+"/new?a=b" {
+		t.Errorf("redirected to %s", got)
+	}
+}
+
+func TestRequestsOfOtherOriginsAreRejected(t *testing.T) {
+	_, proxy := through(t, func(http.ResponseWriter, *http.Request) { t.Error("the request was forwarded") })
+	for name, value := range map[string]string{"Origin": "https://evil.example", "Host": "evil.example"} {
+		req, err := http.NewRequest(http.MethodGet, proxy.URL, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if req.Header.Set(name, value); name == "Host" {
+			req.Host = value
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusForbidden {
+			t.Errorf("%s %s: %s", name, value, resp.Status)
+		}
+	}
+}
+
+func TestAServerThatCannotBeReachedIsABadGateway(t *testing.T) {
+	server, proxy := through(t, func(http.ResponseWriter, *http.Request) {})
+	server.Close()
+	resp, err := http.Get(proxy.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if body, _ := io.ReadAll(resp.Body); resp.StatusCode != http.StatusBadGateway || !strings.Contains(string(body), "connection refused") {
+		t.Errorf("%s %s", resp.Status, body)
+	}
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/cmd/parley/internal/recording"
+)
+
+const recordHelp = `--record writes a recording, in which credentials and arguments with names such as password are
+replaced. docs/recording.md describes the file. parley replay sends its requests again, and parley
+har converts it for other tools.`
+
+// recordFlags are the flags for a recording.
+type recordFlags struct {
+	path     string
+	noRedact bool
+	open     *recorder // nil: not yet, or no recording
+}
+
+// add adds the flags to a command. The recording ends with the command.
+func (f *recordFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.path, "record", "", "write a recording of all messages to a new `file`")
+	cmd.Flags().BoolVar(&f.noRedact, "no-redact", false, "keep credentials and other secrets in the recording")
+	run := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		err := run(cmd, args)
+		if incomplete := f.open.close(); incomplete != nil {
+			cmd.PrintErrln("parley: warning: " + incomplete.Error())
+		}
+		return err
+	}
+}
+
+// recorder writes a recording. A nil recorder writes nothing.
+type recorder struct {
+	*recording.Writer
+	file *os.File
+}
+
+// start creates the file of --record, if there is one.
+func (f *recordFlags) start(target string) (*recorder, error) {
+	if f.path == "" {
+		return nil, nil
+	}
+	w, file, err := recording.Create(f.path, recording.WriterOptions{Program: "parley " + version(), Target: target, KeepSecrets: f.noRedact})
+	if err != nil {
+		return nil, err
+	}
+	f.open = &recorder{w, file}
+	return f.open, nil
+}
+
+// report writes an event. The method close returns the error of a write that fails.
+func (r *recorder) report(e recording.Event) {
+	if r != nil {
+		_ = r.Write(e)
+	}
+}
+
+// close closes the file. It returns an error if the recording is incomplete.
+func (r *recorder) close() error {
+	if r == nil {
+		return nil
+	}
+	err := r.Err()
+	if closed := r.file.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		return fmt.Errorf("the recording is incomplete: %w", err)
+	}
+	return nil
+}
+
+// observe records the messages of a Dialer, if there is a file.
+func (f *recordFlags) observe(d *client.Dialer, target client.Target) error {
+	r, err := f.start(target.String())
+	if r == nil {
+		return err
+	}
+	if _, ok := target.(*client.HTTPTarget); ok {
+		d.HTTPClient = &http.Client{Transport: &recording.Transport{Report: r.report}}
+		return nil
+	}
+	trace := d.Trace
+	d.Trace = func(sent bool, message []byte) {
+		e := recording.Event{From: recording.Server, Wire: recording.Stdio, Message: message}
+		if sent {
+			e.From = recording.Client
+		}
+		r.report(e)
+		if trace != nil {
+			trace(sent, message)
+		}
+	}
+	return nil
+}

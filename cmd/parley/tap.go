@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/url"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/cmd/parley/internal/recording"
+	"github.com/parley-mcp/parley/cmd/parley/internal/tap"
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
+)
+
+// tapFlags are the flags of parley tap.
+type tapFlags struct {
+	listen  string
+	headers []string
+	quiet   bool
+	record  recordFlags
+}
+
+// tapExitCodes ends the help of parley tap.
+const tapExitCodes = `
+Exit Codes:
+  With a command, the exit code is that of the server: 128 and the number of the signal if a signal
+  has ended it.
+    0  success
+    1  invalid usage, and all other errors
+    4  the server cannot be started
+`
+
+func newTap() *cobra.Command {
+	var flags tapFlags
+	cmd := &cobra.Command{
+		Use:   "tap TARGET [flags]",
+		Short: "Forward the traffic of a client and a server, and show it",
+		Long: `Forward the traffic between a client and a server unchanged, and print every message to stderr:
+→ to the server, ← from the server.
+
+TARGET is a URL, or -- and the command that starts the server. With a command, parley is a server
+on standard input and output for a client that starts it: write parley tap -- before the command in
+the client's configuration. The server has the environment, the stderr, the signals and the exit code of
+parley. With a URL, parley listens on --listen, and the client connects to the URL that parley
+prints. All transports and revisions work, and all paths of the server are forwarded. Only two
+things differ: the server does not compress, and the endpoint event of HTTP+SSE and redirects name
+parley instead of the server. A client cannot log in through parley, because it would log in
+to another URL than the server's; send credentials with --header.
+
+` + recordHelp,
+		Example: `
+parley tap -- npx -y @modelcontextprotocol/server-everything
+parley tap --record session.jsonl -- npx -y @modelcontextprotocol/server-everything
+parley tap https://example.com/mcp --listen 127.0.0.1:8080 --record session.jsonl`,
+		Annotations: map[string]string{exitCodesKey: tapExitCodes},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			target, err := onlyTarget(cmd, args)
+			if err != nil {
+				return err
+			}
+			if cmd.ArgsLenAtDash() < 0 {
+				return tapURL(cmd, &flags, target[0])
+			}
+			return tapCommand(cmd, &flags, target)
+		},
+	}
+	cmd.Flags().StringVar(&flags.listen, "listen", "127.0.0.1:0", "`address` to listen on for the server of a URL, as HOST:PORT; port 0 means a free one")
+	cmd.Flags().StringArrayVarP(&flags.headers, "header", "H", nil, "add an HTTP `header` to each request, written as 'Name: value' (repeatable)")
+	cmd.Flags().BoolVarP(&flags.quiet, "quiet", "q", false, "do not print the messages")
+	flags.record.add(cmd)
+	return cmd
+}
+
+// reporter returns a function that prints and records events.
+func (f *tapFlags) reporter(cmd *cobra.Command, r *recorder) func(recording.Event) {
+	t := newTracer(cmd.ErrOrStderr())
+	return func(e recording.Event) {
+		r.report(e)
+		if !f.quiet && len(e.Message) > 0 {
+			t.print(e.From == recording.Client, "server", e.Message)
+		}
+	}
+}
+
+// exitStatus is the exit code of the server of parley tap, which becomes that of parley.
+type exitStatus int
+
+func (e exitStatus) Error() string { return fmt.Sprintf("the server has exited with code %d", int(e)) }
+
+func tapCommand(cmd *cobra.Command, flags *tapFlags, words []string) error {
+	for _, name := range []string{"listen", "header"} {
+		if cmd.Flags().Changed(name) {
+			return fmt.Errorf("--%s requires a server at a URL", name)
+		}
+	}
+	shown := words[:1]
+	if flags.record.noRedact { // arguments can have secrets
+		shown = words
+	}
+	r, err := flags.record.start(strings.Join(shown, " "))
+	if err != nil {
+		return err
+	}
+	signals := make(chan os.Signal, 8)
+	forwarded := []os.Signal{syscall.SIGTERM, syscall.SIGHUP}
+	if !terminal.Is(cmd.InOrStdin()) { // a terminal sends an interrupt to the server, too
+		forwarded = append(forwarded, os.Interrupt)
+	}
+	signal.Notify(signals, forwarded...)
+	defer signal.Stop(signals)
+	broken := make(chan os.Signal, 1)
+	signal.Notify(broken, syscall.SIGPIPE) // a write to a client that has gone returns an error
+	defer signal.Stop(broken)
+	c := tap.Command{
+		Path: words[0], Args: words[1:], In: os.Stdin, Out: os.Stdout, Stderr: os.Stderr, Signals: signals, Report: flags.reporter(cmd, r),
+	}
+	code, err := c.Run()
+	if err != nil {
+		return unreachable(fmt.Errorf("cannot start the server: %w", err))
+	}
+	if code != 0 {
+		return &reportedError{exitStatus(code)}
+	}
+	return nil
+}
+
+func tapURL(cmd *cobra.Command, flags *tapFlags, text string) error {
+	if !isURL(text) {
+		return fmt.Errorf("%q is not a URL; write http:// or https:// before a host, or -- before a command", client.URL(text))
+	}
+	target, err := url.Parse(text)
+	if err != nil || target.Host == "" || target.User != nil {
+		return fmt.Errorf("invalid URL %q; write https://HOST/PATH, and credentials with --header", client.URL(text))
+	}
+	header, err := parseHeaders(flags.headers)
+	if err != nil {
+		return err
+	}
+	listener, err := listenTCP(cmd, "--listen", flags.listen)
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	if !isLoopback(listener) {
+		cmd.PrintErrf("parley: warning: other machines can connect to %s\n", listener.Addr())
+	}
+	r, err := flags.record.start(text)
+	if err != nil {
+		return err
+	}
+	proxy := &tap.Proxy{Target: target, Header: header, Report: flags.reporter(cmd, r)}
+	h := &http.Server{
+		Handler: proxy.Handler(), ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: 256 << 10,
+		ErrorLog: log.New(io.Discard, "", 0),
+	}
+	here := *target
+	here.Scheme, here.Host = "http", strings.TrimSuffix(strings.TrimPrefix(urlOf(listener), "http://"), endpoint)
+	cmd.PrintErrf("parley: connect the client to %s\n", here.String())
+	served := make(chan error, 1)
+	go func() { served <- h.Serve(listener) }()
+	select {
+	case err = <-served:
+	case <-cmd.Context().Done():
+		ending, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
+		defer cancel()
+		_ = h.Close() // streams do not end by themselves
+		_ = h.Shutdown(ending)
+		if err = <-served; errors.Is(err, http.ErrServerClosed) {
+			err = nil
+		}
+	}
+	return err
+}
