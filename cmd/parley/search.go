@@ -1,0 +1,119 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
+	"github.com/parley-mcp/parley/cmd/parley/internal/toolargs"
+)
+
+func newSearch() *cobra.Command {
+	var files configFlags
+	limit, timeout := 10, statusTimeout
+	cmd := &cobra.Command{
+		Use:   "search WORDS... [flags]",
+		Short: "Search the tools of all your servers",
+		Long: `Start or connect to all servers of your configuration, and print the tools whose names, descriptions and
+arguments match the words best, each with a command that calls it. A server that cannot be reached is
+reported, and the others are searched.`,
+		Example: `
+parley search weather forecast
+parley search --config mcp.json --limit 3 read a file`,
+		RunE: func(cmd *cobra.Command, words []string) error {
+			switch {
+			case len(words) == 0:
+				return fmt.Errorf("no WORDS; see %s --help", cmd.CommandPath())
+			case limit <= 0:
+				return errors.New("--limit must be positive")
+			}
+			return search(cmd, &files, strings.Join(words, " "), limit, timeout)
+		},
+	}
+	files.add(cmd, "configuration file with the servers, instead of the user's")
+	cmd.Flags().IntVar(&limit, "limit", limit, "maximum number of tools")
+	cmd.Flags().DurationVar(&timeout, "timeout", timeout, "time for the servers to start")
+	completes(cmd, &files, completeNothing)
+	return cmd
+}
+
+// foundTool is a tool that matches the words.
+type foundTool struct {
+	Server      string `json:"server"`
+	Tool        string `json:"tool"`
+	Title       string `json:"title,omitempty"`
+	Description string `json:"description,omitempty"`
+	Example     string `json:"example"` // a command that calls it
+}
+
+func search(cmd *cobra.Command, files *configFlags, query string, limit int, timeout time.Duration) error {
+	loaded, err := files.load(cmd)
+	if err != nil {
+		return err
+	}
+	if len(loaded.Servers) == 0 {
+		return errors.New("your configuration has no servers; add one with parley add, or with parley import")
+	}
+	h, failed, err := startServers(cmd, files, loaded, timeout)
+	if err != nil {
+		return err
+	}
+	for _, p := range loaded.Problems {
+		failed[p.Name] = p.Err
+	}
+	reached := false
+	for _, s := range h.Status() {
+		reached = reached || s.State.Usable()
+		switch {
+		case s.Err != nil:
+			failed[s.Name] = s.Err
+		case !s.State.Usable():
+			failed[s.Name] = fmt.Errorf("not ready within %v", timeout)
+		}
+	}
+	found := []*foundTool{}
+	for _, t := range h.Search(cmd.Context(), query, limit) {
+		d := &t.Definition
+		line := []string{"parley", "call"}
+		for _, path := range files.paths {
+			line = append(line, "--config", shellWord(path))
+		}
+		for _, word := range append([]string{t.Server, d.Name}, toolargs.Example(d.InputSchema)...) {
+			line = append(line, shellWord(word))
+		}
+		found = append(found, &foundTool{t.Server, d.Name, d.Title, d.Description, strings.Join(line, " ")})
+	}
+	_ = h.Close() // a server that does not end well has no effect
+	for _, name := range slices.Sorted(maps.Keys(failed)) {
+		cmd.PrintErrf("parley: warning: %s: %s\n", terminal.Line(name), terminal.Line(explain(failed[name])))
+	}
+	if !reached {
+		return unreachable(errors.New("no server of your configuration can be reached; see parley list --status"))
+	}
+	return show(cmd, found, func(w io.Writer) error {
+		if len(found) == 0 {
+			_, err := fmt.Fprintln(cmd.ErrOrStderr(), "No tool matches.")
+			return err
+		}
+		var b strings.Builder
+		for i, f := range found {
+			if i > 0 {
+				b.WriteByte('\n')
+			}
+			fmt.Fprintf(&b, "%s %s\n", terminal.Line(f.Server), terminal.Line(f.Tool))
+			if text, _, _ := strings.Cut(strings.TrimSpace(f.Description), "\n"); text != "" {
+				b.WriteString("  " + terminal.Line(text) + "\n")
+			}
+			fmt.Fprintf(&b, "  %s\n", terminal.Line(f.Example))
+		}
+		_, err := io.WriteString(w, b.String())
+		return err
+	})
+}
