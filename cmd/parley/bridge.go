@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -71,7 +72,7 @@ func bridge(cmd *cobra.Command, flags *bridgeFlags, words []string) error {
 	if err != nil {
 		return err
 	}
-	h, err := connect(cmd.Context(), d, target)
+	h, err := connect(cmd.Context(), d, target, host.ShareAutomatically)
 	if needed := new(loginError); flags.login && errors.As(err, &needed) {
 		status, failed := login(cmd, &loginFlags{timeout: loginTimeout}, needed.server)
 		if failed != nil {
@@ -80,16 +81,28 @@ func bridge(cmd *cobra.Command, flags *bridgeFlags, words []string) error {
 		if err := printNewLogin(cmd.ErrOrStderr(), status); err != nil { // stdout has the messages of the client
 			return err
 		}
-		h, err = connect(cmd.Context(), d, target)
+		h, err = connect(cmd.Context(), d, target, host.ShareAutomatically)
 	}
 	if err != nil {
 		return unreachable(err)
 	}
 	defer h.Close()
+	return serveHost(cmd, h, flags.timeout, func(ctx context.Context, s *server.Server) error {
+		if flags.http.addr == "" {
+			return serveConn(ctx, cmd, s, flags.trace)
+		}
+		flags.http.trace = flags.trace
+		return flags.http.serveAlone(cmd, s, nil)
+	})
+}
+
+// serveHost calls serve with a server that has what the server of a host has. Timeout limits the time without a message
+// during a call.
+func serveHost(cmd *cobra.Command, h *host.Host, timeout time.Duration, serve func(ctx context.Context, s *server.Server) error) error {
 	s := bridgeServer(&h.Status()[0].Server)
 	s.Logger = newLogger(cmd.ErrOrStderr(), slog.LevelWarn)
 	g := gateway.New(h, s)
-	g.Logger, g.Timeout = s.Logger, flags.timeout
+	g.Logger, g.Timeout = s.Logger, timeout
 	ctx, cancel := context.WithCancel(cmd.Context())
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -98,17 +111,13 @@ func bridge(cmd *cobra.Command, flags *bridgeFlags, words []string) error {
 	if err := g.WaitReady(ctx); err != nil {
 		return err
 	}
-	if flags.http.addr == "" {
-		return serveConn(ctx, cmd, s, flags.trace)
-	}
-	flags.http.trace = flags.trace
-	return flags.http.serveAlone(cmd, s, nil)
+	return serve(ctx, s)
 }
 
 // connect returns a host of one server, which is ready.
-func connect(ctx context.Context, d *client.Dialer, target client.Target) (*host.Host, error) {
+func connect(ctx context.Context, d *client.Dialer, target client.Target, sharing host.Sharing) (*host.Host, error) {
 	// The name is for errors and the log. Without a prefix, the names of tools are those of the server.
-	h := &host.Host{Dialer: *d, Logger: d.Logger, Forward: true, Servers: []host.ServerConfig{{Name: "server", Target: target, Prefix: new("")}}}
+	h := &host.Host{Dialer: *d, Logger: d.Logger, Forward: true, Servers: []host.ServerConfig{{Name: "server", Target: target, Sharing: sharing, Prefix: new("")}}}
 	if d.Trace != nil {
 		h.Trace = func(_ string, sent bool, message []byte) { d.Trace(sent, message) }
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -67,19 +68,25 @@ func completeWords(words ...cobra.Completion) completion {
 	}
 }
 
-// names returns the names of the servers in the configuration files that can be read.
+// names returns the names of the servers in the configuration files that can be read, and those of connections without
+// --config.
 func (f *configFlags) names() (names []cobra.Completion) {
+	if len(f.paths) == 0 {
+		names = connectionNames()
+	}
 	workspace, err := os.Getwd()
 	files := f.files()
 	if err != nil || len(files) == 0 {
-		return nil
+		return names
 	}
 	loaded, err := config.Load(workspace, files...)
 	if err != nil && loaded == nil {
-		return nil
+		return names
 	}
 	for i := range loaded.Servers {
-		names = append(names, loaded.Servers[i].Original)
+		if name := loaded.Servers[i].Original; !slices.Contains(names, name) {
+			names = append(names, name)
+		}
 	}
 	return names
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/internal/config"
+	"github.com/parley-mcp/parley/cmd/parley/internal/connection"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/host"
 )
@@ -56,6 +57,8 @@ type listedServer struct {
 	Disabled bool          `json:"disabled,omitzero"`
 	Problem  string        `json:"problem,omitempty"` // why the entry cannot be used
 	Status   *listedStatus `json:"status,omitempty"`
+
+	Connection *connection.Info `json:"connection,omitempty"`
 }
 
 // listedStatus is the state of a server.
@@ -88,6 +91,16 @@ func listServers(cmd *cobra.Command, files *configFlags, status bool, timeout ti
 	}
 	for _, p := range loaded.Problems {
 		all = append(all, &listedServer{Name: p.Name, Kind: "unusable", Problem: p.Err.Error()})
+	}
+	if len(files.paths) == 0 {
+		if dir, err := connection.Default(); err == nil { // without a directory there are no connections
+			for _, info := range dir.List(cmd.Context()) {
+				all = append(all, &listedServer{
+					Name: info.Name, Kind: "connection", Target: info.Target, Connection: info,
+					Origin: fmt.Sprintf("process %d, ends after %s without a command", info.PID, info.Idle),
+				})
+			}
+		}
 	}
 	if status {
 		if err := addStatus(cmd, files, loaded, all, timeout); err != nil {
@@ -124,8 +137,7 @@ func (l *listedServer) row(status bool) []string {
 		kind, last = l.Kind, ""
 		if s := l.Status; s != nil {
 			kind, last = s.State, s.Error
-			if s.Error == "" {
-				last = ""
+			if s.Error == "" && l.Connection == nil {
 				target += ", " + count(s.Tools, "tool")
 			}
 		}
@@ -145,6 +157,10 @@ func addStatus(cmd *cobra.Command, files *configFlags, loaded *config.Config, al
 	statuses := h.Status()
 	_ = h.Close() // a server that does not end well has no effect
 	for _, l := range all {
+		if l.Connection != nil {
+			l.Status = &listedStatus{State: "connected"}
+			continue
+		}
 		if err := failed[l.Name]; err != nil {
 			l.Status = &listedStatus{State: host.Down.String(), Error: explain(err)}
 			continue

@@ -27,7 +27,7 @@ func scripts(dir string) testscript.Params {
 			env.Setenv("GORACE", "atexit_sleep_ms=0") // without it each process takes a second to exit
 			env.Setenv("PARLEY_CONFIG_DIR", filepath.Join(env.WorkDir, "config"))
 			env.Setenv("PARLEY_NO_KEYRING", "1")
-			return nil
+			return runtimeDir(env)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"start":      start,
@@ -44,6 +44,7 @@ func scripts(dir string) testscript.Params {
 			"json":       isJSON,
 			"id":         taskID,
 			"asks":       asks,
+			"killed":     killed,
 		},
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-const targetHelp = `TARGET is a URL, the name of a server in your configuration (see parley list and --config), or, at the
-end of the command line, -- and the command that starts the server.
+const targetHelp = `TARGET is a URL, the name of a server in your configuration or of a connection (see parley list, --config and
+parley connect), or, at the end of the command line, -- and the command that starts the server.
 
 ` + commandHelp
 
@@ -30,6 +30,8 @@ type dialFlags struct {
 	trace    bool
 	verbose  bool
 	record   recordFlags
+
+	unconnected bool // TARGET is not the name of a connection of parley connect
 }
 
 // add adds the flags to a command that ends by itself. --timeout limits the whole command.
@@ -171,6 +173,14 @@ func (f *dialFlags) target(cmd *cobra.Command, words []string) (client.Target, e
 	case isURL(name):
 		target = &client.HTTPTarget{URL: name}
 	default:
+		if len(f.config.paths) == 0 && !f.unconnected {
+			if target, err = connectionTarget(cmd.Context(), name); err != nil {
+				return nil, err
+			}
+		}
+		if target != nil {
+			break
+		}
 		if target, err = f.config.target(cmd, name); err != nil {
 			return nil, err
 		}

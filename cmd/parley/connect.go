@@ -1,0 +1,248 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/cmd/parley/internal/connection"
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
+	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/server"
+	"github.com/parley-mcp/parley/transport"
+)
+
+const defaultIdle = 30 * time.Minute
+
+// connectFlags are the flags of parley connect.
+type connectFlags struct {
+	dialFlags
+	name       string
+	idle       time.Duration
+	foreground bool
+	background bool // this is the background process
+}
+
+func newConnect() *cobra.Command {
+	var flags connectFlags
+	cmd := &cobra.Command{
+		Use:   "connect TARGET [--as NAME] [flags]",
+		Short: "Keep a server connected in a background process",
+		Long: `Start or connect to a server in a background process, and give the connection a name. Commands whose
+TARGET is the name use the connection. So a server keeps its state between them, and they are fast. The
+name comes before a server of your configuration that has the same.
+
+The process ends after --idle without a command, and with parley disconnect. parley list shows it. When it
+is killed, parley connect works again at once. With --foreground, parley serves the name itself until it is
+interrupted.
+
+Commands reach the process through a Unix socket in the directory parley of $XDG_RUNTIME_DIR, in the
+directory parley-UID of the temporary directory, or in $PARLEY_RUNTIME_DIR. Only you can access the
+directory, and both sides check that the other process is yours. On Windows, the directory is in your
+profile, and its access control list is the only check.
+
+` + targetHelp,
+		Example: `
+parley connect files
+parley call files read_text_file path=notes.txt
+parley disconnect files
+
+parley connect --as browser --idle 2h -- npx -y @playwright/mcp
+parley call browser browser_navigate url=https://example.com`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			target, err := onlyTarget(cmd, args)
+			if err != nil {
+				return err
+			}
+			return connectAs(cmd, &flags, target)
+		},
+	}
+	flags.addTo(cmd, "end a call if the server sends nothing for this time, such as 90s (default 10m)")
+	f := cmd.Flags()
+	f.StringVar(&flags.name, "as", "", "name of the connection (default TARGET)")
+	f.DurationVar(&flags.idle, "idle", defaultIdle, "end after this time without a command")
+	f.BoolVar(&flags.foreground, "foreground", false, "serve the name until interrupted, instead of in the background")
+	f.BoolVar(&flags.background, backgroundFlag, false, "")
+	_ = f.MarkHidden(backgroundFlag) // the flag exists
+	completes(cmd, &flags, completeTarget, completeNothing)
+	return cmd
+}
+
+// backgroundFlag is the flag with which parley connect starts itself.
+const backgroundFlag = "background"
+
+func connectAs(cmd *cobra.Command, flags *connectFlags, target []string) error {
+	if flags.name == "" {
+		if cmd.ArgsLenAtDash() >= 0 || isURL(target[0]) {
+			return errors.New("--as is missing; it is the name of the connection")
+		}
+		flags.name = target[0]
+	}
+	if err := host.CheckName(flags.name); err != nil {
+		return err
+	}
+	if flags.idle <= 0 {
+		return errors.New("--idle must be positive")
+	}
+	dir, err := connection.Default()
+	if err != nil {
+		return err
+	}
+	if flags.foreground || flags.background {
+		return serveConnection(cmd, flags, dir, target)
+	}
+	if conn, err := dir.Dial(cmd.Context(), flags.name); err == nil {
+		conn.Close()
+		return inUse(flags.name)
+	}
+	if err := connection.Start(cmd.Context(), backgroundArgs(os.Args[1:]), cmd.ErrOrStderr()); err != nil {
+		if exit := new(connection.ExitError); errors.As(err, &exit) {
+			return &codeError{exit.Code, &reportedError{err}}
+		}
+		return err
+	}
+	info, err := dir.Info(cmd.Context(), flags.name)
+	if err != nil {
+		return err
+	}
+	return show(cmd, info, func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, "Connected %s. It ends after %v without a command, or with: parley disconnect %[1]s\n", flags.name, flags.idle)
+		return err
+	})
+}
+
+// backgroundArgs returns the arguments of the background process: those of this one, with the flag for it.
+func backgroundArgs(args []string) []string {
+	at := slices.Index(args, "connect") + 1
+	return slices.Insert(slices.Clone(args), at, "--"+backgroundFlag)
+}
+
+func inUse(name string) error {
+	return fmt.Errorf("%s is connected already; end it with parley disconnect %[1]s, or choose another name with --as", name)
+}
+
+// serveConnection connects to the target, and serves the name.
+func serveConnection(cmd *cobra.Command, flags *connectFlags, dir *connection.Dir, words []string) error {
+	process := new(connection.Background)
+	if flags.background {
+		cmd.SetErr(process)
+	}
+	flags.unconnected = true
+	d, target, err := flags.dialer(cmd, words)
+	if err != nil {
+		return err
+	}
+	info := connection.Info{Name: flags.name, Target: describeTarget(cmd, words), PID: os.Getpid(), Started: time.Now().UTC().Truncate(time.Second), Idle: flags.idle.String()}
+	names := &connection.Server{Info: info, Idle: flags.idle}
+	defer names.Close() // after the server has ended
+	h, err := connect(cmd.Context(), d, target, host.Shared)
+	if err != nil {
+		return unreachable(err)
+	}
+	defer h.Close()
+	return serveHost(cmd, h, flags.timeout, func(ctx context.Context, s *server.Server) error {
+		listener, err := dir.Listen(ctx, flags.name)
+		if errors.Is(err, connection.ErrInUse) {
+			return inUse(flags.name)
+		}
+		if err != nil {
+			return fmt.Errorf("cannot serve %s: %w", flags.name, err)
+		}
+		names.Serve = func(ctx context.Context, conn net.Conn) {
+			_ = s.ServeConn(ctx, transport.Stream(conn, transport.StreamOptions{})) // the client sees an error
+		}
+		if flags.background {
+			if err := process.Ready(); err != nil {
+				return errors.Join(err, listener.Close())
+			}
+		} else {
+			fmt.Fprintf(cmd.ErrOrStderr(), "Serving %s. Stop with Ctrl-C.\n", flags.name)
+		}
+		return names.Run(ctx, listener)
+	})
+}
+
+// describeTarget returns a TARGET without secrets.
+func describeTarget(cmd *cobra.Command, words []string) string {
+	if cmd.ArgsLenAtDash() < 0 {
+		return withoutSecrets(words[0])
+	}
+	if len(words) == 1 {
+		return words[0]
+	}
+	return fmt.Sprintf("%s (%s)", words[0], count(len(words)-1, "argument"))
+}
+
+func newDisconnect() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "disconnect NAME... [flags]",
+		Short:   "End connections of parley connect",
+		Long:    "End the background processes of parley connect that have the names, with the servers that they have\nstarted, and wait for them.",
+		Example: "parley disconnect files",
+		RunE:    func(cmd *cobra.Command, names []string) error { return disconnect(cmd, names) },
+	}
+	cmd.ValidArgsFunction = func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return connectionNames(), cobra.ShellCompDirectiveNoFileComp
+	}
+	return cmd
+}
+
+func disconnect(cmd *cobra.Command, names []string) error {
+	if len(names) == 0 {
+		return fmt.Errorf("no NAME; see %s --help", cmd.CommandPath())
+	}
+	dir, err := connection.Default()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		err := dir.Stop(cmd.Context(), name)
+		if errors.Is(err, connection.ErrNotConnected) {
+			if near := nearest(name, connectionNames()); near != "" && near != name {
+				return fmt.Errorf("%s is not connected; did you mean %s?", name, near)
+			}
+			return fmt.Errorf("%s is not connected; see parley list", name)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return show(cmd, names, func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, "Disconnected %s.\n", terminal.Line(strings.Join(names, ", ")))
+		return err
+	})
+}
+
+// connectionNames returns the names that have a socket.
+func connectionNames() []string {
+	dir, err := connection.Default()
+	if err != nil {
+		return nil
+	}
+	return dir.Names()
+}
+
+// connectionTarget returns the connection with a name, or nil if there is none.
+func connectionTarget(ctx context.Context, name string) (client.Target, error) {
+	dir, err := connection.Default()
+	if err != nil || host.CheckName(name) != nil { // without a directory there are no connections
+		return nil, nil
+	}
+	conn, err := dir.Dial(ctx, name)
+	switch {
+	case errors.Is(err, connection.ErrNotConnected):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("cannot use the connection %s: %w", name, err)
+	}
+	return client.Conn(transport.Stream(conn, transport.StreamOptions{MaxMessage: transport.DefaultClientMaxMessage})), nil
+}
