@@ -68,8 +68,12 @@ func (c *Client) newHTTP(check dialControl) *http.Client {
 	if c.Proxy != nil {
 		transport.Proxy = http.ProxyURL(c.Proxy)
 	}
+	var roundTripper http.RoundTripper = transport
+	if c.Transport != nil {
+		roundTripper = c.Transport(transport)
+	}
 	return &http.Client{
-		Transport:     transport,
+		Transport:     roundTripper,
 		CheckRedirect: redirect.None, // a redirect could lead to an unchecked URL
 	}
 }
