@@ -33,6 +33,7 @@ help: ## List the targets
 test: tools cross check-install ## Run all tests
 	$(GO) test -race -shuffle=on -tags=integration -timeout=8m work
 	$(GO) test ./bench # again without the race detector, which changes the allocation counts
+	$(MAKE) --no-print-directory test-browser
 	$(MAKE) --no-print-directory conformance
 
 .PHONY: check-install
@@ -82,9 +83,9 @@ faults: tools ## Let servers of a gateway, replicas and Redis fail under load (D
 		status=$$?; cat .out/faults/totals.json; exit $$status
 
 .PHONY: test-browser
-test-browser: ## Test logins in a browser; installs Debian's Chromium if there is none
+test-browser: tools ## Test logins and the inspector in Chromium; unpacks Debian's into .tools/ if there is none
 	@scripts/browser
-	$(GO) test -race -count=1 -tags=browser -timeout=5m -run='^TestLoginsInABrowser$$' ./cmd/parley
+	$(GO) test -race -count=1 -tags=browser -timeout=5m -run='Browser' ./cmd/parley
 
 .PHONY: bench
 bench: ## Run the benchmarks (BENCH=regexp, PACKAGES=pattern)

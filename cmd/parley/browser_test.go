@@ -3,8 +3,6 @@
 package main
 
 import (
-	"os"
-	"path/filepath"
 	"regexp"
 	"testing"
 
@@ -19,21 +17,20 @@ func TestBrowserScripts(t *testing.T) {
 		if err := setUp(env); err != nil {
 			return err
 		}
-		home, err := os.MkdirTemp("", "parley-browser") // Chromium creates sockets in it, whose paths must be short
+		c, err := newChromium()
 		if err != nil {
 			return err
 		}
-		env.Defer(func() { _ = os.RemoveAll(home) })
-		driver, err := startWebdriver(home)
-		if err != nil {
-			return err
-		}
+		all := &browsers{c, make(map[string]*tab)}
 		env.Defer(func() {
-			if err := driver.Close(); err != nil {
+			for _, t := range all.tabs {
+				t.close()
+			}
+			if err := c.Close(); err != nil {
 				env.T().Log(err)
 			}
 		})
-		env.Values[browsersKey{}] = &browsers{driver, home, make(map[string]*tab)}
+		env.Values[browsersKey{}] = all
 		return nil
 	}
 	params.Cmds["profile"] = profile
@@ -44,9 +41,8 @@ type browsersKey struct{}
 
 // browsers are the browsers of one script, by the names of their profiles.
 type browsers struct {
-	driver *webdriver
-	home   string
-	tabs   map[string]*tab
+	chromium *chromium
+	tabs     map[string]*tab
 }
 
 // profile controls the browser with a profile. The first use of a profile starts a browser.
@@ -64,7 +60,7 @@ func profile(ts *testscript.TestScript, neg bool, args []string) {
 	t := all.tabs[args[0]]
 	if t == nil {
 		var err error
-		t, err = all.driver.open(filepath.Join(all.home, args[0]))
+		t, err = all.chromium.open()
 		ts.Check(err)
 		all.tabs[args[0]] = t
 	}

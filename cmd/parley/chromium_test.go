@@ -1,0 +1,136 @@
+//go:build browser
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+)
+
+// chromium starts browsers. They write files to a directory of their own only.
+type chromium struct {
+	path string
+	home string
+}
+
+// newChromium returns the Chromium in PATH, or the one that scripts/browser has unpacked.
+func newChromium() (*chromium, error) {
+	c := &chromium{}
+	for _, name := range []string{"../../.tools/browser/chromium", "chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			c.path = path
+			break
+		}
+	}
+	if c.path == "" {
+		return nil, errors.New("cannot find Chromium; run scripts/browser")
+	}
+	var err error
+	c.home, err = os.MkdirTemp("", "parley-browser") // Chromium creates sockets in it, whose paths must be short
+	return c, err
+}
+
+// Close removes the files of the browsers, which must have ended.
+func (c *chromium) Close() error { return os.RemoveAll(c.home) }
+
+// tab is a browser with its own profile and one tab.
+type tab struct {
+	ctx   context.Context
+	close func()
+}
+
+// open starts a browser with a new profile.
+func (c *chromium) open() (*tab, error) {
+	profile, err := os.MkdirTemp(c.home, "profile")
+	if err != nil {
+		return nil, err
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(c.path), chromedp.UserDataDir(profile), chromedp.NoSandbox, chromedp.DisableGPU,
+		chromedp.Flag("disable-quic", true), chromedp.Env("HOME="+c.home, "TMPDIR="+c.home))
+	allocated, stop := chromedp.NewExecAllocator(context.Background(), options...)
+	ctx, cancel := chromedp.NewContext(allocated)
+	t := &tab{ctx, func() { cancel(); stop() }}
+	if err := chromedp.Do(ctx, chromedp.Navigate("about:blank")); err != nil { // starts the browser, so without a time-out
+		t.close()
+		return nil, err
+	}
+	return t, nil
+}
+
+// do runs actions, within waitLimit.
+func (t *tab) do(actions ...chromedp.Action[chromedp.Void]) error {
+	ctx, cancel := context.WithTimeout(t.ctx, waitLimit)
+	defer cancel()
+	return chromedp.Do(ctx, actions...)
+}
+
+// evaluate returns the value of a JavaScript expression.
+func evaluate[T any](t *tab, expression string) (T, error) {
+	ctx, cancel := context.WithTimeout(t.ctx, waitLimit)
+	defer cancel()
+	return chromedp.Run(ctx, chromedp.Evaluate[T](expression))
+}
+
+func (t *tab) navigate(url string) error { return t.do(chromedp.Navigate(url)) }
+
+func (t *tab) address() (string, error) { return evaluate[string](t, "location.href") }
+
+func (t *tab) click(selector string) error { return t.do(chromedp.Click(chromedp.CSS(selector))) }
+
+// text returns the visible text of the page.
+func (t *tab) text() (string, error) { return evaluate[string](t, "document.body.innerText") }
+
+// shows waits until the text of the page matches.
+func (t *tab) shows(pattern *regexp.Regexp) error {
+	var text string
+	var err error
+	if t.await(func() bool { text, err = t.text(); return err == nil && pattern.MatchString(text) }) {
+		return nil
+	}
+	return fmt.Errorf("no %s in %v on the page: %q, %v", pattern, waitLimit, text, err)
+}
+
+// await waits until a condition is true. It polls, because not every condition has an event.
+func (t *tab) await(done func() bool) bool {
+	timeout := time.NewTimer(waitLimit)
+	defer timeout.Stop()
+	poll := time.NewTicker(20 * time.Millisecond)
+	defer poll.Stop()
+	for !done() {
+		select {
+		case <-poll.C:
+		case <-timeout.C:
+			return false
+		}
+	}
+	return true
+}
+
+// browser returns a browser for a test.
+func browser(t *testing.T) *tab {
+	t.Helper()
+	c, err := newChromium()
+	if err != nil {
+		t.Fatal(err)
+	}
+	opened, err := c.open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		opened.close()
+		if err := c.Close(); err != nil {
+			t.Log(err)
+		}
+	})
+	return opened
+}
