@@ -1,0 +1,212 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/cmd/parley/internal/inspect"
+	"github.com/parley-mcp/parley/cmd/parley/internal/loginsteps"
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// inspectFlags are the flags of parley inspect.
+type inspectFlags struct {
+	config   configFlags
+	env      envFlags
+	revision string
+	headers  []string
+	port     int
+	printURL bool
+}
+
+func newInspect() *cobra.Command {
+	var flags inspectFlags
+	cmd := &cobra.Command{
+		Use:   "inspect [TARGET…] [flags]",
+		Short: "Inspect servers in a web page",
+		Long: `Serve a web page on this machine and open it in your browser. The page shows what servers have, calls
+tools with forms, gets prompts, reads and watches resources, answers the questions of servers, and
+shows the messages in both directions with their HTTP headers. It can log in to servers, and show
+each step of the login.
+
+Each TARGET is a URL or the name of a server in your configuration (see parley list and --config);
+after --, write a command that starts one more server. Without TARGET, the page shows all servers of the
+configuration. It connects to a server when you select it.
+
+The page has everything that you have: it uses your logins and can start what you name here. parley
+serves it on 127.0.0.1 only, and to browsers with the token in the address that it prints. Do not
+share this address. docs/inspector.md has more.
+
+` + commandHelp,
+		Example: `
+parley inspect http://127.0.0.1:7777/mcp
+parley inspect notes files
+parley inspect --config mcp.json
+parley inspect -- npx -y @modelcontextprotocol/server-everything`,
+		RunE: func(cmd *cobra.Command, args []string) error { return runInspect(cmd, &flags, args) },
+	}
+	flags.config.add(cmd, "configuration file with the servers")
+	flags.env.add(cmd)
+	f := cmd.Flags()
+	f.StringVar(&flags.revision, "revision", "", "use this revision of the protocol only, such as 2025-11-25, unless you choose another one in the page")
+	f.StringArrayVarP(&flags.headers, "header", "H", nil, "send an HTTP `header`, written as 'Name: value', to the servers that are URLs here (repeatable)")
+	f.IntVar(&flags.port, "port", 0, "port of this machine for the page (default: a free port)")
+	f.BoolVar(&flags.printURL, "print-url", false, "print the address instead of opening the browser")
+	return cmd
+}
+
+func runInspect(cmd *cobra.Command, flags *inspectFlags, args []string) error {
+	revision := mcp.Revision(flags.revision)
+	switch {
+	case revision != "" && !revision.Known():
+		return fmt.Errorf("unknown revision %q; parley supports %s", flags.revision, commas(mcp.Revisions()))
+	case flags.port < 0 || flags.port > 65535:
+		return errors.New("--port must be from 1 to 65535")
+	}
+	servers, err := flags.servers(cmd, args)
+	if err != nil {
+		return err
+	}
+	page, err := listenTCP(cmd, "--port", fmt.Sprintf("127.0.0.1:%d", flags.port))
+	if err != nil {
+		return err
+	}
+	defer page.Close()
+	apps, err := new(net.ListenConfig).Listen(cmd.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		return fmt.Errorf("cannot serve the frames of apps: %w", err)
+	}
+	defer apps.Close()
+	inspector := &inspect.Inspector{
+		Servers: servers, Version: version(), Revision: revision,
+		Add: func(_ context.Context, url string) (inspect.Server, error) {
+			if !isURL(url) {
+				return inspect.Server{}, fmt.Errorf("%q is not a URL; write http:// or https://", url)
+			}
+			return inspectedURL(cmd, &client.HTTPTarget{URL: url}), nil
+		},
+	}
+	cmd.PrintErrf("The inspector is at\n\n  %s\n\nIt ends with Ctrl-C.\n", inspector.URL(page))
+	if !flags.printURL && terminal.Is(cmd.ErrOrStderr()) {
+		if err := oauth.OpenBrowser(cmd.Context(), inspector.StartURL(page)); err != nil {
+			cmd.PrintErrf("parley: warning: cannot open the browser: %s\n", terminal.Line(err.Error()))
+		}
+	}
+	return inspector.Run(cmd.Context(), page, apps)
+}
+
+// servers returns the servers of a command line.
+func (f *inspectFlags) servers(cmd *cobra.Command, args []string) ([]inspect.Server, error) {
+	header, err := parseHeaders(f.headers)
+	if err != nil {
+		return nil, err
+	}
+	names, command := args, []string(nil)
+	if dash := cmd.ArgsLenAtDash(); dash >= 0 {
+		if names, command = args[:dash], args[dash:]; len(command) == 0 {
+			return nil, errors.New("no command after --; write the command that starts the server")
+		}
+	} else if f.env.given() {
+		return nil, errors.New("--env and --env-all require -- and a command; a server of a configuration file has its variables there")
+	}
+	if len(args) == 0 {
+		if names, err = f.configured(cmd); err != nil {
+			return nil, err
+		}
+	}
+	var servers []inspect.Server
+	for _, name := range names {
+		if isURL(name) {
+			servers = append(servers, inspectedURL(cmd, &client.HTTPTarget{URL: name, Header: header.Clone()}))
+			continue
+		}
+		target, err := f.config.target(cmd, name)
+		if err != nil {
+			return nil, err
+		}
+		var words []string
+		for _, path := range f.config.paths {
+			words = append(words, "--config", path)
+		}
+		servers = append(servers, inspected(cmd, name, append(words, name), target))
+	}
+	if len(command) > 0 {
+		options, err := f.env.command(command)
+		if err != nil {
+			return nil, err
+		}
+		servers = append(servers, inspected(cmd, command[0], append([]string{"--"}, command...), &client.CommandTarget{CommandOptions: options}))
+	}
+	return servers, nil
+}
+
+// configured returns the names of the enabled servers of the configuration.
+func (f *inspectFlags) configured(cmd *cobra.Command) (names []string, err error) {
+	loaded, err := f.config.load(cmd)
+	if err != nil {
+		return nil, err
+	}
+	for i := range loaded.Servers {
+		if s := &loaded.Servers[i]; !s.Disabled {
+			names = append(names, s.Name)
+		}
+	}
+	return names, nil
+}
+
+// inspectedURL returns the server at a URL for the page, which shows its host and path as its name.
+func inspectedURL(cmd *cobra.Command, target *client.HTTPTarget) inspect.Server {
+	name := target.String()
+	if _, rest, ok := strings.Cut(name, "://"); ok {
+		name = rest
+	}
+	return inspected(cmd, name, []string{target.URL}, target)
+}
+
+// inspected returns a server for the page.
+func inspected(cmd *cobra.Command, name string, words []string, target client.Target) inspect.Server {
+	s := inspect.Server{
+		Name: name, Words: words, Target: target, Explain: explain,
+		Dialer: func(ctx context.Context) (*client.Dialer, error) {
+			d := &client.Dialer{Name: "parley", Version: version(), Logger: slog.New(slog.DiscardHandler)}
+			var err error
+			d.Auth, err = authorizerFor(ctx, target) // reads the logins, which may have changed
+			return d, err
+		},
+		NeedsLogin: func(err error) bool { return errors.As(err, new(*loginError)) },
+	}
+	if at, ok := target.(*client.HTTPTarget); ok {
+		s.Login = func(ctx context.Context, o inspect.LoginOptions) error { return inspectLogin(ctx, cmd, at.URL, o) }
+	}
+	return s
+}
+
+// inspectLogin logs in to a server for the page.
+func inspectLogin(ctx context.Context, cmd *cobra.Command, url string, o inspect.LoginOptions) error {
+	stored, err := openLogins()
+	if err != nil {
+		return err
+	}
+	c, err := stored.client(ctx, newLogger(cmd.ErrOrStderr(), slog.LevelWarn))
+	if err != nil {
+		return err
+	}
+	port, err := stored.port(ctx, url)
+	if err != nil {
+		return err
+	}
+	recorder := &loginsteps.Recorder{Step: o.Step}
+	c.Transport = func(next http.RoundTripper) http.RoundTripper { return recorder.Wrap(next) }
+	c.Interaction = &oauth.Loopback{Port: port, Open: o.Open}
+	return loginFailed(c.Login(ctx, url, o.Scopes...))
+}

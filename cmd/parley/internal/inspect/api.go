@@ -1,0 +1,302 @@
+package inspect
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/schema"
+)
+
+// maxRequest is the maximum size of a request of the page, in bytes.
+const maxRequest = 16 << 20
+
+// api returns the handler of the requests of the page.
+func (h *hub) api() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /api/events", h.serveEvents)
+	mux.HandleFunc("POST /api/servers", post(h.addServer))
+	mux.HandleFunc("POST /api/servers/{name}/connect", post(h.connect))
+	mux.HandleFunc("POST /api/servers/{name}/disconnect", post(h.disconnect))
+	mux.HandleFunc("POST /api/servers/{name}/login", post(h.startLogin))
+	mux.HandleFunc("POST /api/servers/{name}/subscribe", post(h.subscribe))
+	mux.HandleFunc("POST /api/servers/{name}/complete", post(h.complete))
+	mux.HandleFunc("POST /api/servers/{name}/level", post(h.setLevel))
+	mux.HandleFunc("GET /api/servers/{name}/{list}", h.serveList)
+	mux.HandleFunc("POST /api/servers/{name}/calls", post(h.postCall))
+	mux.HandleFunc("POST /api/calls/{number}/cancel", post(h.postCancel))
+	mux.HandleFunc("GET /api/calls/{number}/result", h.serveResult)
+	mux.HandleFunc("POST /api/questions/{number}", post(h.postAnswer))
+	mux.HandleFunc("POST /api/validate", post(validate))
+	mux.HandleFunc("GET /api/messages/{number}", h.serveMessage)
+	mux.HandleFunc("GET /api/messages/{number}/copy", h.serveCopy)
+	mux.HandleFunc("GET /api/search", h.serveSearch)
+	mux.HandleFunc("POST /api/clear", post(h.postClear))
+	mux.HandleFunc("GET /api/export", h.serveExport)
+	return mux
+}
+
+// none is the request or the response of an operation without data.
+type none struct{}
+
+// post returns a handler that decodes a request, and encodes the response.
+func post[In, Out any](serve func(*http.Request, In) (Out, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var in In
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
+		if err == nil && len(body) > 0 {
+			err = schema.Decode(body, &in)
+		}
+		if err != nil {
+			writeError(w, fmt.Errorf("cannot read the request: %w", err))
+			return
+		}
+		out, err := serve(r, in)
+		if err != nil {
+			writeError(w, err)
+			return
+		}
+		writeJSON(w, http.StatusOK, out)
+	}
+}
+
+// failure is the body of an error.
+type failure struct {
+	Error  string         `json:"error"`
+	Issues []schema.Issue `json:"issues,omitempty"`
+}
+
+func writeError(w http.ResponseWriter, err error) {
+	f := failure{Error: err.Error()}
+	if invalid := new(schema.ValidationError); errors.As(err, &invalid) {
+		f.Issues = invalid.Issues
+	}
+	status := http.StatusBadRequest
+	if errors.Is(err, errNotFound) {
+		status = http.StatusNotFound
+	}
+	writeJSON(w, status, f)
+}
+
+func writeJSON(w http.ResponseWriter, status int, value any) {
+	raw, err := json.Marshal(value)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(raw)
+}
+
+// errNotFound is the error of a request for something that does not exist.
+var errNotFound = errors.New("not found")
+
+// serverOf returns the server of a request.
+func (h *hub) serverOf(r *http.Request) (*server, error) {
+	if s := h.server(r.PathValue("name")); s != nil {
+		return s, nil
+	}
+	return nil, fmt.Errorf("server %q: %w", r.PathValue("name"), errNotFound)
+}
+
+// clientOf returns the connected client of a request.
+func (h *hub) clientOf(r *http.Request) (*server, *client.Client, error) {
+	s, err := h.serverOf(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	c, err := s.connected()
+	return s, c, err
+}
+
+func (h *hub) connect(r *http.Request, settings Settings) (none, error) {
+	s, err := h.serverOf(r)
+	if err != nil {
+		return none{}, err
+	}
+	return none{}, s.connect(settings)
+}
+
+func (h *hub) disconnect(r *http.Request, _ none) (none, error) {
+	s, err := h.serverOf(r)
+	if err == nil {
+		s.disconnect()
+	}
+	return none{}, err
+}
+
+func (h *hub) subscribe(r *http.Request, in struct {
+	URIs []string `json:"uris"`
+}) (none, error) {
+	s, err := h.serverOf(r)
+	if err != nil {
+		return none{}, err
+	}
+	return none{}, s.subscribe(in.URIs)
+}
+
+func (h *hub) complete(r *http.Request, params mcp.CompleteParams) (*mcp.Completion, error) {
+	s, c, err := h.clientOf(r)
+	if err != nil {
+		return nil, err
+	}
+	found, err := c.Complete(r.Context(), params)
+	return found, s.explained(err)
+}
+
+// explained returns an error with the text for the user.
+func (s *server) explained(err error) error {
+	if err == nil {
+		return nil
+	}
+	return errors.New(s.Explain(err))
+}
+
+// serveList serves what a server lists. An error after some entries is a part of the response.
+func (h *hub) serveList(w http.ResponseWriter, r *http.Request) {
+	s, c, err := h.clientOf(r)
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	var options []client.CallOption
+	if r.URL.Query().Has("refresh") {
+		options = append(options, client.WithRefresh())
+	}
+	var entries []any
+	switch r.PathValue("list") {
+	case "tools":
+		entries, err = collect(c.Tools(r.Context(), options...))
+	case "prompts":
+		entries, err = collect(c.Prompts(r.Context(), options...))
+	case "resources":
+		entries, err = collect(c.Resources(r.Context(), options...))
+	case "templates":
+		entries, err = collect(c.ResourceTemplates(r.Context(), options...))
+	default:
+		err = errNotFound
+	}
+	if err != nil && len(entries) == 0 {
+		writeError(w, s.explained(err))
+		return
+	}
+	list := struct {
+		Entries []any  `json:"entries"`
+		Error   string `json:"error,omitempty"`
+	}{Entries: entries}
+	if err != nil {
+		list.Error = s.Explain(err)
+	}
+	writeJSON(w, http.StatusOK, list)
+}
+
+// collect returns the entries of a list until an error.
+func collect[T any](list iter.Seq2[*T, error]) ([]any, error) {
+	entries := []any{}
+	for entry, err := range list {
+		if err != nil {
+			return entries, err
+		}
+		entries = append(entries, entry)
+	}
+	return entries, nil
+}
+
+func (h *hub) postCall(r *http.Request, in callRequest) (out struct {
+	Call uint64 `json:"call"`
+}, err error) {
+	s, err := h.serverOf(r)
+	if err == nil {
+		out.Call, err = h.startCall(s, in)
+	}
+	return out, err
+}
+
+// numberOf returns the number in the path of a request; 0 if it is not one.
+func numberOf(r *http.Request) uint64 {
+	n, _ := strconv.ParseUint(r.PathValue("number"), 10, 64)
+	return n
+}
+
+func (h *hub) postCancel(r *http.Request, _ none) (none, error) {
+	h.cancelCall(numberOf(r))
+	return none{}, nil
+}
+
+func (h *hub) serveResult(w http.ResponseWriter, r *http.Request) {
+	result := h.result(numberOf(r))
+	if result == nil {
+		writeError(w, fmt.Errorf("result: %w", errNotFound))
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(result)
+}
+
+func (h *hub) postAnswer(r *http.Request, in answer) (none, error) {
+	return none{}, h.answer(numberOf(r), in)
+}
+
+// validate checks a value against a schema.
+func validate(_ *http.Request, in struct {
+	Schema json.RawMessage `json:"schema"`
+	Value  json.RawMessage `json:"value"`
+}) (out struct {
+	Issues    []schema.Issue     `json:"issues"`
+	Unchecked []schema.Unchecked `json:"unchecked,omitempty"`
+	Error     string             `json:"error,omitempty"` // of the schema
+}, _ error) {
+	out.Issues = []schema.Issue{}
+	compiled, err := schema.Compile(in.Schema)
+	if err != nil {
+		out.Error = err.Error()
+		return out, nil
+	}
+	out.Unchecked = compiled.Unchecked()
+	err = compiled.Validate(in.Value)
+	if invalid := new(schema.ValidationError); errors.As(err, &invalid) {
+		out.Issues = invalid.Issues
+	} else if err != nil {
+		out.Error = err.Error()
+	}
+	return out, nil
+}
+
+func (h *hub) serveMessage(w http.ResponseWriter, r *http.Request) {
+	e, x, ok := h.log.find(numberOf(r))
+	if !ok {
+		writeError(w, fmt.Errorf("message: %w; the log has dropped it", errNotFound))
+		return
+	}
+	writeJSON(w, http.StatusOK, struct {
+		entry
+		Text     string    `json:"text"`
+		Cut      bool      `json:"cut,omitempty"` // the text is only the beginning
+		Exchange *exchange `json:"exchange,omitempty"`
+	}{e, validText(e.text), len(e.text) < e.Size, x})
+}
+
+// validText returns bytes as a text.
+func validText(text []byte) string {
+	if utf8.Valid(text) {
+		return string(text)
+	}
+	return string([]rune(string(text))) // replaces invalid bytes
+}
+
+func (h *hub) serveSearch(w http.ResponseWriter, r *http.Request) {
+	writeJSON(w, http.StatusOK, h.log.search(r.URL.Query().Get("text")))
+}
+
+func (h *hub) postClear(*http.Request, none) (none, error) {
+	h.log.clear()
+	return none{}, nil
+}

@@ -1,0 +1,126 @@
+package inspect
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// requestTo sends a GET request with the given headers.
+func (p *page) requestTo(url string, header map[string]string) (status int, head http.Header, body string) {
+	p.t.Helper()
+	req, err := http.NewRequestWithContext(p.t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	for name, value := range header {
+		if req.Header.Set(name, value); name == "Host" {
+			req.Host = value
+		}
+	}
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return resp.StatusCode, resp.Header, string(text)
+}
+
+func TestOtherOriginsAndWrongTokensGetNothing(t *testing.T) {
+	p := start(t, demoServer(t))
+	right := "Bearer " + p.token
+	for _, test := range []struct {
+		name   string
+		header map[string]string
+		status int
+	}{
+		{"no token", nil, http.StatusUnauthorized},
+		{"wrong token", map[string]string{"Authorization": "Bearer " + strings.Repeat("A", len(p.token))}, http.StatusUnauthorized},
+		{"token without scheme", map[string]string{"Authorization": p.token}, http.StatusUnauthorized},
+		{"empty token", map[string]string{"Authorization": "Bearer "}, http.StatusUnauthorized},
+		{"token in a cookie", map[string]string{"Cookie": "token=" + p.token}, http.StatusUnauthorized},
+		{"another site", map[string]string{"Authorization": right, "Origin": "https://example.com"}, http.StatusForbidden},
+		{"another port", map[string]string{"Authorization": right, "Origin": p.apps}, http.StatusForbidden},
+		{"a sandbox", map[string]string{"Authorization": right, "Origin": "null"}, http.StatusForbidden},
+		{"a cross-site request", map[string]string{"Authorization": right, "Sec-Fetch-Site": "cross-site"}, http.StatusForbidden},
+		{"a same-site request", map[string]string{"Authorization": right, "Sec-Fetch-Site": "same-site"}, http.StatusForbidden},
+		{"another name of this machine", map[string]string{"Authorization": right, "Host": "rebound.example.com"}, http.StatusForbidden},
+	} {
+		for _, path := range []string{"/api/search?text=a", "/api/events", "/api/export", "/api/calls/1/result"} {
+			status, head, body := p.requestTo(p.url+path, test.header)
+			if status != test.status || len(body) > 100 {
+				t.Errorf("%s: %s: status %d, want %d: %s", test.name, path, status, test.status, body)
+			}
+			for name := range head {
+				if strings.HasPrefix(name, "Access-Control-") {
+					t.Errorf("%s: %s: header %s", test.name, path, name)
+				}
+			}
+		}
+	}
+	if status, _, body := p.requestTo(p.url+"/api/search?text=a", map[string]string{"Authorization": right, "Origin": p.url, "Sec-Fetch-Site": "same-origin"}); status != http.StatusOK {
+		t.Errorf("the page gets %d: %s", status, body)
+	}
+}
+
+func TestStartAddressWorksOnce(t *testing.T) {
+	i := &Inspector{}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	h := newHub(t.Context(), nil)
+	server := &http.Server{Handler: i.guarded(listener, h)}
+	go server.Serve(listener)
+	defer server.Close()
+	p := &page{t: t}
+	if status, _, _ := p.requestTo(i.StartURL(listener)+"x", nil); status != http.StatusForbidden {
+		t.Errorf("a wrong address: status %d", status)
+	}
+	if status, head, _ := p.requestTo(i.StartURL(listener), nil); status != http.StatusSeeOther || head.Get("Location") != "/#token="+i.Token() {
+		t.Errorf("the first request: status %d, location %q", status, head.Get("Location"))
+	}
+	if status, head, body := p.requestTo(i.StartURL(listener), nil); status != http.StatusForbidden || strings.Contains(head.Get("Location")+body, i.Token()) {
+		t.Errorf("the second request: status %d, %v, %s", status, head, body)
+	}
+}
+
+func TestPageHasAStrictPolicy(t *testing.T) {
+	p := start(t)
+	for _, path := range []string{"/", "/app.js", "/app.css", "/icon.svg"} {
+		status, head, body := p.requestTo(p.url+path, nil)
+		policy := head.Get("Content-Security-Policy")
+		if status != http.StatusOK || body == "" || head.Get("X-Content-Type-Options") != "nosniff" || !strings.Contains(policy, "default-src 'none'") ||
+			!strings.Contains(policy, "frame-ancestors 'none'") || strings.Contains(policy, "unsafe") {
+			t.Errorf("%s: status %d, headers %v", path, status, head)
+		}
+	}
+	for _, path := range []string{"/dist/app.js", "/../inspector.go", "/frame.html/", "/nothing"} {
+		if status, _, _ := p.requestTo(p.url+path, nil); status != http.StatusNotFound {
+			t.Errorf("%s: status %d", path, status)
+		}
+	}
+	if status, _, _ := p.requestTo(p.url+"/", map[string]string{"Host": "rebound.example.com"}); status != http.StatusForbidden {
+		t.Errorf("another host: status %d", status)
+	}
+}
+
+func TestFramesOfAppsLoadOnlyFromDeclaredOrigins(t *testing.T) {
+	p := start(t)
+	_, head, _ := p.requestTo(p.apps+"/?connect=https%3A%2F%2Fapi.example.com&connect=https%3A%2F%2Fa.example%3B%20script-src%20*&resource=https%3A%2F%2F*.cdn.example.com&frame=http%3A%2F%2Fplain.example.com", nil)
+	want := "default-src 'none'; script-src 'self' 'unsafe-inline' https://*.cdn.example.com; style-src 'unsafe-inline' https://*.cdn.example.com; img-src data: blob: https://*.cdn.example.com; " +
+		"font-src data: https://*.cdn.example.com; media-src data: blob: https://*.cdn.example.com; connect-src https://api.example.com; frame-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors " + p.url
+	if got := head.Get("Content-Security-Policy"); got != want {
+		t.Errorf("policy\n%s, want\n%s", got, want)
+	}
+	if status, _, _ := p.requestTo(p.apps+"/api/events", map[string]string{"Authorization": "Bearer " + p.token}); status != http.StatusNotFound {
+		t.Errorf("the origin of the frames answers requests of the page: %d", status)
+	}
+}

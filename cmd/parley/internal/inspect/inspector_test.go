@@ -1,0 +1,409 @@
+package inspect
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/cmd/parley/demo"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// waitLimit is the time-out of everything that a test waits for.
+const waitLimit = 20 * time.Second
+
+// page is a program that does what the page does.
+type page struct {
+	t     *testing.T
+	url   string
+	token string
+	apps  string
+
+	mu       sync.Mutex
+	changed  chan struct{} // closed after each update
+	servers  []serverState
+	question []*question
+	calls    map[uint64]call
+	messages []entry
+}
+
+// start runs an inspector of servers, and reads its events.
+func start(t *testing.T, servers ...Server) *page {
+	t.Helper()
+	i := &Inspector{Servers: servers, Version: "test", Add: func(_ context.Context, url string) (Server, error) { return serverAt(url), nil }}
+	var listeners [2]net.Listener
+	for n := range listeners {
+		var err error
+		if listeners[n], err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := i.Run(ctx, listeners[0], listeners[1]); err != nil {
+			t.Error(err)
+		}
+	})
+	p := &page{
+		t: t, url: "http://" + listeners[0].Addr().String(), token: i.Token(), apps: "http://" + listeners[1].Addr().String(),
+		changed: make(chan struct{}), calls: make(map[uint64]call),
+	}
+	running.Go(func() { p.follow(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		running.Wait()
+	})
+	return p
+}
+
+// serverAt returns the server at a URL, without logins.
+func serverAt(url string) Server {
+	return Server{
+		Name: url, Words: []string{url}, Target: client.URL(url),
+		Dialer: func(context.Context) (*client.Dialer, error) {
+			return &client.Dialer{Name: "test", Logger: slog.New(slog.DiscardHandler)}, nil
+		},
+		Explain: error.Error, NeedsLogin: func(error) bool { return false },
+	}
+}
+
+// demoServer serves the demo tools, and returns them as a server of the page.
+func demoServer(t *testing.T) Server {
+	t.Helper()
+	s := demo.New("test")
+	s.Logger = slog.New(slog.DiscardHandler)
+	served := httptest.NewServer(s)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
+		defer cancel()
+		if err := s.Shutdown(ctx); err != nil {
+			t.Error(err)
+		}
+		served.Close()
+	})
+	one := serverAt(served.URL)
+	one.Name = "demo"
+	return one
+}
+
+func (p *page) request(ctx context.Context, method, path string, body io.Reader) *http.Request {
+	req, err := http.NewRequestWithContext(ctx, method, p.url+path, body)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+p.token)
+	return req
+}
+
+// follow reads the event stream until ctx ends.
+func (p *page) follow(ctx context.Context) {
+	resp, err := http.DefaultClient.Do(p.request(ctx, http.MethodGet, "/api/events", nil))
+	if err != nil {
+		if ctx.Err() == nil {
+			p.t.Error(err)
+		}
+		return
+	}
+	defer resp.Body.Close()
+	lines := bufio.NewReader(resp.Body)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err != nil {
+			return
+		}
+		var u update
+		if err := json.Unmarshal(line, &u); err != nil {
+			p.t.Errorf("%v: %.300s", err, line)
+			return
+		}
+		p.mu.Lock()
+		if u.State != nil {
+			p.servers, p.question = u.State.Servers, u.State.Questions
+		}
+		for _, c := range u.Calls {
+			p.calls[c.Number] = c
+		}
+		p.messages = append(p.messages, u.Messages...)
+		close(p.changed)
+		p.changed = make(chan struct{})
+		p.mu.Unlock()
+	}
+}
+
+// await waits until the state satisfies a condition.
+func (p *page) await(what string, done func() bool) {
+	p.t.Helper()
+	limit := time.NewTimer(waitLimit)
+	defer limit.Stop()
+	for {
+		p.mu.Lock()
+		ok, changed := done(), p.changed
+		p.mu.Unlock()
+		if ok {
+			return
+		}
+		select {
+		case <-changed:
+		case <-limit.C:
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.t.Fatalf("%s: not within %v: servers %+v, calls %+v", what, waitLimit, p.servers, p.calls)
+		}
+	}
+}
+
+// get sends a GET request and decodes the JSON of its response.
+func (p *page) get(path string, into any) {
+	p.t.Helper()
+	if status, body := p.do(http.MethodGet, path, nil); status != http.StatusOK || json.Unmarshal(body, into) != nil {
+		p.t.Fatalf("GET %s: %d %.500s", path, status, body)
+	}
+}
+
+// post sends a request of the page, which must succeed.
+func (p *page) post(path string, in, into any) {
+	p.t.Helper()
+	raw, err := json.Marshal(in)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	status, body := p.do(http.MethodPost, path, raw)
+	if status != http.StatusOK || into != nil && json.Unmarshal(body, into) != nil {
+		p.t.Fatalf("POST %s: %d %.500s", path, status, body)
+	}
+}
+
+func (p *page) do(method, path string, body []byte) (int, []byte) {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.t.Context(), waitLimit)
+	defer cancel()
+	resp, err := http.DefaultClient.Do(p.request(ctx, method, path, bytes.NewReader(body)))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return resp.StatusCode, text
+}
+
+// connect connects to the server demo.
+func (p *page) connect(change func(*Settings)) {
+	p.t.Helper()
+	settings := defaultSettings("")
+	change(&settings)
+	p.post("/api/servers/demo/connect", settings, nil)
+	p.await("connection", func() bool { return len(p.servers) > 0 && p.servers[0].State == stateReady })
+}
+
+// call starts a call of the server demo and returns its number.
+func (p *page) call(r callRequest) uint64 {
+	p.t.Helper()
+	var started struct{ Call uint64 }
+	p.post("/api/servers/demo/calls", r, &started)
+	return started.Call
+}
+
+// finished waits for the end of a call, and returns it and its result.
+func (p *page) finished(number uint64) (c call, result mcp.CallToolResult) {
+	p.t.Helper()
+	p.await("end of the call", func() bool { c = p.calls[number]; return c.Number != 0 && c.ended() })
+	status, body := p.do(http.MethodGet, "/api/calls/"+jsonNumber(number)+"/result", nil)
+	if status == http.StatusOK {
+		if err := json.Unmarshal(body, &result); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+	return c, result
+}
+
+func jsonNumber(n uint64) string {
+	raw, _ := json.Marshal(n)
+	return string(raw)
+}
+
+func text(r mcp.CallToolResult) string {
+	for _, block := range r.Content {
+		if t, ok := block.(*mcp.TextContent); ok {
+			return t.Text
+		}
+	}
+	return ""
+}
+
+func TestPageListsAndCallsTools(t *testing.T) {
+	for _, revision := range mcp.Revisions() {
+		p := start(t, demoServer(t))
+		p.connect(func(s *Settings) { s.Revision = revision })
+		var tools struct{ Entries []mcp.Tool }
+		p.get("/api/servers/demo/tools", &tools)
+		if len(tools.Entries) < 10 {
+			t.Fatalf("%s: tools %+v", revision, tools)
+		}
+		c, result := p.finished(p.call(callRequest{Method: mcp.MethodCallTool, Name: "greet", Arguments: json.RawMessage(`{"name":"Ada"}`)}))
+		if c.State != callDone || !strings.Contains(text(result), "Ada") {
+			t.Errorf("%s: call %+v, result %+v", revision, c, result)
+		}
+		c, result = p.finished(p.call(callRequest{Method: mcp.MethodCallTool, Name: "fail"}))
+		if c.State != callDone || !c.IsError || !result.IsError {
+			t.Errorf("%s: call %+v, result %+v", revision, c, result)
+		}
+	}
+}
+
+func TestTimelinesHaveTheQuestionsAndRoundsOfACall(t *testing.T) {
+	for revision, rounds := range map[mcp.Revision]int{mcp.V20251125: 1, mcp.Latest: 2} {
+		p := start(t, demoServer(t))
+		p.connect(func(s *Settings) { s.Revision = revision })
+		number := p.call(callRequest{Method: mcp.MethodCallTool, Name: "book_table", Arguments: json.RawMessage(`{"restaurant":"Roma"}`)})
+		var asked *question
+		p.await("question", func() bool {
+			if len(p.question) == 1 {
+				asked = p.question[0]
+			}
+			return asked != nil
+		})
+		if asked.Call != number || asked.Kind != questionForm || !bytes.Contains(asked.Schema, []byte(`"people"`)) {
+			t.Errorf("%s: question %+v", revision, asked)
+		}
+		path := "/api/questions/" + jsonNumber(asked.Number)
+		if status, body := p.do(http.MethodPost, path, []byte(`{"action":"accept","content":{"date":"2027-01-31","people":99,"seat":"window","remind":true}}`)); status != http.StatusBadRequest || !bytes.Contains(body, []byte(`"/people"`)) {
+			t.Errorf("%s: the answer to an invalid form is %d %s", revision, status, body)
+		}
+		p.post(path, map[string]any{"action": "accept", "content": map[string]any{"date": "2027-01-31", "people": 3, "seat": "window", "remind": true}}, nil)
+		c, result := p.finished(number)
+		if !strings.Contains(text(result), "for 3 on 2027-01-31") || c.Rounds != rounds {
+			t.Errorf("%s: %d rounds, result %q", revision, c.Rounds, text(result))
+		}
+		var kinds []string
+		for _, s := range c.Steps {
+			kinds = append(kinds, s.Kind)
+		}
+		want := "sent question answer result end"
+		if rounds == 2 {
+			want = "sent input question answer sent result end"
+		}
+		if got := strings.Join(kinds, " "); got != want {
+			t.Errorf("%s: the timeline is %s, want %s", revision, got, want)
+		}
+	}
+}
+
+func TestTimelinesHaveTheTaskOfACall(t *testing.T) {
+	for _, revision := range []mcp.Revision{mcp.V20251125, mcp.Latest} {
+		p := start(t, demoServer(t))
+		p.connect(func(s *Settings) { s.Revision = revision })
+		number := p.call(callRequest{Method: mcp.MethodCallTool, Name: "bake", Arguments: json.RawMessage(`{"kind":"plum","milliseconds":1}`), Task: true})
+		p.await("question", func() bool { return len(p.question) == 1 && p.calls[number].Task != nil })
+		p.mu.Lock()
+		asked := p.question[0].Number
+		p.mu.Unlock()
+		p.post("/api/questions/"+jsonNumber(asked), map[string]any{"action": "accept", "content": map[string]any{"icing": "sugar", "candles": 4}}, nil)
+		c, result := p.finished(number)
+		if !strings.Contains(text(result), "candles: 4") || c.Task == nil || c.Task.Status != string(mcp.TaskCompleted) {
+			t.Errorf("%s: call %+v, result %q", revision, c, text(result))
+		}
+		steps, _ := json.Marshal(c.Steps)
+		for _, want := range []string{`"text":"task is working`, `"text":"task is input_required`, `"text":"task is completed`} {
+			if !strings.Contains(string(steps), want) {
+				t.Errorf("%s: the timeline lacks %s: %s", revision, want, steps)
+			}
+		}
+	}
+}
+
+func TestCancelEndsACall(t *testing.T) {
+	p := start(t, demoServer(t))
+	p.connect(func(*Settings) {})
+	number := p.call(callRequest{Method: mcp.MethodCallTool, Name: "book_table", Arguments: json.RawMessage(`{"restaurant":"Roma"}`)})
+	p.await("question", func() bool { return len(p.question) == 1 })
+	p.post("/api/calls/"+jsonNumber(number)+"/cancel", none{}, nil)
+	if c, _ := p.finished(number); c.State != callCancelled {
+		t.Errorf("call %+v", c)
+	}
+	p.await("end of the question", func() bool { return len(p.question) == 0 })
+}
+
+func TestSettingsDecideWhichCapabilitiesAreDeclared(t *testing.T) {
+	p := start(t, demoServer(t))
+	p.connect(func(s *Settings) {
+		*s = Settings{Sampling: true, Extensions: map[string]json.RawMessage{"com.example/jobs": json.RawMessage(`{"max":3}`)}}
+	})
+	found := p.search("com.example/jobs")
+	if len(found) == 0 {
+		t.Fatal("no message declares the extension")
+	}
+	message := p.message(found[0])
+	if !strings.Contains(message.Text, `"com.example/jobs":{"max":3}`) || !strings.Contains(message.Text, `"sampling":`) || strings.Contains(message.Text, `"elicitation":`) {
+		t.Errorf("the client sends %s", message.Text)
+	}
+}
+
+// shownMessage is a message as the page receives it.
+type shownMessage struct {
+	entry
+	Text     string
+	Exchange *exchange
+}
+
+func (p *page) message(number uint64) (m shownMessage) {
+	p.t.Helper()
+	p.get("/api/messages/"+jsonNumber(number), &m)
+	return m
+}
+
+func (p *page) search(words string) (found []uint64) {
+	p.t.Helper()
+	p.get("/api/search?text="+words, &found)
+	return found
+}
+
+func TestLogHasMessagesWithTheirHeadersAndWithoutCredentials(t *testing.T) {
+	one := demoServer(t)
+	one.Target.(*client.HTTPTarget).Header = http.Header{"Authorization": {"Bearer secret-1"}, "X-Tenant": {"secret-2"}}
+	p := start(t, one)
+	p.connect(func(*Settings) {})
+	number := p.call(callRequest{Method: mcp.MethodCallTool, Name: "greet", Arguments: json.RawMessage(`{"name":"Ada"}`)})
+	p.finished(number)
+	var request, response entry
+	p.await("messages", func() bool {
+		for _, m := range p.messages {
+			if m.Method == mcp.MethodCallTool && m.Sent {
+				request = m
+			} else if m.Method == mcp.MethodCallTool {
+				response = m
+			}
+		}
+		return response.Number != 0
+	})
+	if request.Call != number || request.Subject != "greet" || response.Request != request.Number || response.Call != number || response.Status != 200 {
+		t.Errorf("request %+v, response %+v", request, response)
+	}
+	m := p.message(request.Number)
+	if m.Exchange == nil || m.Exchange.Status != 200 || m.Exchange.RequestHeader.Get("Mcp-Method") != mcp.MethodCallTool {
+		t.Fatalf("message %+v", m)
+	}
+	if m.Exchange.RequestHeader.Get("Authorization") != hidden || m.Exchange.RequestHeader.Get("X-Tenant") != hidden {
+		t.Errorf("headers %v", m.Exchange.RequestHeader)
+	}
+	if found := p.search("secret-"); len(found) > 0 {
+		t.Errorf("messages %v have credentials", found)
+	}
+	if found := p.search("mcp-method"); len(found) == 0 {
+		t.Error("the search ignores headers")
+	}
+}

@@ -1,0 +1,271 @@
+package inspect
+
+import (
+	"bytes"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/parley-mcp/parley/jsonrpc"
+)
+
+// Limits of the log. When one is reached, the log drops its oldest messages.
+const (
+	maxMessages = 10_000
+	maxTexts    = 64 << 20 // bytes of all kept texts
+	maxText     = 1 << 20  // bytes of the kept text of one message
+	maxPending  = 10_000   // requests whose responses are awaited
+)
+
+// The kinds of log entries.
+const (
+	kindRequest      = "request"
+	kindResponse     = "response"
+	kindError        = "error"
+	kindNotification = "notification"
+	kindHTTP         = "http"    // HTTP without a message of the protocol
+	kindInvalid      = "invalid" // not a message
+	kindProgram      = "program" // a line that the server's program writes to stderr
+)
+
+// entry describes a message of the log. The page receives its text on request.
+type entry struct {
+	Number  uint64    `json:"number"` // 1 for the first message
+	Time    time.Time `json:"time"`
+	Server  string    `json:"server"`
+	Sent    bool      `json:"sent"` // by the client
+	Kind    string    `json:"kind"`
+	Method  string    `json:"method,omitempty"`  // of a response: that of its request
+	Subject string    `json:"subject,omitempty"` // name of the tool or prompt, URI or task
+	ID      string    `json:"id,omitempty"`      // as JSON
+	Size    int       `json:"size"`              // bytes of the whole message
+	Status  int       `json:"status,omitempty"`  // of the HTTP response, if there is one
+	Millis  float64   `json:"millis,omitempty"`  // of a response: since its request
+	Call    uint64    `json:"call,omitempty"`    // number of the call
+	Request uint64    `json:"request,omitempty"` // of a response: number of its request
+
+	text     []byte
+	exchange *exchange // nil unless the message is sent over HTTP
+}
+
+// exchange is an HTTP request and its response. The mutex of the log guards it.
+type exchange struct {
+	Method         string      `json:"method"`
+	URL            string      `json:"url"`
+	RequestHeader  http.Header `json:"requestHeader"`
+	Status         int         `json:"status,omitempty"` // 0 before the response
+	ResponseHeader http.Header `json:"responseHeader,omitempty"`
+}
+
+// pendingKey identifies a request whose response is awaited.
+type pendingKey struct {
+	server string
+	sent   bool
+	id     string
+}
+
+// log keeps the latest messages of all servers.
+type log struct {
+	now func() time.Time
+
+	mu      sync.Mutex
+	entries []*entry // without gaps between their numbers
+	last    uint64   // number of the newest entry
+	bytes   int      // of the kept texts
+	pending map[pendingKey]*entry
+	wake    func() // called without mu after each change
+}
+
+// dropOldest is called with mu held.
+func (l *log) dropOldest() {
+	l.bytes -= len(l.entries[0].text)
+	l.entries[0] = nil
+	l.entries = l.entries[1:]
+}
+
+// add adds an entry. The log keeps a copy of text. It calls observe with mu held when the entry has its number.
+func (l *log) add(e *entry, text []byte, observe func()) {
+	e.Size = len(text)
+	e.text = bytes.Clone(text[:min(len(text), maxText)])
+	e.Time = l.now()
+	l.mu.Lock()
+	l.last++
+	e.Number = l.last
+	for len(l.entries) == maxMessages || len(l.entries) > 0 && l.bytes+len(e.text) > maxTexts {
+		l.dropOldest()
+	}
+	l.entries = append(l.entries, e)
+	l.bytes += len(e.text)
+	l.pair(e)
+	if e.exchange != nil && !e.Sent {
+		e.Status = e.exchange.Status
+	}
+	observe()
+	l.mu.Unlock()
+	l.wake()
+}
+
+// pair connects requests and responses. It is called with mu held.
+func (l *log) pair(e *entry) {
+	switch e.Kind {
+	case kindRequest:
+		if len(l.pending) >= maxPending {
+			clear(l.pending)
+		}
+		l.pending[pendingKey{e.Server, e.Sent, e.ID}] = e
+	case kindResponse, kindError:
+		key := pendingKey{e.Server, !e.Sent, e.ID}
+		if request := l.pending[key]; request != nil {
+			delete(l.pending, key)
+			e.Method, e.Subject, e.Request, e.Call = request.Method, request.Subject, request.Number, request.Call
+			e.Millis = float64(e.Time.Sub(request.Time).Microseconds()) / 1000
+		}
+	}
+}
+
+// describe returns the entry of a message, without the fields that add sets.
+func describe(server string, sent bool, text []byte) (*entry, *jsonrpc.Message) {
+	e := &entry{Server: server, Sent: sent, Kind: kindInvalid}
+	m, err := jsonrpc.Parse(text, jsonrpc.Limits{})
+	if err != nil {
+		return e, nil
+	}
+	if !m.ID.IsZero() {
+		e.ID = string(m.ID.Append(nil))
+	}
+	e.Method = m.Method
+	switch m.Kind {
+	case jsonrpc.Request:
+		e.Kind = kindRequest
+	case jsonrpc.Notification:
+		e.Kind = kindNotification
+	case jsonrpc.Response:
+		e.Kind = kindResponse
+		if m.Err != nil {
+			e.Kind = kindError
+		}
+		return e, &m
+	}
+	for _, name := range []string{"name", "uri", "taskId"} {
+		if value, ok := m.Params.Get(name); ok && len(value) > 1 && value[0] == '"' {
+			e.Subject = shorten(jsonrpc.Unquote(value), 200)
+			break
+		}
+	}
+	return e, &m
+}
+
+// shorten cuts a text after a number of bytes.
+func shorten(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	cut := limit
+	for cut > 0 && text[cut]&0xC0 == 0x80 { // inside a character
+		cut--
+	}
+	return text[:cut] + "…"
+}
+
+// responded records the response of an exchange.
+func (l *log) responded(x *exchange, resp *http.Response, secret map[string]bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	x.Status, x.ResponseHeader = resp.StatusCode, redacted(resp.Header, secret)
+}
+
+// after returns copies of the entries with numbers above number, and the number of the oldest kept entry.
+func (l *log) after(number uint64) (entries []entry, oldest uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.entries) == 0 {
+		return nil, l.last + 1
+	}
+	oldest = l.entries[0].Number
+	for i := max(number+1, oldest); i <= l.last; i++ {
+		entries = append(entries, *l.entries[i-oldest])
+	}
+	return entries, oldest
+}
+
+// find returns a copy of an entry with its text, and a copy of its exchange; ok is false if the log does not have it.
+func (l *log) find(number uint64) (e entry, x *exchange, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.entries) == 0 || number < l.entries[0].Number || number > l.last {
+		return entry{}, nil, false
+	}
+	found := l.entries[number-l.entries[0].Number]
+	if found.exchange != nil {
+		copied := *found.exchange
+		x = &copied
+	}
+	return *found, x, true
+}
+
+// all returns copies of all entries and of their exchanges. Entries of the same exchange have the same number, which is
+// 0 without an exchange.
+func (l *log) all() (entries []entry, exchanges []int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	numbers := make(map[*exchange]int)
+	copies := make(map[*exchange]*exchange)
+	for _, e := range l.entries {
+		copied := *e
+		if x := e.exchange; x != nil {
+			if numbers[x] == 0 {
+				kept := *x
+				numbers[x], copies[x] = len(numbers)+1, &kept
+			}
+			copied.exchange = copies[x]
+		}
+		entries = append(entries, copied)
+		exchanges = append(exchanges, numbers[e.exchange])
+	}
+	return entries, exchanges
+}
+
+// search returns the numbers of the entries whose text or headers contain words, without regard to case.
+func (l *log) search(words string) []uint64 {
+	l.mu.Lock()
+	kept := slices.Clone(l.entries)
+	l.mu.Unlock()
+	found := []uint64{}
+	want := bytes.ToLower([]byte(words))
+	for _, e := range kept { // texts and headers of an entry do not change, but an exchange receives a response
+		l.mu.Lock()
+		text, x := e.text, e.exchange
+		var headers []http.Header
+		if x != nil {
+			headers = []http.Header{x.RequestHeader, x.ResponseHeader}
+		}
+		l.mu.Unlock()
+		if bytes.Contains(bytes.ToLower(text), want) || headersContain(headers, want) {
+			found = append(found, e.Number)
+		}
+	}
+	return found
+}
+
+func headersContain(headers []http.Header, want []byte) bool {
+	for _, header := range headers {
+		for name, values := range header {
+			for _, value := range values {
+				if bytes.Contains(bytes.ToLower([]byte(name+": "+value)), want) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// clear drops all entries.
+func (l *log) clear() {
+	l.mu.Lock()
+	l.entries, l.bytes = nil, 0
+	clear(l.pending)
+	l.mu.Unlock()
+	l.wake()
+}

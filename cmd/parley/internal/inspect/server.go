@@ -1,0 +1,327 @@
+package inspect
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// The states of the connection to a server.
+const (
+	stateIdle       = "idle"
+	stateConnecting = "connecting"
+	stateReady      = "ready"
+	stateFailed     = "failed"
+)
+
+const (
+	dialTimeout  = time.Minute
+	closeTimeout = 5 * time.Second
+	maxChanges   = 100 // of lists and resources that the page shows
+)
+
+// Settings are what the client offers to a server. The page can change them before it connects.
+type Settings struct {
+	// Revision is the only revision to use; empty means the newest that the server supports.
+	Revision mcp.Revision `json:"revision"`
+	// Elicitation, URLElicitation, Sampling, SamplingTools, Roots, Tasks and Apps are the capabilities that the
+	// client declares.
+	Elicitation    bool `json:"elicitation"`
+	URLElicitation bool `json:"urlElicitation"`
+	Sampling       bool `json:"sampling"`
+	SamplingTools  bool `json:"samplingTools"`
+	Roots          bool `json:"roots"`
+	Tasks          bool `json:"tasks"`
+	Apps           bool `json:"apps"`
+	// Extensions are the settings of other extensions to declare, by their names.
+	Extensions map[string]json.RawMessage `json:"extensions,omitempty"`
+}
+
+// defaultSettings declare everything that the page supports.
+func defaultSettings(r mcp.Revision) Settings {
+	return Settings{Revision: r, Elicitation: true, URLElicitation: true, Sampling: true, SamplingTools: true, Roots: true, Tasks: true, Apps: true}
+}
+
+// server is a server of the page, with at most one connection.
+type server struct {
+	Server
+	hub *hub
+
+	mu       sync.Mutex
+	settings Settings
+	state    string
+	problem  string // of the last connection attempt or the lost connection
+	login    bool   // the server requires a login
+	client   *client.Client
+	stop     context.CancelFunc // ends the goroutine of the connection
+	done     chan struct{}      // closed when that goroutine has ended; nil if there is none
+	lists    [3]int             // how often tools, prompts and resources have changed
+	changes  []change
+	watched  []string           // URIs of the watched resources
+	roots    []mcp.Root         // the previous answer of the user
+	rewatch  context.CancelFunc // starts the watch again
+}
+
+// change is a change that a server has reported.
+type change struct {
+	Time time.Time `json:"time"`
+	Kind string    `json:"kind"`
+	URI  string    `json:"uri,omitempty"`
+}
+
+// serverState is the state of a server for the page.
+type serverState struct {
+	Name         string                  `json:"name"`
+	Target       string                  `json:"target"`
+	HTTP         bool                    `json:"http"`
+	State        string                  `json:"state"`
+	Problem      string                  `json:"problem,omitempty"`
+	Login        bool                    `json:"login,omitempty"`    // the server requires a login
+	CanLogIn     bool                    `json:"canLogIn,omitempty"` // the page can log in
+	Settings     Settings                `json:"settings"`
+	Revision     mcp.Revision            `json:"revision,omitempty"`
+	Info         *mcp.Implementation     `json:"info,omitempty"`
+	Capabilities *mcp.ServerCapabilities `json:"capabilities,omitempty"`
+	Instructions string                  `json:"instructions,omitempty"`
+	Lists        [3]int                  `json:"lists"`
+	Changes      []change                `json:"changes"`
+	Watched      []string                `json:"watched"`
+}
+
+// snapshot returns the state for the page.
+func (s *server) snapshot() serverState {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, isHTTP := s.Target.(*client.HTTPTarget)
+	state := serverState{
+		Name: s.Name, Target: s.Target.String(), HTTP: isHTTP, State: s.state, Problem: s.problem, Login: s.login, CanLogIn: s.Login != nil,
+		Settings: s.settings, Lists: s.lists, Changes: slices.Clone(s.changes), Watched: slices.Clone(s.watched),
+	}
+	if s.client != nil {
+		details := s.client.Server()
+		state.Revision, state.Info = s.client.Revision(), &details.Info
+		state.Capabilities, state.Instructions = &details.Capabilities, details.Instructions
+	}
+	return state
+}
+
+// errBusy is the error of a second connection attempt at the same time.
+var errBusy = errors.New("the connection is being opened; wait or disconnect")
+
+// connect starts to connect with the settings. It closes the connection before.
+func (s *server) connect(settings Settings) error {
+	if r := settings.Revision; r != "" && !r.Known() {
+		return fmt.Errorf("unknown revision %q", r)
+	}
+	s.disconnect()
+	dialer, err := s.dialer(settings)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.done != nil {
+		return errBusy
+	}
+	ctx, cancel := context.WithCancel(s.hub.ctx)
+	done := make(chan struct{})
+	s.settings, s.state, s.problem, s.login, s.stop, s.done = settings, stateConnecting, "", false, cancel, done
+	go func() {
+		defer close(done)
+		s.run(ctx, dialer)
+	}()
+	s.hub.wake()
+	return nil
+}
+
+// dialer returns a Dialer for the settings.
+func (s *server) dialer(settings Settings) (*client.Dialer, error) {
+	dialer, err := s.Dialer(s.hub.ctx)
+	if err != nil {
+		return nil, err
+	}
+	d := *dialer
+	record := recorder{log: s.hub.log, server: s.Name, observe: s.observe}
+	d.Revision, d.NoTasks = settings.Revision, !settings.Tasks
+	d.OnConnectionLost = func(err error) { s.lost(err) }
+	if t, ok := s.Target.(*client.HTTPTarget); ok {
+		d.HTTPClient = &http.Client{Transport: &wiretap{next: s.hub.transport, secret: secretNames(t.Header), record: record}}
+	} else {
+		d.Trace = func(sent bool, text []byte) { record.message(sent, text, nil) }
+	}
+	s.ask(&d, settings)
+	for id, value := range settings.Extensions {
+		if err := mcp.CheckExtensionID(id); err != nil {
+			return nil, err
+		}
+		if jsonrpc.Check(value, jsonrpc.Limits{}) != nil || value[0] != '{' {
+			return nil, fmt.Errorf("the settings of the extension %s must be a JSON object", id)
+		}
+		d.Extensions = append(d.Extensions, client.SupportedExtension{ID: id, Settings: value})
+	}
+	if settings.Apps {
+		d.Extensions = append(d.Extensions, client.SupportedExtension{ID: extensionApps, Settings: map[string][]string{"mimeTypes": {appType}}})
+	}
+	return &d, nil
+}
+
+// run connects, and watches the lists until the connection is closed.
+func (s *server) run(ctx context.Context, dialer *client.Dialer) {
+	dialing, cancel := context.WithTimeout(ctx, dialTimeout)
+	c, err := dialer.Dial(dialing, s.Target)
+	cancel()
+	s.mu.Lock()
+	switch {
+	case ctx.Err() != nil:
+		s.state = stateIdle
+	case err != nil:
+		s.fail(err)
+	default:
+		s.state, s.client = stateReady, c
+		for i := range s.lists {
+			s.lists[i]++
+		}
+	}
+	kept := s.client
+	s.mu.Unlock()
+	s.hub.wake()
+	if kept == nil {
+		if c != nil {
+			_ = c.Close()
+		}
+		return
+	}
+	s.watch(ctx, kept)
+}
+
+// fail records an error of the connection. It is called with mu held.
+func (s *server) fail(err error) {
+	s.state, s.problem = stateFailed, s.Explain(err)
+	s.login = s.NeedsLogin(err)
+}
+
+// lost records the end of the connection. The client reconnects with the next request.
+func (s *server) lost(err error) {
+	s.mu.Lock()
+	s.problem = s.Explain(err)
+	s.mu.Unlock()
+	s.hub.wake()
+}
+
+// disconnect closes the connection and waits for its goroutines.
+func (s *server) disconnect() {
+	s.mu.Lock()
+	c, stop, done := s.client, s.stop, s.done
+	s.client = nil
+	s.mu.Unlock()
+	if done == nil {
+		return
+	}
+	stop()
+	if c != nil {
+		_ = c.Close()
+	}
+	<-done
+	s.mu.Lock()
+	if s.done == done {
+		s.state, s.problem, s.login, s.watched, s.done = stateIdle, "", false, nil, nil
+	}
+	s.mu.Unlock()
+	s.hub.wake()
+}
+
+// errNotConnected is the error of requests without a connection.
+var errNotConnected = errors.New("the server is not connected; connect first")
+
+// connected returns the client.
+func (s *server) connected() (*client.Client, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.client == nil {
+		return nil, errNotConnected
+	}
+	return s.client, nil
+}
+
+// watch records the changes of the lists until ctx ends.
+func (s *server) watch(ctx context.Context, c *client.Client) {
+	for ctx.Err() == nil {
+		watching, cancel := context.WithCancel(ctx)
+		s.mu.Lock()
+		capabilities := c.Server().Capabilities
+		filter := client.WatchFilter{
+			Tools:     capabilities.Tools != nil && capabilities.Tools.ListChanged,
+			Prompts:   capabilities.Prompts != nil && capabilities.Prompts.ListChanged,
+			Resources: capabilities.Resources != nil && capabilities.Resources.ListChanged,
+			URIs:      slices.Clone(s.watched),
+		}
+		s.rewatch = cancel
+		s.mu.Unlock()
+		if !filter.Tools && !filter.Prompts && !filter.Resources && len(filter.URIs) == 0 {
+			<-watching.Done()
+			cancel()
+			continue
+		}
+		for found, err := range c.Watch(watching, filter) {
+			if err != nil {
+				s.lost(err)
+				<-watching.Done()
+				break
+			}
+			s.record(found)
+		}
+		cancel()
+	}
+}
+
+// record records a change of a list or resource.
+func (s *server) record(found client.Change) {
+	s.mu.Lock()
+	switch found.Kind {
+	case client.ToolsChanged:
+		s.lists[0]++
+	case client.PromptsChanged:
+		s.lists[1]++
+	case client.ResourcesChanged:
+		s.lists[2]++
+	}
+	if !found.Resync {
+		if len(s.changes) == maxChanges {
+			s.changes = slices.Delete(s.changes, 0, 1)
+		}
+		s.changes = append(s.changes, change{s.hub.now(), found.Kind.String(), found.URI})
+	}
+	s.mu.Unlock()
+	s.hub.wake()
+}
+
+// subscribe replaces the resources that are watched.
+func (s *server) subscribe(uris []string) error {
+	s.mu.Lock()
+	if s.client == nil {
+		s.mu.Unlock()
+		return errNotConnected
+	}
+	s.watched = uris
+	if s.rewatch != nil {
+		s.rewatch()
+	}
+	s.mu.Unlock()
+	s.hub.wake()
+	return nil
+}
+
+// The extension for pages of servers, and the type of these pages.
+const (
+	extensionApps = "io.modelcontextprotocol/ui"
+	appType       = "text/html;profile=mcp-app"
+)

@@ -1,0 +1,128 @@
+// Calls: their progress, timelines and results.
+import { useEffect, useState } from "preact/hooks";
+import { get, post } from "./api";
+import { appOf, AppFrame } from "./apps";
+import { bytes, clock, millis, Tree } from "./parts";
+import { ResultView } from "./result";
+import { attempt, calls, current, errorText, section, startCall } from "./state";
+import { showMessage } from "./log";
+import type { Call, Result, Tool } from "./types";
+import { selectedCall, selectedResource } from "./selection";
+
+export const stateLabels: { [state: string]: string } = {
+  running: "running",
+  input_required: "waits for an answer",
+  done: "done",
+  failed: "failed",
+  cancelled: "cancelled",
+};
+
+export function ended(call: Call): boolean {
+  return call.state !== "running" && call.state !== "input_required";
+}
+
+// openResource reads a resource and shows it.
+export async function openResource(uri: string) {
+  const server = current.peek();
+  if (!server) return;
+  selectedResource.value = uri;
+  const call = await startCall(server, { method: "resources/read", name: uri });
+  if (call) {
+    selectedCall.value = { ...selectedCall.peek(), ["resources/read " + server.name + " " + uri]: call };
+    section.value = "resources";
+  }
+}
+
+// CallView shows a call with its timeline and result.
+export function CallView({ call, tool }: { call: Call; tool?: Tool | undefined }) {
+  const [result, setResult] = useState<Result | undefined>();
+  const [problem, setProblem] = useState("");
+  useEffect(() => {
+    setResult(undefined);
+    setProblem("");
+    if (!call.size) return;
+    const abort = new AbortController();
+    get<Result>(`/api/calls/${call.number}/result`, abort.signal).then(setResult, (error) => abort.signal.aborted || setProblem(errorText(error)));
+    return () => abort.abort();
+  }, [call.number, call.size]);
+  const failed = call.state === "failed" || call.isError;
+  const app = tool && result && !call.isError ? appOf(tool) : undefined;
+  return (
+    <section class="call" aria-label={`Call ${call.number}`} data-state={call.state}>
+      <header class="call-head" aria-live="polite">
+        <span class={"badge " + (failed ? "bad" : call.state === "done" ? "good" : call.state === "cancelled" ? "" : "busy")}>
+          {call.isError ? "tool error" : stateLabels[call.state]}
+        </span>
+        {call.millis !== undefined && <span class="muted">{millis(call.millis)}</span>}
+        {!!call.size && <span class="muted">{bytes(call.size)}</span>}
+        {call.rounds > 1 && <span class="muted">{call.rounds} rounds</span>}
+        {call.task && <span class="muted task" title={call.task.id}>task: {call.task.status}{call.task.message ? ` — ${call.task.message}` : ""}</span>}
+        {!ended(call) && <button type="button" onClick={() => attempt(post(`/api/calls/${call.number}/cancel`))}>Cancel the call</button>}
+      </header>
+      {call.progress && !ended(call) && (
+        <div class="progress">
+          <progress aria-label="Progress of the call" {...(call.progress.total ? { max: call.progress.total, value: call.progress.progress } : {})} />
+          <span>{call.progress.message || (call.progress.total ? `${call.progress.progress} of ${call.progress.total}` : call.progress.progress)}</span>
+        </div>
+      )}
+      {call.error && call.state === "failed" && <p class="problem" role="alert">{call.error}</p>}
+      {problem && <p class="problem">{problem}</p>}
+      {app && result && <AppFrame call={call} tool={tool!} uri={app} result={result} />}
+      {result && call.method !== "ping" && <ResultView result={result} onOpen={openResource} />}
+      <Timeline call={call} />
+    </section>
+  );
+}
+
+function Timeline({ call }: { call: Call }) {
+  const [open, setOpen] = useState(true);
+  const total = Math.max(call.millis ?? 0, ...call.steps.map((step) => step.millis), 1);
+  return (
+    <details class="timeline" open={open} onToggle={(e) => setOpen(e.currentTarget.open)}>
+      <summary>Timeline <span class="muted">{call.steps.length} steps</span></summary>
+      <ol>
+        {call.steps.map((step, i) => (
+          <li key={i} class={"step " + step.kind}>
+            <span class="at">{millis(step.millis)}</span>
+            <svg class="track" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">
+              <rect x="0" y="3.5" width="100" height="1" class="rail" />
+              <rect x={Math.min((step.millis / total) * 98, 98)} y="0" width="2" height="8" class="mark" />
+            </svg>
+            <span class="what">{step.text}</span>
+            {step.message && <button type="button" class="quiet" onClick={() => showMessage(step.message!)} aria-label={`Show message ${step.message} in the log`}>#{step.message}</button>}
+          </li>
+        ))}
+      </ol>
+    </details>
+  );
+}
+
+// Calls lists the latest calls of all servers.
+export function Calls() {
+  const all = [...calls.value.values()].sort((a, b) => b.number - a.number);
+  const [number, setNumber] = useState(0);
+  const selected = calls.value.get(number) ?? all[0];
+  if (!all.length) return <p class="empty">Calls of tools and prompts, and reads of resources, appear here with their timelines.</p>;
+  return (
+    <div class="split">
+      <ul class="list" aria-label="Calls">
+        {all.map((call) => (
+          <li key={call.number}>
+            <button type="button" class={call === selected ? "entry on" : "entry"} aria-current={call === selected ? "true" : undefined} onClick={() => setNumber(call.number)}>
+              <span class="entry-name">{call.name || call.method}</span>
+              <span class="entry-note">{call.isError ? "tool error" : stateLabels[call.state]} · {call.server} · {clock(call.started)}</span>
+            </button>
+          </li>
+        ))}
+      </ul>
+      {selected && (
+        <div class="detail">
+          <h2>{selected.name || selected.method}</h2>
+          <p class="muted">{selected.method} · {selected.server}</p>
+          {selected.arguments !== undefined && selected.method !== "resources/read" && <Tree value={selected.arguments} name="arguments" />}
+          <CallView call={selected} />
+        </div>
+      )}
+    </div>
+  );
+}
