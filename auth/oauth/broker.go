@@ -30,7 +30,7 @@ import (
 // an authorization request for the program itself, and verifies the token that results. It then shows the server
 // and the user, and asks for consent before it sends the browser to the authorization server of the other server.
 // The login belongs to the user of the browser, issuer and subject. A user who opens a page that another user was
-// asked to open gives no login to that user.
+// asked to open gives no login to that user. The page at URL + "/" shows the user's logins, and ends them.
 //
 // State and tokens are in KV, encrypted, so that any replica of the program can serve each page and use each
 // login. A token is refreshed by one replica at a time. A login that was not used for 90 days is forgotten.

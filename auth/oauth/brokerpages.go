@@ -27,19 +27,23 @@ func (b *Broker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	path, below := strings.CutPrefix(r.URL.Path, b.base.Path)
 	server, isStart := strings.CutPrefix(path, brokerStartPath)
-	isSignIn := path == redirectPath
-	isRedirect := false
+	isSignIn, isIndex := path == redirectPath, path == brokerIndexPath
+	isRedirect, isEnd := false, false
 	if !isStart {
 		server, isRedirect = strings.CutPrefix(path, redirectPath+"/")
 	}
+	if !isStart && !isRedirect {
+		server, isEnd = strings.CutPrefix(path, brokerEndPath)
+	}
+	ofServer := isStart || isRedirect || isEnd
 	switch {
 	case httpurl.IsLoopback(b.base.Hostname()) && r.Host != b.base.Host: // from a page whose domain resolves to the loopback interface
 		writePage(w, http.StatusForbidden, "Unknown host", "This address belongs to another host.")
 		return
-	case !below || !isSignIn && !isStart && !isRedirect || !isSignIn && b.Server(server) == "":
+	case !below || !isSignIn && !isIndex && !ofServer || ofServer && b.Server(server) == "":
 		writePage(w, http.StatusNotFound, "Page not found", "This address only serves logins. Check the address, or call the tool again.")
 		return
-	case r.Method != http.MethodGet && !(isStart && r.Method == http.MethodPost):
+	case isEnd && r.Method != http.MethodPost || r.Method != http.MethodGet && !((isStart || isEnd) && r.Method == http.MethodPost):
 		w.Header().Set("Allow", "GET, POST")
 		writePage(w, http.StatusMethodNotAllowed, "Not allowed", "Open this address in a browser.")
 		return
@@ -50,6 +54,10 @@ func (b *Broker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case isSignIn:
 		err = b.serveSignIn(ctx, w, r)
+	case isIndex:
+		err = b.serveLogins(ctx, w, r)
+	case isEnd:
+		err = b.serveEnd(ctx, w, r, server)
 	case !isStart:
 		err = b.serveRedirect(ctx, w, r, server)
 	case r.Method == http.MethodPost:
@@ -73,6 +81,12 @@ func (b *Broker) serveStart(ctx context.Context, w http.ResponseWriter, r *http.
 		b.writeConsent(w, user, server)
 		return nil
 	}
+	return b.identify(ctx, w, r, server)
+}
+
+// identify sends the browser to an issuer that identifies its user. The page of the server is opened afterwards, or, without
+// a server, that of the logins.
+func (b *Broker) identify(ctx context.Context, w http.ResponseWriter, r *http.Request, server string) error {
 	issuers := b.Resource.Issuers
 	issuer := issuers[0]
 	if len(issuers) > 1 {
@@ -121,7 +135,11 @@ func (b *Broker) serveConsent(ctx context.Context, w http.ResponseWriter, r *htt
 	return nil
 }
 
+// startURL returns the URL of the page of a server; without a server, that of the page of logins.
 func (b *Broker) startURL(server string) string {
+	if server == "" {
+		return b.URL + brokerIndexPath
+	}
 	return b.URL + brokerStartPath + url.PathEscape(server)
 }
 
@@ -186,7 +204,7 @@ func (b *Broker) writeConsent(w http.ResponseWriter, user principal.Principal, s
 	// The names are those of the operator and of an issuer; a page could be opened for another user.
 	writeHTML(w, "Log in to "+html.EscapeString(server),
 		`<p>This program calls <b>`+html.EscapeString(server)+`</b> at <code>`+html.EscapeString(withoutSecrets(b.Server(server)))+`</code> for you,
-and needs your login there. It will use the login for your calls only.</p>
+and needs your login there. It will use the login for your calls only. <a href="`+html.EscapeString(b.startURL(""))+`">Your logins</a> shows what is kept.</p>
 <p>You are <b>`+html.EscapeString(user.Subject())+`</b>, as <code>`+html.EscapeString(user.Issuer())+`</code> says. Close this window if this is not you,
 or if you did not ask for this.</p>
 <form method="post" action="`+html.EscapeString(b.startURL(server))+`"><button>Continue</button></form>`)

@@ -87,12 +87,16 @@ func (b *brokerStore) key(key string) string {
 
 // Load implements [TokenStore].
 func (b *brokerStore) Load(ctx context.Context, key string) ([]byte, error) {
+	isRecord := b.isLogin(key)
 	key = b.key(key)
 	item, err := b.kv.Touch(ctx, key, maxIdleLogin)
 	if err != nil {
 		return nil, withoutNotFound(err)
 	}
 	raw, err := b.open(key, item.Value)
+	if err == nil && isRecord {
+		err = b.remember(ctx)
+	}
 	return raw, withoutNotFound(err)
 }
 
@@ -106,9 +110,15 @@ func withoutNotFound(err error) error {
 
 // Save implements [TokenStore].
 func (b *brokerStore) Save(ctx context.Context, key string, value []byte) error {
+	isRecord := b.isLogin(key)
 	key = b.key(key)
 	if value == nil {
 		return b.kv.Delete(ctx, key)
+	}
+	if isRecord {
+		if err := b.remember(ctx); err != nil {
+			return err
+		}
 	}
 	_, err := b.kv.Put(ctx, key, b.seals.SealBytes(key, value), store.PutOptions{TTL: maxIdleLogin})
 	return err
