@@ -4,15 +4,18 @@ package bench
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/gatewaytest"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/server"
 )
 
@@ -41,9 +44,9 @@ func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// newForwarding returns a gateway to a server in this process with the tool echo, until the test ends.
-func newForwarding(t *testing.T) *server.Server {
-	h := &host.Host{Servers: []host.ServerConfig{{Name: "up", Target: client.URL("http://127.0.0.1:1/mcp")}}}
+// newForwarding returns a gateway to a server in this process with the tool echo, and to others, until the test ends.
+func newForwarding(t *testing.T, others ...host.ServerConfig) *server.Server {
+	h := &host.Host{Servers: append(others, host.ServerConfig{Name: "up", Target: client.URL("http://127.0.0.1:1/mcp")})}
 	h.Dialer.HTTPClient = &http.Client{Transport: inProcess{
 		mcp.MethodDiscover:  `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private"}`,
 		mcp.MethodListTools: `{"resultType":"complete","tools":[{"name":"echo","inputSchema":{"type":"object"}}],"ttlMs":0,"cacheScope":"private"}`,
@@ -56,6 +59,19 @@ func newForwarding(t *testing.T) *server.Server {
 
 func TestAllocationsOfAForwardedCall(t *testing.T) {
 	allocs, size := handlerCost(t, newForwarding(t), callOf("up__echo"))
+	t.Logf("%v allocations, %v bytes", allocs, size)
+	if allocs > maxForwardAllocs {
+		t.Errorf("%v allocations, the limit is %d", allocs, maxForwardAllocs)
+	}
+}
+
+// Servers that are lazy, that end when they are idle or that have lists for each caller cost the calls of others nothing.
+func TestAllocationsOfAForwardedCallDoNotDependOnOtherServers(t *testing.T) {
+	callers := host.NewCallerAuth(func(principal.Principal) (client.Authorizer, error) { return nil, errors.ErrUnsupported })
+	target := client.URL("http://127.0.0.1:1/mcp")
+	s := newForwarding(t, host.ServerConfig{Name: "lazy", Target: target, Lazy: true}, host.ServerConfig{Name: "own", Target: target, CallerAuth: callers},
+		host.ServerConfig{Name: "idle", Target: target, Idle: time.Hour})
+	allocs, size := handlerCost(t, s, callOf("up__echo"))
 	t.Logf("%v allocations, %v bytes", allocs, size)
 	if allocs > maxForwardAllocs {
 		t.Errorf("%v allocations, the limit is %d", allocs, maxForwardAllocs)

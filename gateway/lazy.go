@@ -24,7 +24,7 @@ func (g *Gateway) updateLazy(status host.ServerStatus) {
 	}
 	_, waits := before[status.Name]
 	switch {
-	case status.State == host.NotStarted && g.Toolset.mayHave(&status):
+	case status.State == host.NotStarted && status.Revision == "" && g.Toolset.mayHave(&status):
 		waits = true
 	case status.State != host.Starting || status.Err != nil:
 		waits = false

@@ -136,8 +136,13 @@ type ServerConfig struct {
 
 	// Lazy means that the server starts when it is first needed: by a call, read or another request to it, by a
 	// name in [Host.Call] that may be one of its tools, or by [Host.WaitReady] with its name. Its lists are not
-	// known before. Clients of a gateway also start it when they request a list. A server that has started is like others.
+	// known before. Clients of a gateway also start it when they request a list. A server that has started is like others,
+	// but for Idle.
 	Lazy bool
+	// Idle, if it is greater than 0, is how long the server is not used before its clients are closed, and a program
+	// ends. It starts again when it is next needed; its lists remain known, and the state of its sessions is lost. Calls
+	// in flight and subscriptions keep it. 0 means that it does not end.
+	Idle time.Duration
 
 	// Trusted means that the policy may use the annotations of the server's tools. Do not set it for
 	// servers that could declare a dangerous tool as harmless (2026-07-28, server/tools, Tool

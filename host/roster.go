@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"time"
 
 	"github.com/parley-mcp/parley/client"
 )
@@ -84,7 +85,7 @@ func (h *Host) SetServers(servers []ServerConfig) error {
 
 // sameConfig reports whether a server can continue with another configuration.
 func sameConfig(a, b *ServerConfig) bool {
-	return sameTarget(a.Target, b.Target) && a.Lazy == b.Lazy && a.Trusted == b.Trusted && a.Sharing == b.Sharing && a.MaxResult == b.MaxResult && a.CallerAuth == b.CallerAuth &&
+	return sameTarget(a.Target, b.Target) && a.Lazy == b.Lazy && a.Idle == b.Idle && a.Trusted == b.Trusted && a.Sharing == b.Sharing && a.MaxResult == b.MaxResult && a.CallerAuth == b.CallerAuth &&
 		a.InputLimits == b.InputLimits && reflect.DeepEqual(a.Roots, b.Roots)
 }
 
@@ -117,6 +118,8 @@ func (h *Host) check(servers []ServerConfig) error {
 			return fmt.Errorf("host: prefix of server %q must have at most %d characters, because MaxName is %d", config.Name, longest, h.MaxName)
 		case config.Target == nil:
 			return fmt.Errorf("host: server %q must have a Target", config.Name)
+		case config.Idle < 0:
+			return fmt.Errorf("host: server %q must not have a negative Idle time", config.Name)
 		case config.Sharing < ShareAutomatically || config.Sharing > PerCaller:
 			return fmt.Errorf("host: server %q must have a Sharing of this package, not %d", config.Name, config.Sharing)
 		}
@@ -165,8 +168,15 @@ func (s *supervisor) enter() bool {
 func (s *supervisor) leave() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.calls--; s.retiring && s.calls == 0 {
+	s.calls--
+	if s.calls > 0 {
+		return
+	}
+	if s.retiring {
 		s.cancel(errRemoved)
+	}
+	if s.config.Idle > 0 {
+		s.used = time.Now()
 	}
 }
 

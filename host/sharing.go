@@ -204,6 +204,17 @@ func (a *callers) end(own *callerClient) {
 	}
 }
 
+// endUnused closes the clients that are not in use.
+func (a *callers) endUnused() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, own := range a.byKey {
+		if own.uses == 0 {
+			a.end(own)
+		}
+	}
+}
+
 // release ends a use.
 func (a *callers) release(own *callerClient) {
 	a.mu.Lock()

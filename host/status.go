@@ -33,7 +33,8 @@ const (
 	// NeedsLogin is Down for a server that requires a login. The Host tries it again at
 	// least every 15 seconds, so it becomes ready when the user has logged in.
 	NeedsLogin
-	// NotStarted means that the server is lazy and was not needed until now; see [ServerConfig.Lazy].
+	// NotStarted means that the server is lazy and was not needed until now, or was not needed for the time in
+	// ServerConfig.Idle. See [ServerConfig.Lazy].
 	NotStarted
 	// CallersOnly means that a server with [ServerConfig.CallerAuth] does not accept requests without a caller. Requests of
 	// callers are sent at once. The status has no lists, or those of the last time; see [Host.CallerStatus].

@@ -21,7 +21,7 @@ var ErrTooManySubscriptions = errors.New("host: too many subscribed resources")
 // updated runs on the goroutine that receives the messages of the server, so it must
 // return soon.
 //
-// Subscribe does not start a server that is down, and does not call updated while the
+// Subscribe starts a lazy server, but not a server that is down, and does not call updated while the
 // server is down or if the server does not support subscriptions.
 //
 // If another server replaces the server, Subscribe continues with it; see [Host.SetServers].
@@ -45,6 +45,9 @@ func (h *Host) Subscribe(ctx context.Context, server, uri string, updated func()
 		}
 		if err := s.subscriptions.add(uri, sub); err != nil {
 			return fmt.Errorf("server %q: %w", server, err)
+		}
+		if s.snapshot().State == NotStarted {
+			s.want()
 		}
 		select {
 		case <-ctx.Done():

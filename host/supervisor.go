@@ -64,6 +64,7 @@ type supervisor struct {
 	lostAt        time.Time          // when a server that was ready was lost, until it is ready again
 	failures      int                // in a row
 	calls         int                // in flight, see enter
+	used          time.Time          // the end of the last call, with Idle
 	retiring      bool               // see retire
 	stopWatcher   context.CancelFunc // stops the watcher without waiting for it; may be nil
 	changed       broadcast          // that status has changed
@@ -143,16 +144,29 @@ func (s *supervisor) run() {
 				again = time.After(time.Until(retry))
 			}
 		}
+		if !s.awaitNeed(ctx, again) {
+			return
+		}
+	}
+}
+
+// awaitNeed returns true when the server must be dialled again: it is wanted, or again receives. Meanwhile it ends a
+// server that is idle. It returns false when ctx ends.
+func (s *supervisor) awaitNeed(ctx context.Context, again <-chan time.Time) bool {
+	for {
 		select {
 		case <-ctx.Done():
-			return
+			return false
 		case <-s.wanted:
+			return true
+		case <-s.idleTimer():
+			s.endIdle()
 		case <-again:
-			if s.snapshot().State == CallersOnly { // it remains usable during the attempt
-				continue
+			if s.snapshot().State != CallersOnly { // which remains usable during the attempt
+				s.want()
+				<-s.wanted // sent by want, here or in a call
 			}
-			s.want()
-			<-s.wanted // sent by want, here or in a call
+			return true
 		}
 	}
 }

@@ -57,7 +57,7 @@ func TestCallerAuthContinuesWithTheSameConfiguration(t *testing.T) {
 		return w.Code
 	}
 	for path, want := range map[string]int{
-		"/login/start/three": http.StatusNotFound, "/login/start/": http.StatusNotFound, "/login/": http.StatusNotFound,
+		"/login/start/three": http.StatusNotFound, "/login/start/": http.StatusNotFound, "/login/end/three": http.StatusNotFound, "/login/end/one": http.StatusMethodNotAllowed,
 		"/login/callback": http.StatusBadRequest, "/login/callback/one": http.StatusBadRequest, "/login/callback/three": http.StatusNotFound,
 	} {
 		if got := open(path); got != want {

@@ -23,7 +23,8 @@ they are: "mcpServers" (also of the project in "projects" that contains the curr
 "servers" with "inputs", and "context_servers". Each member is a server, with "command", "args",
 "env", "envFile" and "cwd", or with "url" and "headers". Paths are relative to the file. "type" is
 optional, and "disabled": true disables a server. With "lazy": true, a server starts when a client
-first lists what the servers have, or uses one of its names. An entry that parley cannot use is reported, and
+first lists what the servers have, or uses one of its names. With "idle": "10m", it ends when it was not used for that time, and starts again
+when it is needed. An entry that parley cannot use is reported, and
 the others are used. With several files, an entry replaces one of an earlier file.
 
 "tools" and "prompts" of a server select what clients can use, as in {"only": ["read_*"], "hide":

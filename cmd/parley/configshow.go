@@ -60,6 +60,7 @@ type shownServer struct {
 	URL      string          `json:"url,omitempty"`
 	Headers  []string        `json:"headers,omitempty"` // the names
 	Lazy     bool            `json:"lazy,omitzero"`
+	Idle     string          `json:"idle,omitzero"`
 	Trusted  bool            `json:"trusted,omitzero"`
 	Roots    []string        `json:"roots,omitempty"`
 	Sharing  string          `json:"sharing,omitempty"`
@@ -136,6 +137,10 @@ func newShownConfig(c *config.Config) *shownConfig {
 		case host.PerCaller:
 			sharing = "perCaller"
 		}
+		idle := ""
+		if s.Idle > 0 {
+			idle = s.Idle.String()
+		}
 		callers := ""
 		if s.Credentials != nil {
 			callers = s.Credentials.Type
@@ -143,7 +148,7 @@ func newShownConfig(c *config.Config) *shownConfig {
 		shown.Servers = append(shown.Servers, shownServer{
 			Name: s.Name, Source: s.Source, Disabled: s.Disabled,
 			Command: s.Command, Args: len(s.Args), Env: namesOf(s.Env), URL: withoutSecrets(s.URL), Headers: namesOf(s.Headers),
-			Lazy: s.Lazy, Trusted: s.Trusted, Roots: s.Roots, Sharing: sharing, Callers: callers, Limits: newShownLimits(s.InputLimits), Result: s.MaxResult, Prefix: s.Prefix, Tools: newShownSelection(&s.Tools), Prompts: newShownSelection(&s.Prompts),
+			Lazy: s.Lazy, Idle: idle, Trusted: s.Trusted, Roots: s.Roots, Sharing: sharing, Callers: callers, Limits: newShownLimits(s.InputLimits), Result: s.MaxResult, Prefix: s.Prefix, Tools: newShownSelection(&s.Tools), Prompts: newShownSelection(&s.Prompts),
 		})
 	}
 	for _, t := range c.Toolsets {
@@ -270,6 +275,9 @@ func (s *shownServer) settings() (words []string) {
 	}
 	if s.Lazy {
 		words = append(words, "lazy")
+	}
+	if s.Idle != "" {
+		words = append(words, "idle "+s.Idle)
 	}
 	words = appendWords(words, "env", s.Env)
 	words = appendWords(words, "headers", s.Headers)

@@ -210,7 +210,7 @@ func startServers(cmd *cobra.Command, files *configFlags, loaded *config.Config,
 			continue
 		}
 		settings := s.Settings()
-		settings.Target, settings.Lazy = target, false
+		settings.Target, settings.Lazy, settings.Idle = target, false, 0
 		servers, targets = append(servers, *settings), append(targets, target)
 	}
 	auth := new(authorizer)

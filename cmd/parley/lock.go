@@ -137,7 +137,7 @@ func (f *lockFlags) definitions(ctx context.Context, authorizer client.Authorize
 	var mu sync.Mutex
 	seen := make(map[string]host.Definition)
 	for i := range servers {
-		servers[i].Lazy = false
+		servers[i].Lazy, servers[i].Idle = false, 0
 	}
 	h := &host.Host{
 		Servers: servers,

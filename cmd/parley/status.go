@@ -122,7 +122,12 @@ func (p *statusPrinter) watch(changes iter.Seq[host.ServerStatus]) {
 				p.note(s.Name, text)
 			}
 		case host.NotStarted:
-			p.note(s.Name, "not started: starts with the first request that needs it")
+			if s.Revision == "" {
+				p.note(s.Name, "not started: starts with the first request that needs it")
+				continue
+			}
+			delete(printed, s.Name)
+			p.note(s.Name, "ended because it was idle: starts with the next request that needs it")
 		case host.Removed:
 			delete(printed, s.Name)
 			p.note(s.Name, "removed")

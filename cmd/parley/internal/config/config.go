@@ -12,6 +12,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tailscale/hujson"
 
@@ -47,6 +48,8 @@ type Server struct {
 
 	// Lazy means that the server starts when it is first needed.
 	Lazy bool
+	// Idle is how long the server is not used before it ends. 0 means that it does not end.
+	Idle time.Duration
 	// Trusted means that the policy may use the annotations of the server's tools.
 	Trusted bool
 	// Roots are directories, relative to the directory of the file. Nil means that the entry has none.
@@ -77,7 +80,7 @@ type Server struct {
 
 // Settings returns the configuration of the server for a host, without the target and the roots.
 func (s *Server) Settings() *host.ServerConfig {
-	return &host.ServerConfig{Name: s.Name, Lazy: s.Lazy, Trusted: s.Trusted, Sharing: s.Sharing, InputLimits: s.InputLimits, MaxResult: s.MaxResult, Prefix: s.Prefix, Tools: s.Tools, Prompts: s.Prompts}
+	return &host.ServerConfig{Name: s.Name, Lazy: s.Lazy, Idle: s.Idle, Trusted: s.Trusted, Sharing: s.Sharing, InputLimits: s.InputLimits, MaxResult: s.MaxResult, Prefix: s.Prefix, Tools: s.Tools, Prompts: s.Prompts}
 }
 
 // Pair is a name and a value.

@@ -103,6 +103,10 @@ var serverMembers = readers[entry]{
 		e.Lazy, err = d.boolean(v, name)
 		return err
 	},
+	"idle": func(d *document, e *entry, v *hujson.Value, name string) (err error) {
+		e.Idle, err = d.duration(v, name)
+		return err
+	},
 	"maxResult": func(d *document, e *entry, v *hujson.Value, name string) (err error) {
 		e.MaxResult, err = limit[int](d, v, name)
 		return err

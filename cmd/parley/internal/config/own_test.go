@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/tailscale/hujson"
@@ -131,6 +132,7 @@ func TestSchemaRejectsWhatIsReported(t *testing.T) {
 		{server, `"prompts": {"readOnly": true}`, `prompts.readOnly has no effect`},
 		{server, `"tools": {"rename": {"a": "b c"}}`, `new name "b c" of "a" must have`},
 		{server, `"tools": {"rename": {"a": 1}}`, `tools.rename a must be a string`},
+		{server, `"idle": "10"`, `idle must be a positive duration`},
 		{server, `"prefix": 1`, `prefix must be a string`},
 		{toolset, `"hide": []`, `toolset "a": must have servers, tools or prompts`},
 		{`{MEMBER}`, `"policy": {"rules": []}`, `"default" is missing`},
@@ -189,7 +191,7 @@ func TestOwnFormIsRead(t *testing.T) {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff(&host.ServerConfig{
-		Name: "search", Lazy: true, Sharing: host.PerCaller, InputLimits: host.InputLimits{PerCall: 8, PerMinute: -1, MaxTokens: 4096}, MaxResult: 100_000, Prefix: new(""), Tools: host.Selection{Only: []string{"find"}}, Prompts: host.Selection{Only: []string{}},
+		Name: "search", Lazy: true, Idle: 10 * time.Minute, Sharing: host.PerCaller, InputLimits: host.InputLimits{PerCall: 8, PerMinute: -1, MaxTokens: 4096}, MaxResult: 100_000, Prefix: new(""), Tools: host.Selection{Only: []string{"find"}}, Prompts: host.Selection{Only: []string{}},
 	}, search.Settings()); diff != "" {
 		t.Error(diff)
 	}

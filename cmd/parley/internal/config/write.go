@@ -63,6 +63,7 @@ type form struct {
 	Headers     Pairs       `json:"headers,omitempty"`
 	Disabled    bool        `json:"disabled,omitempty"`
 	Lazy        bool        `json:"lazy,omitempty"`
+	Idle        string      `json:"idle,omitempty"`
 	Trusted     bool        `json:"trusted,omitempty"`
 	Roots       []string    `json:"roots,omitzero"`
 	Sharing     string      `json:"sharing,omitempty"`
@@ -107,6 +108,9 @@ func (s *Server) MarshalJSON() ([]byte, error) {
 		Command: s.Command, Args: s.Args, Env: s.Env, EnvFile: s.EnvFile, Dir: s.Dir, URL: s.URL, Headers: s.Headers,
 		Disabled: s.Disabled, Lazy: s.Lazy, Trusted: s.Trusted, Roots: s.Roots, MaxResult: s.MaxResult, Prefix: s.Prefix,
 		Tools: newSelection(&s.Tools), Prompts: newSelection(&s.Prompts), Origin: s.Origin,
+	}
+	if s.Idle > 0 {
+		f.Idle = s.Idle.String()
 	}
 	for name, sharing := range sharings {
 		if sharing == s.Sharing && sharing != host.ShareAutomatically {
