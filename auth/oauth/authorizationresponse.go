@@ -24,12 +24,7 @@ func parseAuthorizationResponse(raw string) (*authorizationResponse, error) {
 	if len(raw) > maxRedirect {
 		return nil, fmt.Errorf("%w: the URL is too long: %d bytes, the limit is %d", ErrState, len(raw), maxRedirect)
 	}
-	query := raw
-	if i := strings.IndexByte(raw, '?'); i >= 0 {
-		query = raw[i+1:]
-	}
-	query, _, _ = strings.Cut(query, "#")
-	values, err := url.ParseQuery(query)
+	values, err := url.ParseQuery(redirectQuery(raw))
 	if err != nil {
 		return nil, fmt.Errorf("%w: cannot parse the query", ErrState)
 	}
@@ -44,6 +39,15 @@ func parseAuthorizationResponse(raw string) (*authorizationResponse, error) {
 	}
 	r.hasIss = values.Has("iss")
 	return r, nil
+}
+
+// redirectQuery returns the query of the URL that the browser was redirected to, which can be the query itself.
+func redirectQuery(raw string) string {
+	if i := strings.IndexByte(raw, '?'); i >= 0 {
+		raw = raw[i+1:]
+	}
+	query, _, _ := strings.Cut(raw, "#")
+	return query
 }
 
 // accept returns the code of a response to the authorization request with the given

@@ -62,11 +62,8 @@ type Client struct {
 	// TLS is the TLS configuration of all connections of this Client; nil: the default.
 	TLS *tls.Config
 
-	// Transport, if set, returns the transport of the requests of this Client, for instance
-	// one that records them. It must use next, which limits the connections, for each
-	// request. Requests and responses contain secrets.
-	Transport func(next http.RoundTripper) http.RoundTripper
-
+	// Trace is called after each step of an authorization. Calls can be concurrent. It must not block. Nil: not called.
+	Trace func(Step)
 	// Logger receives warnings; nil: slog.Default(). Logs contain no secrets.
 	Logger *slog.Logger
 

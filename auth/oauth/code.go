@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"time"
 
 	"golang.org/x/oauth2"
 
@@ -75,7 +76,9 @@ func (s *session) run(ctx context.Context, d *discovery, c *client, flow Flow, s
 	if err != nil {
 		return nil, err
 	}
+	start := time.Now()
 	redirect, err := flow.Authorize(ctx, page)
+	s.traceAuthorization(page, flow.RedirectURI(), redirect, err, start)
 	if err != nil { // an authorization server does not redirect an unknown client
 		s.forgetClient(ctx, d, c)
 		return nil, err

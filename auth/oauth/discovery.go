@@ -60,7 +60,7 @@ func (p *peers) resource(ctx context.Context, metadataURL, revision string) (*re
 		if err != nil {
 			return nil, fmt.Errorf("resource_metadata of the challenge: %w", err)
 		}
-		r, err := p.get(ctx, u, revision)
+		r, err := p.get(ctx, stepResource, u, revision)
 		if err != nil {
 			return nil, err
 		}
@@ -78,7 +78,7 @@ func (p *peers) resource(ctx context.Context, metadataURL, revision string) (*re
 		if i == 0 {
 			u.RawQuery = p.server.RawQuery
 		}
-		r, err := p.get(ctx, u, revision)
+		r, err := p.get(ctx, stepResource, u, revision)
 		if err != nil {
 			return nil, err
 		}
@@ -150,7 +150,7 @@ func (p *peers) ownServer(ctx context.Context, revision string) (*serverMetadata
 
 // serverAt fetches metadata from u. It returns nil if there is none.
 func (p *peers) serverAt(ctx context.Context, u *url.URL, issuer string) (*serverMetadata, error) {
-	r, err := p.get(ctx, u, "")
+	r, err := p.get(ctx, stepServer, u, "")
 	if err != nil {
 		return nil, err
 	}

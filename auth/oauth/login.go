@@ -39,7 +39,7 @@ func (s *session) probe(ctx context.Context, n *need) error {
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json, text/event-stream")
-	r, err := s.peers.do(req)
+	r, err := s.peers.do(stepChallenge, req)
 	if err != nil {
 		return err
 	}

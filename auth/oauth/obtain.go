@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -297,7 +298,8 @@ func (s *session) tokenRequest(d *discovery, form url.Values, c *client, key *pr
 	}
 	return &tokenRequest{
 		endpoint: d.server.TokenEndpoint, issuer: d.server.Issuer, form: form,
-		client: c, methods: d.server.TokenAuthMethods, key: key, send: s.peers.do,
+		client: c, methods: d.server.TokenAuthMethods, key: key,
+		send: func(req *http.Request) (*response, error) { return s.peers.do(stepToken, req) },
 	}
 }
 
@@ -325,6 +327,7 @@ func (s *session) revoke(ctx context.Context, r *record, t *token) {
 	request := s.tokenRequest(d, url.Values{"token": {secret}, "token_type_hint": {hint}}, c, nil)
 	request.endpoint = d.server.RevocationEndpoint
 	request.form.Del("resource")
+	request.send = func(req *http.Request) (*response, error) { return s.peers.do(stepRevocation, req) }
 	if _, _, err := request.once(ctx, ""); err != nil {
 		s.owner.logger().Debug("cannot revoke a token", "issuer", r.Issuer, "error", err)
 	}

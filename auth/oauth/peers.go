@@ -29,6 +29,7 @@ type peers struct {
 	local   bool         // the MCP server is on the loopback interface, where http is allowed
 	direct  *http.Client // for addresses that the program has configured
 	guarded *http.Client // for addresses that a server has named
+	trace   func(Step)   // nil: none
 }
 
 func (c *Client) newPeers(server *url.URL) *peers {
@@ -39,6 +40,7 @@ func (c *Client) newPeers(server *url.URL) *peers {
 		local:   local,
 		direct:  c.newHTTP(nil),
 		guarded: c.newHTTP(policy.control),
+		trace:   c.Trace,
 	}
 }
 
@@ -68,12 +70,8 @@ func (c *Client) newHTTP(check dialControl) *http.Client {
 	if c.Proxy != nil {
 		transport.Proxy = http.ProxyURL(c.Proxy)
 	}
-	var roundTripper http.RoundTripper = transport
-	if c.Transport != nil {
-		roundTripper = c.Transport(transport)
-	}
 	return &http.Client{
-		Transport:     roundTripper,
+		Transport:     transport,
 		CheckRedirect: redirect.None, // a redirect could lead to an unchecked URL
 	}
 }
@@ -125,9 +123,9 @@ type response struct {
 	body   []byte
 }
 
-// get fetches a document. It sends revision to the MCP server, if it is not empty
+// get fetches a document, as the step of a name. It sends revision to the MCP server, if it is not empty
 // (2025-03-26, basic/authorization, Server Metadata Discovery Headers).
-func (p *peers) get(ctx context.Context, u *url.URL, revision string) (*response, error) {
+func (p *peers) get(ctx context.Context, step string, u *url.URL, revision string) (*response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s", ErrInsecureURL, withoutQuery(u))
@@ -135,17 +133,28 @@ func (p *peers) get(ctx context.Context, u *url.URL, revision string) (*response
 	if revision != "" && httpurl.SameOrigin(u, p.server) {
 		req.Header.Set("MCP-Protocol-Version", revision)
 	}
-	return p.do(req)
+	return p.do(step, req)
 }
 
-// do sends a request to a URL that has passed check. The program has configured the
+// do sends a request to a URL that has passed check, as the step of a name. The program has configured the
 // origin of the MCP server; addresses of other origins are checked when they are
 // dialled.
-func (p *peers) do(req *http.Request) (*response, error) {
+func (p *peers) do(step string, req *http.Request) (*response, error) {
 	if httpurl.SameOrigin(req.URL, p.server) {
-		return send(p.direct, req)
+		return p.send(p.direct, step, req)
 	}
-	return send(p.guarded, req)
+	return p.send(p.guarded, step, req)
+}
+
+// send sends a request with one of the clients of p, and traces it.
+func (p *peers) send(c *http.Client, step string, req *http.Request) (*response, error) {
+	if p.trace == nil {
+		return send(c, req)
+	}
+	start := time.Now()
+	r, err := send(c, req)
+	p.traceExchange(step, req, r, err, start)
+	return r, err
 }
 
 func send(c *http.Client, req *http.Request) (*response, error) {

@@ -181,7 +181,7 @@ func (s *session) register(ctx context.Context, d *discovery, redirectURI string
 		return nil, err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	r, err := s.peers.do(req)
+	r, err := s.peers.do(stepRegistration, req)
 	if err != nil {
 		return nil, err
 	}

@@ -71,6 +71,7 @@ func TestR6ErrorsHaveNoSecretsOfTheRequest(t *testing.T) {
 					w := newEnvironment(t)
 					w.as.Config.ErrorLog = nil
 					c := w.client()
+					steps := trace(c)
 					c.Registrations = []oauth.Registration{{Issuer: w.as.URL, ClientID: "client", ClientSecret: secret + "a+b/c d=%", Method: method}}
 					var mu sync.Mutex
 					var sent []string // secrets without the prefix
@@ -92,10 +93,10 @@ func TestR6ErrorsHaveNoSecretsOfTheRequest(t *testing.T) {
 					if err == nil || len(sent) == 0 {
 						t.Fatalf("%v after %d requests", err, len(sent))
 					}
-					text := err.Error()
+					text := err.Error() + fmt.Sprint(*steps)
 					for _, s := range append(sent, secret, secret+"a", "a+b/c", "a%2Bb", base64.StdEncoding.EncodeToString([]byte(secret))[:9]) {
 						if strings.Contains(text, s) {
-							t.Errorf("the error contains %q: %s", s, text)
+							t.Errorf("the error or the trace contains %q: %s", s, text)
 						}
 					}
 				})
@@ -123,12 +124,14 @@ func TestR6ErrorsHaveNoSecretsOfTheAuthorizationRequest(t *testing.T) {
 				state = q.Get("state")
 				change(q, redirect)
 			}
-			_, err := w.dial(w.client(), "")
+			c := w.client()
+			steps := trace(c)
+			_, err := w.dial(c, "")
 			if err == nil || state == "" {
 				t.Fatalf("%v", err)
 			}
-			if text := err.Error(); strings.Contains(text, state) || strings.Contains(text, secret) {
-				t.Errorf("the error contains a secret: %s", text)
+			if text := err.Error() + fmt.Sprint(*steps); strings.Contains(text, state) || strings.Contains(text, secret) {
+				t.Errorf("the error or the trace contains a secret: %s", text)
 			}
 		})
 	}

@@ -22,6 +22,7 @@ const (
 	methodPost       = "client_secret_post"
 	methodPrivateKey = "private_key_jwt"
 
+	contentForm   = "application/x-www-form-urlencoded"
 	assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 )
 
@@ -125,7 +126,7 @@ func (r *tokenRequest) once(ctx context.Context, nonce string) (*response, []str
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: cannot parse the token endpoint", ErrInsecureURL)
 	}
-	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	req.Header.Set("Content-Type", contentForm)
 	if basic != "" {
 		req.Header.Set("Authorization", "Basic "+basic)
 	}

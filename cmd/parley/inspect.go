@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,7 +13,6 @@ import (
 	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/internal/inspect"
-	"github.com/parley-mcp/parley/cmd/parley/internal/loginsteps"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -205,8 +203,7 @@ func inspectLogin(ctx context.Context, cmd *cobra.Command, url string, o inspect
 	if err != nil {
 		return err
 	}
-	recorder := &loginsteps.Recorder{Step: o.Step}
-	c.Transport = func(next http.RoundTripper) http.RoundTripper { return recorder.Wrap(next) }
+	c.Trace = o.Step
 	c.Interaction = &oauth.Loopback{Port: port, Open: o.Open}
 	return loginFailed(c.Login(ctx, url, o.Scopes...))
 }

@@ -7,11 +7,13 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/cmd/parley/internal/loginsteps"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 )
 
@@ -29,6 +31,7 @@ type loginFlags struct {
 	secretFile string
 	port       int
 	printURL   bool
+	explain    bool
 	timeout    time.Duration
 }
 
@@ -51,11 +54,15 @@ http://127.0.0.1:PORT/callback, and pass its client ID with --client-id. A clien
 the https URL of a client ID metadata document. If the server requires an exact port, pass it
 with --port. parley stores both with the login.
 
+With --explain, parley prints each request of the login and its response, without secrets, so that
+you can see at which step a login fails.
+
 ` + loginsHelp,
 		Example: `
 parley login https://example.com/mcp
 parley login --scope notes:write https://example.com/mcp
-parley login --print-url https://example.com/mcp`,
+parley login --print-url https://example.com/mcp
+parley login --explain https://example.com/mcp`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			url, err := oneURL(cmd, args)
 			if err != nil {
@@ -74,6 +81,7 @@ parley login --print-url https://example.com/mcp`,
 	f.StringVar(&flags.secretFile, "client-secret-file", "", "read the secret of the client from this file")
 	f.IntVar(&flags.port, "port", 0, "port of this machine that the browser returns to (default: a free port)")
 	f.BoolVar(&flags.printURL, "print-url", false, "print the address instead of opening the browser")
+	f.BoolVar(&flags.explain, "explain", false, "print each step of the login to stderr, with its request and response")
 	f.DurationVar(&flags.timeout, "timeout", loginTimeout, "wait at most this long for the login")
 	return cmd
 }
@@ -118,6 +126,9 @@ func login(cmd *cobra.Command, flags *loginFlags, url string) (*oauth.Status, er
 		if port, err = stored.port(ctx, url); err != nil {
 			return nil, err
 		}
+	}
+	if flags.explain {
+		c.Trace = explainSteps(cmd.ErrOrStderr())
 	}
 	prompt := &loginPrompt{cmd: cmd, printURL: flags.printURL}
 	c.Interaction = &oauth.Loopback{Port: port, Timeout: flags.timeout, Open: prompt.open}
@@ -186,4 +197,16 @@ func loginFailed(err error) error {
 		return fmt.Errorf("%w; pass a registered client with --client-id (see parley login --help)", err)
 	}
 	return err
+}
+
+// explainSteps returns a function that prints the steps of a login.
+func explainSteps(w io.Writer) func(oauth.Step) {
+	var mu sync.Mutex
+	last := 0
+	return func(s oauth.Step) {
+		mu.Lock()
+		defer mu.Unlock()
+		last++
+		_ = loginsteps.Print(w, loginsteps.New(last, s)) // the login does not depend on it
+	}
 }

@@ -15,8 +15,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/cmd/parley/internal/loginsteps"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -51,8 +51,8 @@ type LoginOptions struct {
 	Scopes []string // to request, in addition to those that the server requires
 	// Open shows the page at which the user logs in.
 	Open func(ctx context.Context, url string) error
-	// Step is called when a request of the login starts, and again when it ends.
-	Step func(loginsteps.Step)
+	// Step is called after each step of the login.
+	Step func(oauth.Step)
 }
 
 // Inspector serves the page. Its fields must not change while Run runs.

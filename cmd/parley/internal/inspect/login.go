@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/cmd/parley/internal/loginsteps"
 )
 
@@ -77,12 +78,10 @@ func (h *hub) runLogin(ctx context.Context, s *server, l *loginState, scopes []s
 			h.changeLogin(func() { l.Page = url })
 			return nil
 		},
-		Step: func(step loginsteps.Step) {
+		Step: func(step oauth.Step) {
 			h.changeLogin(func() {
-				if i := slices.IndexFunc(l.Steps, func(other loginsteps.Step) bool { return other.Number == step.Number }); i >= 0 {
-					l.Steps[i] = step
-				} else if len(l.Steps) < maxSteps {
-					l.Steps = append(l.Steps, step)
+				if n := len(l.Steps); n < maxSteps {
+					l.Steps = append(l.Steps, loginsteps.New(n+1, step))
 				}
 			})
 		},
