@@ -13,8 +13,8 @@ import (
 )
 
 // Step is one step of an authorization: a request of a [Client] and its response, or the authorization page
-// that the user opens and the redirect from it. It contains no secrets: "redacted" is in the place of tokens,
-// codes and the like, and of text that can repeat them. A Step does not share memory with the Client.
+// that the user opens and the redirect from it. Secrets in it, such as tokens and codes, and text that can repeat them,
+// are replaced by "redacted". A Step does not share memory with the Client.
 type Step struct {
 	// Name tells the purpose: "challenge" (a request without a token), "resource metadata", "authorization
 	// server metadata", "registration", "authorization" (the page), "token" or "revocation".

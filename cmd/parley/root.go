@@ -44,7 +44,7 @@ parley ls -- npx -y @modelcontextprotocol/server-everything`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())
 	})
-	root.AddCommand(newUp(), newBridge(), newLock(), newServe(), newLs(), newCall(), newTask(), newRead(), newPrompt(), newComplete(), newWatch(), newInspect(), newPing(), newReady(), newAdd(), newRm(), newList(), newImport(), newInstall(),
+	root.AddCommand(newUp(), newBridge(), newLock(), newServe(), newLs(), newCall(), newTask(), newRead(), newPrompt(), newComplete(), newWatch(), newInspect(), newPing(), newDoctor(), newReady(), newAdd(), newRm(), newList(), newImport(), newInstall(),
 		newTap(), newHAR(), newSearch(), newConnect(), newDisconnect(),
 		newLogin(), newLogout(), newWhoami(), newConfig(), newVersion())
 	// Replace Cobra's descriptions of its own commands.

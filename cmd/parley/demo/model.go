@@ -19,7 +19,7 @@ func addModel(s *server.Server) {
 }
 
 func summarize(ctx context.Context, in struct {
-	Text string `json:"text" minLength:"1" maxLength:"10000"`
+	Text string `json:"text" minLength:"1" maxLength:"10000" doc:"the text to summarize"`
 }) (string, error) {
 	answer, err := server.Sample(ctx, mcp.CreateMessageParams{
 		SystemPrompt: "Summarize the user's text in one sentence.",

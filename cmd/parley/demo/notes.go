@@ -41,7 +41,7 @@ func (n *notes) read(context.Context) (string, error) {
 
 // add adds a note, and notifies the subscribers of the resource.
 func (n *notes) add(_ context.Context, in struct {
-	Text string `json:"text" minLength:"1" maxLength:"200"`
+	Text string `json:"text" minLength:"1" maxLength:"200" doc:"the note, as one line"`
 }) (string, error) {
 	n.mu.Lock()
 	n.all = append(n.all, "- "+strings.Join(strings.Fields(in.Text), " "))

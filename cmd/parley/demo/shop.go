@@ -23,7 +23,7 @@ func addShop(s *server.Server) {
 
 // set opens or closes the shop. Subscribers are notified of the changed list.
 func (s *shop) set(_ context.Context, in struct {
-	Open bool `json:"open"`
+	Open bool `json:"open" doc:"true to open the shop, false to close it"`
 }) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

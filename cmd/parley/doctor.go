@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/cmd/parley/internal/doctor"
+	"github.com/parley-mcp/parley/cmd/parley/internal/output"
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
+)
+
+func newDoctor() *cobra.Command {
+	var flags dialFlags
+	cmd := &cobra.Command{
+		Use:   "doctor [TARGET] [flags]",
+		Short: "Find out what is wrong with a server",
+		Long: `Examine a server, and print what works, what does not, and what to do about it:
+
+  - whether it can be reached, with its TLS certificate, and how long the first answer takes
+  - the revisions of the protocol that it supports
+  - what it requires of requests without a token, how clients find its authorization server, and
+    your login
+  - for a URL: how it answers wrong headers, unknown revisions, methods and sessions, and requests
+    of web pages of other origins
+  - for a command: what it writes to standard output, whether it serves on after an invalid line,
+    whether it exits when its input ends, and whether it leaves processes behind
+  - the definitions of its tools, prompts and resources: names, descriptions, schemas, and how much
+    of a model's context the tools need
+
+parley doctor calls no tools. It begins sessions and ends them, and starts a command several times.
+Without TARGET, it examines all servers of the configuration files. The exit code is 1 if there is a
+problem, and 0 if there are only warnings and notes.
+
+` + targetHelp,
+		Example: `
+parley doctor https://example.com/mcp
+parley doctor --config mcp.json
+parley doctor -- npx -y @modelcontextprotocol/server-everything`,
+		RunE: func(cmd *cobra.Command, args []string) error { return examine(cmd, &flags, args) },
+	}
+	flags.add(cmd)
+	completes(cmd, &flags, completeTarget, completeNothing)
+	return cmd
+}
+
+// examined is a server and the findings about it.
+type examined struct {
+	Server   string           `json:"server"`
+	Findings []doctor.Finding `json:"findings"`
+}
+
+// examine examines the server of a command line, or all servers of the configuration files.
+func examine(cmd *cobra.Command, flags *dialFlags, args []string) error {
+	var targets [][]string
+	if len(args) == 0 && cmd.ArgsLenAtDash() < 0 {
+		loaded, err := flags.config.load(cmd)
+		if err != nil {
+			return err
+		}
+		for _, s := range loaded.Servers {
+			targets = append(targets, []string{s.Name})
+		}
+		if len(targets) == 0 {
+			return errors.New("no TARGET, and no servers in the configuration files; name a URL, or write -- and a command")
+		}
+	} else {
+		target, err := onlyTarget(cmd, args)
+		if err != nil {
+			return err
+		}
+		targets = append(targets, target)
+	}
+	var all []examined
+	counts := make(map[doctor.Level]int)
+	var failed error
+	print := format(cmd) == output.Table
+	for i, target := range targets {
+		x := examined{Server: strings.Join(target, " ")}
+		if print && len(targets) > 1 {
+			fmt.Fprintf(cmd.OutOrStdout(), "%s%s\n", separator(i), terminal.Line(x.Server))
+		}
+		err := examineOne(cmd, flags, target, func(f doctor.Finding) {
+			counts[f.Level]++
+			x.Findings = append(x.Findings, f)
+			if print {
+				printFinding(cmd.OutOrStdout(), f)
+			}
+		})
+		if cmd.Context().Err() != nil {
+			return context.Cause(cmd.Context())
+		}
+		failed = errors.Join(failed, err)
+		all = append(all, x)
+	}
+	err := show(cmd, all, func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, "\n%s, %s, %s\n", count(counts[doctor.Problem], "problem"), count(counts[doctor.Warning], "warning"), count(counts[doctor.Note], "note"))
+		return err
+	})
+	switch {
+	case err != nil:
+		return err
+	case failed != nil:
+		return &reportedError{unreachable(failed)}
+	case counts[doctor.Problem] > 0:
+		return &reportedError{errors.New("the server has problems")}
+	}
+	return nil
+}
+
+// separator returns the text before the title of the i-th server.
+func separator(i int) string {
+	if i == 0 {
+		return ""
+	}
+	return "\n"
+}
+
+// examineOne examines one server. Its error is that of the connection.
+func examineOne(cmd *cobra.Command, flags *dialFlags, target []string, report func(doctor.Finding)) error {
+	d, to, err := flags.dialer(cmd, target)
+	if err != nil {
+		report(doctor.Finding{Check: "configuration", Level: doctor.Problem, Text: explain(err)})
+		return nil
+	}
+	e := &doctor.Examination{Dialer: *d, Target: to, Report: report, Explain: explain}
+	if web, ok := to.(*client.HTTPTarget); ok {
+		if stored, err := openLogins(); err == nil { // without a home directory there are no logins
+			e.Status = func(ctx context.Context) (*oauth.Status, error) {
+				c, err := stored.client(ctx, slog.New(slog.DiscardHandler))
+				if err != nil {
+					return nil, err
+				}
+				return c.Status(ctx, web.URL)
+			}
+		}
+		e.Login = func(interaction oauth.Interaction, trace func(oauth.Step)) (*oauth.Client, error) {
+			return &oauth.Client{Name: "Parley", Interaction: interaction, Trace: trace, Logger: slog.New(slog.DiscardHandler)}, nil
+		}
+	}
+	return e.Run(cmd.Context())
+}
+
+// printFinding prints a finding, and what to do on a second line.
+func printFinding(w io.Writer, f doctor.Finding) {
+	fmt.Fprintf(w, "%-8s %-13s %s\n", f.Level, f.Check, terminal.Line(f.Text))
+	if f.Fix != "" {
+		fmt.Fprintf(w, "%-8s %-13s → %s\n", "", "", terminal.Line(f.Fix))
+	}
+}

@@ -1,0 +1,86 @@
+package doctor
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/url"
+	"syscall"
+	"time"
+
+	"github.com/parley-mcp/parley/internal/httpurl"
+)
+
+// address checks that the host of a URL can be reached and, for https, that its certificate is valid. It reports
+// whether a connection is possible.
+func (e *Examination) address(ctx context.Context, raw string) bool {
+	u, err := url.Parse(raw)
+	if err != nil || u.Hostname() == "" {
+		e.report("address", Problem, "write the URL as https://host/path", "cannot parse the URL")
+		return false
+	}
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	start := time.Now()
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), port))
+	if err != nil {
+		e.report("address", Problem, adviceAddress(err), "%s", err)
+		return false
+	}
+	defer conn.Close()
+	e.report("address", OK, "", "%s accepts connections after %v", conn.RemoteAddr(), round(time.Since(start)))
+	if u.Scheme == "https" {
+		return e.certificate(ctx, conn, u.Hostname())
+	}
+	if !httpurl.IsLoopback(u.Hostname()) {
+		e.report("address", Warning, "serve https, for example through a reverse proxy", "http sends everything, tokens included, without encryption")
+	}
+	return true
+}
+
+func adviceAddress(err error) string {
+	var dns *net.DNSError
+	switch {
+	case errors.As(err, &dns):
+		return "check the host name"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "start the server, or check the port"
+	}
+	return "check the network, a firewall, and whether a proxy is required"
+}
+
+// certificate performs a TLS handshake and reports its result.
+func (e *Examination) certificate(ctx context.Context, conn net.Conn, host string) bool {
+	secure := tls.Client(conn, &tls.Config{ServerName: host})
+	start := time.Now()
+	if err := secure.HandshakeContext(ctx); err != nil {
+		fix := "check that the server supports TLS at this port"
+		if invalid := new(tls.CertificateVerificationError); errors.As(err, &invalid) {
+			fix = "install a certificate for this host, with all intermediate certificates, from an issuer that the clients trust"
+		}
+		e.report("tls", Problem, fix, "%s", err)
+		return false
+	}
+	state := secure.ConnectionState()
+	expires := state.PeerCertificates[0].NotAfter
+	e.report("tls", OK, "", "%s after %v; the certificate is valid until %s", tls.VersionName(state.Version), round(time.Since(start)), expires.Format(time.DateOnly))
+	if e.time().AddDate(0, 0, 14).After(expires) {
+		e.report("tls", Warning, "renew the certificate", "the certificate expires on %s", expires.Format(time.DateOnly))
+	}
+	if state.Version < tls.VersionTLS12 {
+		e.report("tls", Warning, "enable TLS 1.3", "%s is outdated", tls.VersionName(state.Version))
+	}
+	return true
+}
+
+func (e *Examination) time() time.Time {
+	if e.now != nil {
+		return e.now()
+	}
+	return time.Now()
+}

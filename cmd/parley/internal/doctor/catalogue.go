@@ -1,0 +1,102 @@
+package doctor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// What a model should get at most.
+const (
+	maxCatalogue   = 128 << 10 // bytes of the definitions of all tools; parley up hides them behind a search above it
+	bytesPerToken  = 4         // an estimate, for English and JSON
+	maxDescription = 4 << 10   // bytes
+)
+
+// catalogue examines the lists of a server and the definitions in them.
+func (e *Examination) catalogue(ctx context.Context, c *client.Client) {
+	has := c.Server().Capabilities
+	if has.Tools != nil {
+		tools := collect(ctx, e, "tools", c.Tools(ctx))
+		e.size(tools)
+		e.lintTools(tools)
+	}
+	if has.Prompts != nil {
+		e.lintPrompts(collect(ctx, e, "prompts", c.Prompts(ctx)))
+	}
+	if has.Resources != nil {
+		e.lintResources(collect(ctx, e, "resources", c.Resources(ctx)))
+		e.lintTemplates(collect(ctx, e, "resource templates", c.ResourceTemplates(ctx)))
+	}
+	if has.Tools == nil && has.Prompts == nil && has.Resources == nil {
+		e.report("lists", Warning, "declare the capabilities of the server", "the server declares neither tools nor prompts nor resources")
+	}
+}
+
+// collect gets a list, and reports its length or the error.
+func collect[E any](ctx context.Context, e *Examination, what string, list iter.Seq2[*E, error]) (all []*E) {
+	start := time.Now()
+	for entry, err := range list {
+		var reported *jsonrpc.Error
+		var incomplete *client.IncompleteListError
+		switch {
+		case errors.As(err, &reported) && reported.Code == codeMethodNotFound:
+			e.report("lists", Note, "", "the server has no list of %s", what)
+			return nil
+		case errors.As(err, &incomplete):
+			e.report("lists", Problem, "let each page have another cursor, and the last one none", "the list of %s does not end: %s", what, e.text(err))
+			return all
+		case err != nil && ctx.Err() != nil:
+			return all
+		case err != nil:
+			e.report("lists", Problem, "correct the list, or remove the capability", "cannot list the %s: %s", what, e.text(err))
+			return all
+		}
+		all = append(all, entry)
+	}
+	took := time.Since(start)
+	e.report("lists", OK, "", "%s after %v", count(len(all), what), round(took))
+	if took > 2*time.Second {
+		e.report("lists", Warning, "cache the list in the server", "the list of %s takes %v; clients wait for it at their start", what, round(took))
+	}
+	return all
+}
+
+// count returns a number and a noun in the plural.
+func count(n int, plural string) string {
+	if n == 1 {
+		return "1 " + plural[:len(plural)-1]
+	}
+	return fmt.Sprintf("%d %s", n, plural)
+}
+
+// size examines how much of a model's context the definitions of the tools need.
+func (e *Examination) size(tools []*mcp.Tool) {
+	size, largest, name := 0, 0, ""
+	for _, t := range tools {
+		definition, err := json.Marshal(t)
+		if err != nil {
+			continue // the lints report it
+		}
+		size += len(definition)
+		if len(definition) > largest {
+			largest, name = len(definition), t.Name
+		}
+	}
+	if size == 0 {
+		return
+	}
+	level, fix := OK, ""
+	if size > maxCatalogue {
+		level, fix = Warning, `offer fewer tools ("tools" in the configuration of parley up), or let models search them (parley up --discover)`
+	}
+	e.report("size", level, fix, "the definitions of the tools need about %d tokens of a model's context (%d KiB); the largest one is %s with %d tokens",
+		size/bytesPerToken, (size+1023)>>10, name, largest/bytesPerToken)
+}

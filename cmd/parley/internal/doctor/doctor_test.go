@@ -1,0 +1,207 @@
+package doctor
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/server"
+	"github.com/parley-mcp/parley/transport"
+)
+
+// With this environment variable, the test program is a server.
+const serverKind = "DOCTOR_TEST_SERVER"
+
+func TestMain(m *testing.M) {
+	switch os.Getenv(serverKind) {
+	case "":
+		goleak.VerifyTestMain(m)
+	case "good":
+		if err := newServer().Run(context.Background()); err != nil {
+			log.Fatal(err)
+		}
+	default:
+		serveBadly()
+	}
+}
+
+type greeting struct {
+	Name string `json:"name" doc:"name of the person"`
+}
+
+func newServer() *server.Server {
+	s := &server.Server{Name: "good", Version: "1"}
+	server.AddTool(s, mcp.Tool{Name: "greet", Description: "Greet a person"}, func(_ context.Context, in greeting) (string, error) {
+		return "Hello, " + in.Name, nil
+	})
+	return s
+}
+
+// examine returns the findings about a target, as lines of level, check, text and fix.
+func examine(t *testing.T, target client.Target, change ...func(*Examination)) (findings []string, err error) {
+	t.Helper()
+	e := &Examination{Target: target, grace: 300 * time.Millisecond}
+	e.Report = func(f Finding) {
+		findings = append(findings, fmt.Sprintf("%s %s: %s -> %s", f.Level, f.Check, f.Text, f.Fix))
+	}
+	for _, c := range change {
+		c(e)
+	}
+	err = e.Run(t.Context())
+	return findings, err
+}
+
+func TestServersOfTheLibraryHaveNoProblems(t *testing.T) {
+	s := newServer()
+	web := httptest.NewServer(s)
+	defer web.Close()
+	defer s.Shutdown(context.Background())
+	for name, target := range map[string]client.Target{"URL": client.URL(web.URL), "command": testServer("good")} {
+		findings, err := examine(t, target)
+		if err != nil || len(findings) < 8 {
+			t.Errorf("%s: %v after the findings\n%s", name, err, strings.Join(findings, "\n"))
+		}
+		for _, f := range findings {
+			if !strings.HasPrefix(f, string(OK)+" ") {
+				t.Errorf("%s: %s", name, f)
+			}
+		}
+	}
+}
+
+func testServer(kind string) *client.CommandTarget {
+	return &client.CommandTarget{CommandOptions: transport.CommandOptions{Path: os.Args[0], Env: []string{serverKind + "=" + kind}}}
+}
+
+// badEndpoint is an endpoint without sessions and without any checks.
+func badEndpoint(w http.ResponseWriter, r *http.Request) {
+	var message struct {
+		ID     json.RawMessage
+		Method string
+		Params struct{ ProtocolVersion string }
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if r.Method == http.MethodPost && json.NewDecoder(r.Body).Decode(&message) != nil {
+		w.WriteHeader(http.StatusInternalServerError)
+		return
+	}
+	result := ""
+	switch message.Method {
+	case "initialize":
+		w.Header().Set("Mcp-Session-Id", "1")
+		result = fmt.Sprintf(`{"protocolVersion":%q,"capabilities":{"tools":{},"prompts":{},"resources":{}},"serverInfo":{"name":"","version":""}}`, message.Params.ProtocolVersion)
+	case "ping":
+		result = "{}"
+	case "tools/list":
+		result = `{"tools":[
+			{"name":"a b","inputSchema":{"type":"object","properties":{"x":{"type":"string"}},"required":["y"]}},
+			{"name":"ref","description":"d","inputSchema":{"type":"object","properties":{"x":{"$ref":"https://example.com/x.json"}}}},
+			{"name":"both","description":"d","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true,"destructiveHint":true}},
+			{"name":"both","description":"` + strings.Repeat("d", maxCatalogue) + `","inputSchema":{"type":"object"}}]}`
+	case "prompts/list":
+		result = `{"prompts":[{"name":"p","arguments":[{"name":"q"}]}]}`
+	case "resources/list":
+		result = `{"resources":[{"uri":"no scheme","name":"r"}]}`
+	case "resources/templates/list":
+		result = `{"resourceTemplates":[{"uriTemplate":"x:{y","name":"t"}]}`
+	default:
+		if message.ID != nil {
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no such method"}}`, message.ID)
+		}
+		return
+	}
+	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, message.ID, result)
+}
+
+func TestFaultsOfAnEndpointAreFound(t *testing.T) {
+	web := httptest.NewServer(http.HandlerFunc(badEndpoint))
+	defer web.Close()
+	findings, err := examine(t, client.URL(web.URL))
+	if err != nil {
+		t.Error(err)
+	}
+	for _, want := range []string{
+		"warning connect: the server has no name or no version",
+		"problem origin: does not do this: rejects requests of web pages",
+		"warning origin: does not do this: rejects requests for another host",
+		"warning revisions: does not do this: answers initialize with an unknown revision",
+		"warning session: the session id has 1 characters only",
+		"warning session: does not do this: accepts notifications with status 202",
+		"warning stream: does not do this: answers GET with an event stream",
+		"warning headers: does not do this: rejects an unknown MCP-Protocol-Version",
+		"warning session: does not do this: rejects requests without a session",
+		"problem session: does not do this: rejects an unknown session",
+		"warning session: does not do this: rejects requests of a session that has ended",
+		"ok lists: 4 tools",
+		"warning size: the definitions of the tools need about 3",
+		"warning tools: the name has characters that clients may reject: a b ->",
+		"warning tools: a tool has no description, by which models choose tools: a b ->",
+		"note tools: an argument has no description: a b x ->",
+		"warning tools: a required argument is not among the properties: a b y ->",
+		"problem tools: a reference of the input schema has no target: ref https://example.com/x.json ->",
+		"warning tools: the annotations contradict each other: readOnlyHint and destructiveHint: both ->",
+		"problem tools: several tools have the same name: both ->",
+		"note tools: a description has more than 4 KiB: both ->",
+		"warning prompts: a prompt has no description",
+		"note prompts: an argument of a prompt has no description: p q ->",
+		"problem resources: a URI is invalid or has no scheme: no scheme ->",
+		"note resources: a resource has no MIME type",
+		"problem templates: a URI template is invalid (RFC 6570): x:{y ->",
+	} {
+		if !slices.ContainsFunc(findings, func(f string) bool { return strings.HasPrefix(f, want) }) {
+			t.Errorf("no finding %q", want)
+		}
+	}
+	if t.Failed() {
+		t.Log(cut(findings))
+	}
+}
+
+// cut returns the findings in short.
+func cut(findings []string) string {
+	var b strings.Builder
+	for _, f := range findings {
+		fmt.Fprintln(&b, f[:min(len(f), 300)])
+	}
+	return b.String()
+}
+
+func TestAServerThatCannotBeReachedIsExplained(t *testing.T) {
+	web := httptest.NewServer(http.NotFoundHandler())
+	address := web.URL
+	web.Close()
+	findings, err := examine(t, client.URL(address))
+	if err == nil || len(findings) != 1 || !strings.HasPrefix(findings[0], "problem address: ") || !strings.HasSuffix(findings[0], "start the server, or check the port") {
+		t.Errorf("%v %q", err, findings)
+	}
+	findings, err = examine(t, client.Command("no-such-program-of-a-test"))
+	if err == nil || len(findings) != 1 || !strings.HasPrefix(findings[0], "problem connect: ") {
+		t.Errorf("%v %q", err, findings)
+	}
+}
+
+func TestCertificatesAreExamined(t *testing.T) {
+	s := newServer()
+	defer s.Shutdown(context.Background())
+	web := httptest.NewUnstartedServer(s)
+	web.Config.ErrorLog = log.New(io.Discard, "", 0)
+	web.StartTLS()
+	defer web.Close()
+	findings, err := examine(t, client.URL(web.URL))
+	if err == nil || !strings.HasPrefix(findings[len(findings)-1], "problem tls: ") || !strings.Contains(findings[len(findings)-1], "install a certificate") {
+		t.Errorf("%v %q", err, findings)
+	}
+}

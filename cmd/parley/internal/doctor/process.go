@@ -1,0 +1,144 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/transport"
+)
+
+// exitGrace is how long a server may take to exit after its standard input was closed.
+const exitGrace = 5 * time.Second
+
+// process examines a server that is a command: what it writes to standard output, whether it survives an invalid line,
+// and whether it ends. Without supported revisions, it only examines the output.
+func (e *Examination) process(ctx context.Context, supported []mcp.Revision) {
+	target, ok := e.Target.(*client.CommandTarget)
+	if !ok {
+		return
+	}
+	var mu sync.Mutex
+	var stderr []string
+	options := target.CommandOptions
+	options.ExitGrace, options.TermGrace, options.Logger = cmp.Or(e.grace, exitGrace), time.Second, nil
+	options.Stderr = func(line string) {
+		mu.Lock()
+		defer mu.Unlock()
+		if len(stderr) < maxNames {
+			stderr = append(stderr, line)
+		}
+	}
+	conn, err := transport.StartCommand(options)
+	if err != nil {
+		return // the connection has reported it
+	}
+	defer conn.Close()
+	first := initialize(string(mcp.V20251125))
+	if len(supported) > 0 && supported[0] == mcp.V20260728 {
+		first = `{"jsonrpc":"2.0","id":1,"method":"` + mcp.MethodDiscover + `","params":{` + statelessMetaOf(string(mcp.V20260728)) + `}}`
+	}
+	junk, answered := e.converse(ctx, conn, first)
+	if junk != "" {
+		e.report("process", Problem, "write log messages to standard error; standard output is for messages of the protocol only",
+			"writes a line to standard output that is not a message: %.120q", junk)
+	}
+	if len(supported) == 0 {
+		mu.Lock()
+		defer mu.Unlock()
+		if len(stderr) > 0 {
+			e.report("process", Note, "", "writes to standard error: %s", strings.Join(stderr, " / "))
+		}
+		return
+	}
+	if answered && junk == "" {
+		e.report("process", OK, "", "writes only messages to standard output")
+	}
+	if answered {
+		e.invalidLine(ctx, conn, supported)
+	}
+	e.exit(conn)
+}
+
+// converse sends a message and reads up to the response. It returns the first line that is no message, and whether there
+// was a response.
+func (e *Examination) converse(ctx context.Context, conn transport.Conn, message string) (junk string, answered bool) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	if err := conn.Write(ctx, []byte(message)); err != nil {
+		return "", false
+	}
+	for {
+		line, err := conn.Read(ctx)
+		var invalid *jsonrpc.InvalidMessageError
+		if err != nil {
+			return junk, false
+		}
+		m, err := jsonrpc.Parse(line, jsonrpc.Limits{})
+		switch {
+		case errors.As(err, &invalid) && junk == "":
+			junk = string(line)
+		case err == nil && m.Kind == jsonrpc.Response:
+			return junk, true
+		}
+	}
+}
+
+// invalidLine examines whether a server serves on after a line that is not JSON.
+func (e *Examination) invalidLine(ctx context.Context, conn transport.Conn, supported []mcp.Revision) {
+	next := pingMessage
+	if supported[0] == mcp.V20260728 {
+		next = `{"jsonrpc":"2.0","id":2,"method":"` + mcp.MethodDiscover + `","params":{` + statelessMetaOf(string(mcp.V20260728)) + `}}`
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	err := conn.Write(ctx, []byte("{not JSON"))
+	if err == nil {
+		err = conn.Write(ctx, []byte(next))
+	}
+	for err == nil {
+		var line []byte
+		if line, err = conn.Read(ctx); err != nil {
+			break
+		}
+		if m, invalid := jsonrpc.Parse(line, jsonrpc.Limits{}); invalid == nil && m.Kind == jsonrpc.Response && fmt.Sprint(m.ID) == "2" {
+			e.report("process", OK, "", "serves on after an invalid line")
+			return
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		e.report("process", Warning, "answer an invalid line with a parse error, and read on", "exits after a line that is not JSON")
+		return
+	}
+	e.report("process", Warning, "answer an invalid line with a parse error, and read on", "answers nothing after a line that is not JSON")
+}
+
+// exit closes the standard input of a server and examines how it ends, and which of its processes remain.
+func (e *Examination) exit(conn *transport.CommandConn) {
+	before := descendants(conn.Pid())
+	start := time.Now()
+	err := conn.Close()
+	took := time.Since(start)
+	var killed *transport.ExitError
+	switch {
+	case errors.As(conn.Err(), &killed) && killed.Signal != nil:
+		e.report("process", Warning, "exit when standard input ends, so that hosts need not kill the server",
+			"does not exit within %v after its standard input was closed; it ended by the signal %v", cmp.Or(e.grace, exitGrace), killed.Signal)
+	case err != nil:
+		e.report("process", Note, "", "exits with an error when its standard input is closed: %s", e.text(err))
+	default:
+		e.report("process", OK, "", "exits %v after its standard input was closed", round(took))
+	}
+	if left := stillRunning(before); len(left) > 0 {
+		e.report("process", Problem, "end the processes that the server starts, and do not let them leave its process group",
+			"leaves processes behind: %s", strings.Join(left, ", "))
+	}
+}

@@ -1,0 +1,148 @@
+package doctor
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+const codeMethodNotFound = jsonrpc.CodeMethodNotFound
+
+func statelessMetaOf(version string) string {
+	return strings.Replace(statelessMeta, "VERSION", version, 1)
+}
+
+const (
+	initialized = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
+	pingMessage = `{"jsonrpc":"2.0","id":2,"method":"ping"}`
+)
+
+// initialize returns the first message of a session.
+func initialize(version string) string {
+	return `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"` + version +
+		`","capabilities":{},"clientInfo":{"name":"parley doctor","version":"1"}}}`
+}
+
+// session examines sessions over Streamable HTTP in a revision before 2026-07-28 (2025-11-25, basic/transports, Session
+// Management).
+func (e *Examination) session(ctx context.Context, p *prober, r mcp.Revision) {
+	e.apply(ctx, p.originRules(func(headers ...string) (*answer, error) {
+		a, err := p.post(ctx, initialize(string(r)), headers...)
+		p.end(ctx, a, r)
+		return a, err
+	}))
+	e.apply(ctx, []rule{{
+		check: "revisions", does: "answers initialize with an unknown revision by offering one that it supports", level: Warning,
+		fix: "answer with the newest revision that the server supports (lifecycle, Version Negotiation)",
+		send: func() (*answer, error) {
+			a, err := p.post(ctx, initialize(unknownRevision))
+			p.end(ctx, a, r)
+			return a, err
+		},
+		obeys: func(a *answer) bool {
+			return a.message != nil && a.message.Err == nil && strings.Contains(string(a.message.Raw), `"protocolVersion"`) &&
+				!strings.Contains(string(a.message.Raw), unknownRevision)
+		},
+	}})
+	a, err := p.post(ctx, initialize(string(r)))
+	if err != nil || a.message == nil || a.message.Err != nil {
+		e.report("session", Problem, "answer initialize with a result, as JSON or as an event stream", "initialize in %s gets no result", r)
+		return
+	}
+	id := a.header.Get(headerSession)
+	e.sessionID(id)
+	headers := []string{headerRevision, string(r)}
+	if id != "" {
+		headers = append(headers, headerSession, id)
+	}
+	rules := []rule{{
+		check: "session", does: "accepts notifications with status 202 and no body", level: Warning,
+		fix:   "answer a notification with status 202 and an empty body",
+		send:  func() (*answer, error) { return p.post(ctx, initialized, headers...) },
+		obeys: func(a *answer) bool { return a.status == http.StatusAccepted && a.empty },
+	}, {
+		check: "stream", does: "answers GET with an event stream, or with status 405", level: Warning,
+		fix: "open an event stream, or answer with status 405 if the server sends nothing on its own",
+		send: func() (*answer, error) {
+			return p.send(ctx, http.MethodGet, "", append(headers, "Accept", contentEvents)...)
+		},
+		obeys: func(a *answer) bool {
+			return a.status == http.StatusOK && a.media == contentEvents || a.status == http.StatusMethodNotAllowed
+		},
+	}}
+	if r >= mcp.V20250618 {
+		rules = append(rules, rule{
+			check: "headers", does: "rejects an unknown MCP-Protocol-Version with status 400", level: Warning,
+			fix: "check the header MCP-Protocol-Version (transports, Protocol Version Header)",
+			send: func() (*answer, error) {
+				return p.post(ctx, pingMessage, append(headers, headerRevision, unknownRevision)...)
+			},
+			obeys: func(a *answer) bool { return a.status == http.StatusBadRequest },
+		})
+	}
+	if id != "" {
+		rules = append(rules, p.sessionRules(ctx, r, headers)...)
+	}
+	e.apply(ctx, rules)
+}
+
+// sessionRules are the rules for servers that keep sessions. The last ones end the session of headers.
+func (p *prober) sessionRules(ctx context.Context, r mcp.Revision, headers []string) []rule {
+	ended := false
+	return []rule{{
+		check: "session", does: "rejects requests without a session with status 400", level: Warning,
+		fix:   "require the header Mcp-Session-Id after initialize",
+		send:  func() (*answer, error) { return p.post(ctx, pingMessage, headerRevision, string(r)) },
+		obeys: func(a *answer) bool { return a.status == http.StatusBadRequest },
+	}, {
+		check: "session", does: "rejects an unknown session with status 404", level: Problem,
+		fix: "answer with status 404, so that clients begin a new session after a restart of the server",
+		send: func() (*answer, error) {
+			return p.post(ctx, pingMessage, append(headers, headerSession, "doctor-unknown-session")...)
+		},
+		obeys: func(a *answer) bool { return a.status == http.StatusNotFound },
+	}, {
+		check: "session", does: "ends a session on DELETE, or answers with status 405", level: Warning,
+		fix: "support DELETE, so that clients can end their sessions",
+		send: func() (*answer, error) {
+			a, err := p.send(ctx, http.MethodDelete, "", headers...)
+			ended = err == nil && a.status < 300
+			return a, err
+		},
+		obeys: func(a *answer) bool { return a.status < 300 || a.status == http.StatusMethodNotAllowed },
+	}, {
+		check: "session", does: "rejects requests of a session that has ended with status 404", level: Warning,
+		fix:   "forget a session when its client has ended it",
+		send:  func() (*answer, error) { return p.post(ctx, pingMessage, headers...) },
+		obeys: func(a *answer) bool { return !ended || a.status == http.StatusNotFound },
+	}}
+}
+
+// end ends the session that an answer to initialize has begun.
+func (p *prober) end(ctx context.Context, a *answer, r mcp.Revision) {
+	if a == nil || a.header.Get(headerSession) == "" {
+		return
+	}
+	_, _ = p.send(ctx, http.MethodDelete, "", headerRevision, string(r), headerSession, a.header.Get(headerSession)) // the server ends it in time otherwise
+}
+
+// minSessionID is the length of 128 random bits in base 64.
+const minSessionID = 22
+
+// sessionID examines the id of a session.
+func (e *Examination) sessionID(id string) {
+	visible := strings.IndexFunc(id, func(r rune) bool { return r < 0x21 || r > 0x7E }) < 0
+	switch {
+	case id == "":
+		e.report("session", Note, "", "keeps no sessions")
+	case !visible:
+		e.report("session", Problem, "use visible ASCII characters only", "the session id has characters that are not allowed")
+	case len(id) < minSessionID:
+		e.report("session", Warning, "use at least 128 random bits", "the session id has %d characters only, so it can be guessed", len(id))
+	default:
+		e.report("session", OK, "", "begins sessions with ids of %d characters", len(id))
+	}
+}
