@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -25,11 +26,12 @@ type SupportedExtension struct {
 	// mcp.ResultTypeTask. Middleware and [Client.CallExtension] receive results of these
 	// types. Other methods return an error for one that middleware has not replaced.
 	ResultTypes []string
-	// Notifications has a function for each notification method of the extension. params is
-	// the JSON object with _meta, or nil; the function must not keep it. The functions run in
-	// the goroutine that receives messages, and possibly concurrently: they must not block or
-	// use the client.
-	Notifications map[string]func(params json.RawMessage)
+	// Notifications has a function for each notification method of the extension. The context has
+	// the values of that of the request that the notification belongs to, if that is known, as for
+	// Dialer.OnLog. params is the JSON object with _meta, or nil; the function must not keep it. The
+	// functions run in the goroutine that receives messages, and possibly concurrently: they must not
+	// block or use the client.
+	Notifications map[string]func(ctx context.Context, params json.RawMessage)
 }
 
 func (e *SupportedExtension) settings() (json.RawMessage, error) {
@@ -91,15 +93,15 @@ func (e *SupportedExtension) check(methods map[string]bool) error {
 }
 
 // notifications returns the notification functions of all extensions, called by isolate.
-func (d *Dialer) notifications() map[string]func(json.RawMessage) {
-	var all map[string]func(json.RawMessage)
+func (d *Dialer) notifications() map[string]func(context.Context, json.RawMessage) {
+	var all map[string]func(context.Context, json.RawMessage)
 	for _, e := range d.Extensions {
 		for method, f := range e.Notifications {
 			if all == nil {
-				all = make(map[string]func(json.RawMessage))
+				all = make(map[string]func(context.Context, json.RawMessage))
 			}
-			all[method] = func(params json.RawMessage) {
-				_ = d.isolate(method, func() { f(params) })
+			all[method] = func(ctx context.Context, params json.RawMessage) {
+				_ = d.isolate(method, func() { f(ctx, params) })
 			}
 		}
 	}

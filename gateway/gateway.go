@@ -48,7 +48,8 @@ type Gateway struct {
 
 	firstUnknown atomic.Pointer[time.Time] // see admitUnknown
 
-	options []client.CallOption // of all forwarded requests; set by Run
+	options  []client.CallOption // of all forwarded requests; set by Run
+	notAdded error               // of the extensions that could not be registered; may be nil
 
 	discovery  discovery
 	registered *registered
@@ -78,7 +79,8 @@ const maxTemplates = 1000
 // New returns a Gateway from h to s. From now on s declares the capabilities for tools,
 // resources and prompts, even while it has none. The program may register others with
 // s. New sets h.Forward, so the first Gateway of a host must be made before Host.Start. It sets s.Personal, and
-// s.UnknownSubscription and s.RootsChanged if they are nil.
+// s.UnknownSubscription and s.RootsChanged if they are nil. It registers the extensions of
+// h.Servers with s; those of servers that are added later are not forwarded.
 func New(h *host.Host, s *server.Server) *Gateway {
 	s.DeclareTools()
 	s.DeclareResources()
@@ -100,6 +102,7 @@ func New(h *host.Host, s *server.Server) *Gateway {
 		s.RootsChanged = h.NotifyRootsChanged
 	}
 	s.Personal = g.offerPersonal
+	g.notAdded = g.addExtensions(h.Servers)
 	g.init()
 	return g
 }
@@ -130,6 +133,9 @@ func (g *Gateway) init() {
 func (g *Gateway) Run(ctx context.Context) {
 	defer close(g.registered.ended)
 	g.options = []client.CallOption{client.WithTimeout(g.timeout()), client.WithUndecodedText()}
+	if g.notAdded != nil {
+		g.logger().Warn("extensions not forwarded", "error", g.notAdded)
+	}
 	g.report(g.discover(""))
 	for status := range g.host.Watch(ctx) {
 		// A server that is down keeps its lists, in which names may be withheld since.

@@ -68,6 +68,8 @@ func (a *Approval) Question() string {
 	r := a.Request
 	text, label := fmt.Sprintf("Allow the %s %q of the server %q?", r.Kind, plain(r.Name), r.Server), "Arguments"
 	switch r.Kind {
+	case KindExtension:
+		text, label = fmt.Sprintf("Allow the request %q to the server %q?", plain(r.Method), r.Server), "Parameters"
 	case KindSampling:
 		text, label = fmt.Sprintf("Allow the server %q to send a request to the language model?", r.Server), "Request"
 	case KindRoots:

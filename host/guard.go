@@ -113,6 +113,8 @@ func replaced[Result any](ctx context.Context, h *Host, r *Request, result *Resu
 		return nil, r.denied("the result of a hook is invalid", err)
 	}
 	switch r := any(result).(type) {
+	case *json.RawMessage:
+		*r = raw
 	case *mcp.CallToolResult:
 		r.Source = raw
 	case *mcp.ReadResourceResult:
@@ -126,6 +128,10 @@ func replaced[Result any](ctx context.Context, h *Host, r *Request, result *Resu
 // sourceOf returns the JSON of a result; nil for a completion.
 func sourceOf(result any) json.RawMessage {
 	switch r := result.(type) {
+	case *json.RawMessage:
+		if r != nil {
+			return *r
+		}
 	case *mcp.CallToolResult:
 		if r != nil {
 			return r.Source

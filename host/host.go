@@ -70,7 +70,7 @@ type Host struct {
 	Logger *slog.Logger
 
 	// Policy, if set, decides which requests are sent to the servers: tool calls, prompts, reads of
-	// and subscriptions to resources, and completions. It also decides which requests of servers are
+	// and subscriptions to resources, completions, and methods of extensions. It also decides which requests of servers are
 	// answered: elicitation, sampling and roots. Nil allows all.
 	Policy Policy
 
@@ -161,6 +161,10 @@ type ServerConfig struct {
 
 	// InputLimits limit the requests of the server for elicitation, sampling and roots.
 	InputLimits InputLimits
+
+	// Extensions are the extensions of the protocol that the Host uses with the server, in addition to those of Dialer.
+	// See [Host.CallExtension].
+	Extensions []Extension
 
 	// MaxResult, if it is greater than 0, is the maximum size of a result of a tool, in bytes of JSON. The
 	// caller of a tool with a larger result receives the first MaxResult bytes of its text and a

@@ -57,6 +57,7 @@ const (
 	KindPrompt       = "prompt"
 	KindResource     = "resource"     // also a resource template
 	KindInstructions = "instructions" // only of a Definition
+	KindExtension    = "extension"    // a request or notification of an extension
 	// Requests of servers:
 	KindElicitation = "elicitation"
 	KindSampling    = "sampling"
@@ -66,22 +67,22 @@ const (
 // Request is a request of a caller, before a [Host] sends it to a server, or a request of a server on behalf of a
 // caller, before the Host answers it.
 type Request struct {
-	// Method is tools/call, prompts/get, resources/read, completion/complete or
-	// resources/subscribe. Of a server, it is elicitation/create, sampling/createMessage or roots/list.
+	// Method is tools/call, prompts/get, resources/read, completion/complete,
+	// resources/subscribe or a method of an extension. Of a server, it is elicitation/create, sampling/createMessage or roots/list.
 	Method string
 	// Server is the name of the server in Host.Servers.
 	Server string
-	// Kind is KindTool, KindPrompt or KindResource; of a server, KindElicitation, KindSampling or KindRoots.
+	// Kind is KindTool, KindPrompt, KindResource or KindExtension; of a server, KindElicitation, KindSampling or KindRoots.
 	Kind string
-	// Name is the server's own name of the tool or prompt, or a URI or URI template. It is empty for
-	// requests of a server.
+	// Name is the server's own name of the tool or prompt, a URI or URI template, or the ID of the extension. It is
+	// empty for requests of a server.
 	Name string
 	// Tool is the definition of the tool as the server lists it; nil if it does not list it, and
 	// for other kinds. Annotations is nil unless the server is trusted; see
 	// [ServerConfig.Trusted]. It must not be modified.
 	Tool *mcp.Tool
-	// Arguments is a JSON object with the arguments of the tool or prompt, and the arguments that
-	// are known in a completion. It is nil for resources. Of a server, it has the parameters of the
+	// Arguments is a JSON object with the arguments of the tool or prompt, the arguments that
+	// are known in a completion, or the parameters of an extension's method without _meta. It is nil for resources. Of a server, it has the parameters of the
 	// request without _meta and task; an elicitation always has the member mode.
 	Arguments json.RawMessage
 	// Caller has the principal and the scopes of the caller. It is never nil, and must not be

@@ -86,7 +86,7 @@ func (h *Host) SetServers(servers []ServerConfig) error {
 // sameConfig reports whether a server can continue with another configuration.
 func sameConfig(a, b *ServerConfig) bool {
 	return sameTarget(a.Target, b.Target) && a.Lazy == b.Lazy && a.Idle == b.Idle && a.Trusted == b.Trusted && a.Sharing == b.Sharing && a.MaxResult == b.MaxResult && a.CallerAuth == b.CallerAuth &&
-		a.InputLimits == b.InputLimits && reflect.DeepEqual(a.Roots, b.Roots)
+		a.InputLimits == b.InputLimits && reflect.DeepEqual(a.Extensions, b.Extensions) && reflect.DeepEqual(a.Roots, b.Roots)
 }
 
 // sameTarget reports whether two targets are one, or are configured in the same way.
@@ -131,7 +131,7 @@ func (h *Host) check(servers []ServerConfig) error {
 	return nil
 }
 
-// Check returns an error if the name, the prefix or a selection is invalid. A Host checks its servers, too.
+// Check returns an error if the name, the prefix, a selection or an extension is invalid. A Host checks its servers, too.
 func (config *ServerConfig) Check() error {
 	if err := CheckName(config.Name); err != nil {
 		return err
@@ -146,6 +146,9 @@ func (config *ServerConfig) Check() error {
 	}
 	if err := config.Prompts.check(false); err != nil {
 		return fmt.Errorf("prompts of server %q: %w", config.Name, err)
+	}
+	if err := checkExtensions(config.Extensions); err != nil {
+		return fmt.Errorf("extensions of server %q: %w", config.Name, err)
 	}
 	return nil
 }

@@ -24,7 +24,8 @@ type session struct {
 	notifier rpc.SessionNotifier // nil before belongTo
 	level    mcp.LoggingLevel
 	declared rpc.InputKinds
-	caller   *auth.Info // of the last request; nil before belongTo
+	peer     *mcp.ClientCapabilities // what the client declares
+	caller   *auth.Info              // of the last request; nil before belongTo
 	second   int64
 	sent     int // log messages in second
 }
@@ -38,7 +39,7 @@ func (n *session) belongTo(ctx context.Context) {
 	declared, caller := c.DeclaredInput(), auth.FromContext(ctx)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.notifier, n.level, n.declared = c.SessionNotifier, c.LogLevel, declared
+	n.notifier, n.level, n.declared, n.peer = c.SessionNotifier, c.LogLevel, declared, c.Peer().Capabilities
 	switch {
 	case caller != nil:
 		n.caller = caller
@@ -52,6 +53,9 @@ func (n *session) receive(s *supervisor, d *client.Dialer) {
 	if next := d.Roots; next != nil {
 		d.Roots = func(ctx context.Context) ([]mcp.Root, error) { return next(withSession(ctx, n)) }
 	}
+	d.Extensions = withNotifications(d.Extensions, func(f notificationFunc) notificationFunc {
+		return func(ctx context.Context, params json.RawMessage) { f(withSession(ctx, n), params) }
+	})
 	if !s.host.forwardsLogs() {
 		return
 	}

@@ -71,7 +71,7 @@ func (s *supervisor) clientFor(ctx context.Context, shared *client.Client) (c *c
 			return nil, nil, err
 		}
 	} else if !caller.Returns || s.sharing(shared) != PerCaller {
-		if caller.Session && s.forwardsRoots() {
+		if caller.Session && (s.forwardsRoots() || s.config.Extensions != nil) {
 			s.shares(ctx, caller, shared)
 		}
 		return shared, func() {}, nil

@@ -96,6 +96,7 @@ func newSupervisor(h *Host, config ServerConfig) *supervisor {
 	}
 	s.inputs.init(config.InputLimits)
 	s.setHandlers()
+	s.setExtensions()
 	s.dialer.OnConnectionLost = func(err error) { s.lost(nil, err) }
 	if h.Middleware != nil {
 		s.dialer.Middleware = append(slices.Clip(s.dialer.Middleware), h.Middleware(config.Name)...)

@@ -134,7 +134,7 @@ func TestExtensionWorksInEveryRevision(t *testing.T) {
 		atClient = newInbox()
 		d.Extensions = []client.SupportedExtension{{
 			ID: jobs, Settings: map[string]int{"Priority": 7},
-			Notifications: map[string]func(json.RawMessage){"notifications/jobs/running": atClient.receive},
+			Notifications: map[string]func(context.Context, json.RawMessage){"notifications/jobs/running": func(_ context.Context, params json.RawMessage) { atClient.receive(params) }},
 		}}
 	})
 }

@@ -35,7 +35,9 @@ or "perCaller"; the default is perCaller for servers with sessions over HTTP, an
 "inputLimits" limits the requests of the server for elicitation, sampling and roots: {"perCall": 64,
 "perMinute": 600, "maxTokens": 16384} are the defaults, and -1 means no limit. "maxResult" is the
 maximum size of a result of a tool, in bytes; clients receive the beginning of a larger one, and a
-link to a resource that has all of it for an hour. The default is no limit.
+link to a resource that has all of it for an hour. The default is no limit. "extensions" forwards
+methods of extensions of the protocol, as in {"com.example/jobs": {"requests": ["jobs/run"],
+"notifications": ["notifications/jobs/done"]}}.
 
 "toolsets" of the file has selections of all servers, as in {"docs": {"servers": ["files"], "tools":
 ["search__find*"], "hide": ["*__delete*"], "scopes": ["docs:read"], "principals": [{"subject":

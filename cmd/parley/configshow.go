@@ -66,6 +66,7 @@ type shownServer struct {
 	Sharing  string          `json:"sharing,omitempty"`
 	Callers  string          `json:"credentials,omitempty"` // the type
 	Limits   *shownLimits    `json:"inputLimits,omitempty"`
+	Extended []string        `json:"extensions,omitempty"` // the IDs
 	Result   int             `json:"maxResult,omitzero"`
 	Prefix   *string         `json:"prefix,omitempty"`
 	Tools    *shownSelection `json:"tools,omitempty"`
@@ -126,6 +127,13 @@ func newShownLimits(l host.InputLimits) *shownLimits {
 	return &shown
 }
 
+func idsOf(extensions []host.Extension) (ids []string) {
+	for _, e := range extensions {
+		ids = append(ids, e.ID)
+	}
+	return ids
+}
+
 func newShownConfig(c *config.Config) *shownConfig {
 	shown := &shownConfig{Servers: []shownServer{}, Default: c.DefaultToolset}
 	for i := range c.Servers {
@@ -148,7 +156,7 @@ func newShownConfig(c *config.Config) *shownConfig {
 		shown.Servers = append(shown.Servers, shownServer{
 			Name: s.Name, Source: s.Source, Disabled: s.Disabled,
 			Command: s.Command, Args: len(s.Args), Env: namesOf(s.Env), URL: withoutSecrets(s.URL), Headers: namesOf(s.Headers),
-			Lazy: s.Lazy, Idle: idle, Trusted: s.Trusted, Roots: s.Roots, Sharing: sharing, Callers: callers, Limits: newShownLimits(s.InputLimits), Result: s.MaxResult, Prefix: s.Prefix, Tools: newShownSelection(&s.Tools), Prompts: newShownSelection(&s.Prompts),
+			Lazy: s.Lazy, Idle: idle, Trusted: s.Trusted, Roots: s.Roots, Sharing: sharing, Callers: callers, Limits: newShownLimits(s.InputLimits), Extended: idsOf(s.Extensions), Result: s.MaxResult, Prefix: s.Prefix, Tools: newShownSelection(&s.Tools), Prompts: newShownSelection(&s.Prompts),
 		})
 	}
 	for _, t := range c.Toolsets {
@@ -291,6 +299,7 @@ func (s *shownServer) settings() (words []string) {
 	if s.Callers != "" {
 		words = append(words, "credentials "+s.Callers)
 	}
+	words = appendWords(words, "extensions", s.Extended)
 	if s.Result > 0 {
 		words = append(words, fmt.Sprintf("results of at most %d bytes", s.Result))
 	}

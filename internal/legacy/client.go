@@ -33,7 +33,7 @@ type Client struct {
 	Sending *rpc.Chain
 	// Notifications holds the handlers of extensions' notifications, by method. They run in
 	// the goroutine that reads from the wire.
-	Notifications map[string]func(params json.RawMessage)
+	Notifications map[string]func(ctx context.Context, params json.RawMessage)
 	// TaskChanges has the changes of tasks that the server reports.
 	TaskChanges TaskChanges
 	logger      *slog.Logger
@@ -184,7 +184,8 @@ func (c *Client) ReceiveFor(stream jsonrpc.ID, m *jsonrpc.Message) {
 		c.receiveLog(m, stream)
 	case m.Kind == jsonrpc.Notification:
 		if handle := c.Notifications[m.Method]; handle != nil {
-			handle(m.Raw)
+			origin, _ := c.OriginOf(stream, c.isNotified)
+			handle(origin.Context(c.ctx), m.Raw)
 		} else if change, ok := rpc.ChangeOf(m); ok {
 			c.Changes.Publish(change)
 		}

@@ -40,6 +40,11 @@ func isForCaller(r *rpc.Request) bool {
 // isLogged reports whether a server may send log messages for a caller because of a request.
 func isLogged(r *rpc.Request) bool { return isForCaller(r) || r.Method == mcp.MethodComplete }
 
+// isNotified reports whether a server may send notifications of extensions because of a request.
+func (c *Client) isNotified(r *rpc.Request) bool {
+	return isLogged(r) || revision.LeavesToExtensions(r.Method, c.revision)
+}
+
 func isAboutTask(method string) bool {
 	switch method {
 	case mcp.MethodTaskResult, mcp.MethodGetTask, mcp.MethodCancelTask:

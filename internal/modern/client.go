@@ -29,7 +29,7 @@ type Client struct {
 	ResultTypes []string
 	// Notifications holds the handlers of extensions' notifications, by method. They run in
 	// the goroutine that reads from the wire.
-	Notifications map[string]func(params json.RawMessage)
+	Notifications map[string]func(ctx context.Context, params json.RawMessage)
 	answerer      rpc.InputHandler // nil: input requests fail
 	declared      declared
 	logger        *slog.Logger
@@ -189,7 +189,10 @@ func (c *Client) ReceiveFor(id jsonrpc.ID, m *jsonrpc.Message) {
 	switch m.Kind {
 	case jsonrpc.Notification:
 		if handle := c.Notifications[m.Method]; handle != nil {
-			handle(m.Raw)
+			origin, _ := c.OriginOf(id, func(r *rpc.Request) bool {
+				return rpc.MayRequestInput(r.Method) || revision.LeavesToExtensions(r.Method, mcp.V20260728)
+			})
+			handle(origin.Context(context.Background()), m.Raw)
 		} else if m.Method == mcp.NotificationMessage {
 			c.receiveLog(id, m)
 		} else {

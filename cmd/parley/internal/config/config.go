@@ -71,6 +71,7 @@ type Server struct {
 	Prefix         *string // see host.ServerConfig, also for the following
 	Sharing        host.Sharing
 	InputLimits    host.InputLimits
+	Extensions     []host.Extension
 	MaxResult      int
 	Tools, Prompts host.Selection
 
@@ -80,7 +81,7 @@ type Server struct {
 
 // Settings returns the configuration of the server for a host, without the target and the roots.
 func (s *Server) Settings() *host.ServerConfig {
-	return &host.ServerConfig{Name: s.Name, Lazy: s.Lazy, Idle: s.Idle, Trusted: s.Trusted, Sharing: s.Sharing, InputLimits: s.InputLimits, MaxResult: s.MaxResult, Prefix: s.Prefix, Tools: s.Tools, Prompts: s.Prompts}
+	return &host.ServerConfig{Name: s.Name, Lazy: s.Lazy, Idle: s.Idle, Trusted: s.Trusted, Sharing: s.Sharing, InputLimits: s.InputLimits, Extensions: s.Extensions, MaxResult: s.MaxResult, Prefix: s.Prefix, Tools: s.Tools, Prompts: s.Prompts}
 }
 
 // Pair is a name and a value.

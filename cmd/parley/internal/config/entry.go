@@ -95,6 +95,10 @@ var serverMembers = readers[entry]{
 	"inputLimits": func(d *document, e *entry, v *hujson.Value, name string) error {
 		return read(d, &e.InputLimits, inputLimitMembers, v, name, ".")
 	},
+	"extensions": func(d *document, e *entry, v *hujson.Value, name string) (err error) {
+		e.Extensions, err = d.extensions(v, name)
+		return err
+	},
 	"credentials": func(d *document, e *entry, v *hujson.Value, name string) error {
 		e.Credentials = new(Credentials)
 		return read(d, e.Credentials, credentialMembers, v, name, ".")

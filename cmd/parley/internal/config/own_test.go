@@ -145,6 +145,8 @@ func TestSchemaRejectsWhatIsReported(t *testing.T) {
 		{server, `"sharing": "never"`, `sharing must be "automatic", "shared" or "perCaller"`},
 		{server, `"inputLimits": {"perCall": 0}`, `inputLimits.perCall must be a whole number from 1 to 2147483647, or -1 for no limit`},
 		{server, `"inputLimits": {"maxTokens": 1.5}`, `inputLimits.maxTokens must be a whole number`},
+		{server, `"extensions": {"com.example/a": {"methods": []}}`, `extensions["com.example/a"].methods has no effect`},
+		{server, `"extensions": {"com.example/a": {"settings": 1}}`, `extensions["com.example/a"].settings must be an object`},
 		{server, `"inputLimits": {"perminute": 1}`, `inputLimits.perminute has no effect`},
 		{server, `"trusted": 1`, `trusted must be true or false`},
 		{toolset, `"servers": "a"`, `servers must be an array of strings`},
@@ -191,7 +193,9 @@ func TestOwnFormIsRead(t *testing.T) {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff(&host.ServerConfig{
-		Name: "search", Lazy: true, Idle: 10 * time.Minute, Sharing: host.PerCaller, InputLimits: host.InputLimits{PerCall: 8, PerMinute: -1, MaxTokens: 4096}, MaxResult: 100_000, Prefix: new(""), Tools: host.Selection{Only: []string{"find"}}, Prompts: host.Selection{Only: []string{}},
+		Name: "search", Lazy: true, Idle: 10 * time.Minute, Sharing: host.PerCaller, InputLimits: host.InputLimits{PerCall: 8, PerMinute: -1, MaxTokens: 4096}, MaxResult: 100_000,
+		Extensions: []host.Extension{{ID: "com.example/jobs", Settings: json.RawMessage(`{"priority":7}`), Requests: []string{"jobs/run"}, Notifications: []string{"notifications/jobs/running"}}},
+		Prefix:     new(""), Tools: host.Selection{Only: []string{"find"}}, Prompts: host.Selection{Only: []string{}},
 	}, search.Settings()); diff != "" {
 		t.Error(diff)
 	}

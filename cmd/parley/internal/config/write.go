@@ -68,6 +68,7 @@ type form struct {
 	Roots       []string    `json:"roots,omitzero"`
 	Sharing     string      `json:"sharing,omitempty"`
 	InputLimits *limitsForm `json:"inputLimits,omitempty"`
+	Extensions  extensions  `json:"extensions,omitempty"`
 	MaxResult   int         `json:"maxResult,omitempty"`
 	Prefix      *string     `json:"prefix,omitempty"`
 	Tools       *selection  `json:"tools,omitempty"`
@@ -79,6 +80,23 @@ type limitsForm struct {
 	PerCall   int   `json:"perCall,omitempty"`
 	PerMinute int   `json:"perMinute,omitempty"`
 	MaxTokens int64 `json:"maxTokens,omitempty"`
+}
+
+// extensions are the extensions of a server, by ID.
+type extensions map[string]extensionForm
+
+type extensionForm struct {
+	Settings      json.RawMessage `json:"settings,omitempty"`
+	Requests      []string        `json:"requests,omitempty"`
+	Notifications []string        `json:"notifications,omitempty"`
+}
+
+func newExtensions(all []host.Extension) extensions {
+	forms := make(extensions)
+	for _, e := range all {
+		forms[e.ID] = extensionForm{e.Settings, e.Requests, e.Notifications}
+	}
+	return forms
 }
 
 type selection struct {
@@ -106,7 +124,7 @@ func (s *Server) MarshalJSON() ([]byte, error) {
 	}
 	f := &form{
 		Command: s.Command, Args: s.Args, Env: s.Env, EnvFile: s.EnvFile, Dir: s.Dir, URL: s.URL, Headers: s.Headers,
-		Disabled: s.Disabled, Lazy: s.Lazy, Trusted: s.Trusted, Roots: s.Roots, MaxResult: s.MaxResult, Prefix: s.Prefix,
+		Disabled: s.Disabled, Lazy: s.Lazy, Trusted: s.Trusted, Roots: s.Roots, Extensions: newExtensions(s.Extensions), MaxResult: s.MaxResult, Prefix: s.Prefix,
 		Tools: newSelection(&s.Tools), Prompts: newSelection(&s.Prompts), Origin: s.Origin,
 	}
 	if s.Idle > 0 {

@@ -1,0 +1,200 @@
+package gateway_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/gatewaytest"
+	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/mcptest"
+	"github.com/parley-mcp/parley/server"
+)
+
+const jobs = "com.example/jobs"
+
+// jobsServer is a server with an extension.
+type jobsServer struct {
+	server.Server
+	notes   chan string // the notifications that the server has received
+	session atomic.Pointer[rpc.SessionNotifier]
+	runs    atomic.Int64
+}
+
+func newJobsServer() *jobsServer {
+	s := &jobsServer{Server: server.Server{Name: "jobs"}, notes: make(chan string, 10)}
+	server.AddExtension(&s.Server, server.Extension{
+		ID: jobs,
+		Requests: map[string]server.ExtensionRequest{"jobs/run": func(ctx context.Context, params json.RawMessage) (any, error) {
+			s.runs.Add(1)
+			name, _ := jsonrpc.Get(params, "name")
+			if string(name) == `"bad"` {
+				return nil, jsonrpc.Errorf(1234, "no such job")
+			}
+			if session := rpc.From(ctx).SessionNotifier; session != nil {
+				s.session.Store(&session)
+			}
+			if err := server.Notify(ctx, "notifications/jobs/running", fmt.Appendf(nil, `{"name":%s}`, name)); err != nil {
+				return nil, err
+			}
+			meta, _ := jsonrpc.Get(params, "_meta")
+			trace, _ := jsonrpc.Get(meta, "com.example/trace")
+			return map[string]any{"ran": json.RawMessage(name), "trace": json.RawMessage(trace), "_meta": map[string]any{"com.example/done": true}}, nil
+		}},
+		Notifications: map[string]server.ExtensionNotification{"notifications/jobs/note": func(_ context.Context, params json.RawMessage) {
+			s.notes <- string(params)
+		}},
+	})
+	return s
+}
+
+// jobsConfig adds the declaration of the extension to the configuration of the server.
+func jobsConfig(config host.ServerConfig) host.ServerConfig {
+	config.Extensions = []host.Extension{{
+		ID: jobs, Settings: json.RawMessage(`{"priority":7}`),
+		Requests: []string{"jobs/run", "jobs/missing"}, Notifications: []string{"notifications/jobs/note", "notifications/jobs/running"},
+	}}
+	return config
+}
+
+// Requests and notifications of an extension pass the gateway in both directions.
+func TestExtensionsReachEveryRevision(t *testing.T) {
+	for _, theirs := range mcp.Revisions() {
+		up := newJobsServer()
+		s := &server.Server{Name: "gateway"}
+		gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{jobsConfig(httpConfig(t, "up", &up.Server))}, Dialer: client.Dialer{Revision: theirs}}, s)
+		url := serveHTTP(t, s)
+		for _, ours := range mcp.Revisions() {
+			t.Run(fmt.Sprintf("client %s/server %s", ours, theirs), func(t *testing.T) {
+				running := make(chan string, 10)
+				d := client.Dialer{Revision: ours, Extensions: []client.SupportedExtension{{ID: jobs, Notifications: map[string]func(context.Context, json.RawMessage){
+					"notifications/jobs/running": func(_ context.Context, params json.RawMessage) { running <- string(params) },
+				}}}}
+				c, err := d.Dial(t.Context(), client.URL(url))
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { c.Close() })
+				if settings, ok := c.Server().Extension(jobs); !ok || string(settings) != `{"priority":7}` {
+					t.Errorf("the gateway declares %s, %v", settings, ok)
+				}
+				result, err := c.CallExtension(t.Context(), "jobs/run", map[string]string{"name": "a"}, client.WithMeta(mcp.Meta{"com.example/trace": json.RawMessage(`"t"`)}))
+				if err != nil || !strings.Contains(string(result), `"ran":"a"`) || !strings.Contains(string(result), `"trace":"t"`) || !strings.Contains(string(result), `"com.example/done":true`) {
+					t.Errorf("result %s, %v", result, err)
+				}
+				expectMessage(t, running, `{"name":"a"}`)
+				if err := c.NotifyExtension(t.Context(), "notifications/jobs/note", map[string]string{"text": "n"}); err != nil {
+					t.Fatal(err)
+				}
+				expectMessage(t, up.notes, `"text":"n"`)
+				var reported *jsonrpc.Error
+				if _, err := c.CallExtension(t.Context(), "jobs/run", map[string]string{"name": "bad"}); !errors.As(err, &reported) || reported.Code != 1234 {
+					t.Errorf("the error of the server is %v", err)
+				}
+				if _, err := c.CallExtension(t.Context(), "jobs/missing", nil); !errors.As(err, &reported) || reported.Code != jsonrpc.CodeMethodNotFound {
+					t.Errorf("the error for an unknown method is %v", err)
+				}
+				if ours.Modern() || theirs.Modern() {
+					return
+				}
+				(*up.session.Load()).Notify(jsonrpc.AppendNotification(nil, "notifications/jobs/running", []byte(`{"name":"late"}`)))
+				expectMessage(t, running, `{"name":"late"}`)
+			})
+		}
+	}
+}
+
+func expectMessage(t *testing.T, received <-chan string, want string) {
+	t.Helper()
+	select {
+	case got := <-received:
+		if !strings.Contains(got, want) {
+			t.Errorf("received %s, want %s", got, want)
+		}
+	case <-time.After(20 * time.Second):
+		t.Errorf("received nothing, want %s", want)
+	}
+}
+
+// The policy decides about the methods of extensions, and the audit log has them. Clients that do not declare the extension
+// cannot use it.
+func TestPolicyDecidesAboutMethodsOfExtensions(t *testing.T) {
+	up := newJobsServer()
+	var seen []string
+	h := &host.Host{
+		Servers: []host.ServerConfig{jobsConfig(httpConfig(t, "up", &up.Server))},
+		Policy: host.Rules{Rules: []host.Rule{{Method: "jobs/run", Action: host.Allow, When: func(_ context.Context, r *host.Request) (bool, error) {
+			if r.Kind != host.KindExtension || r.Name != jobs {
+				t.Errorf("the policy sees %+v", r)
+			}
+			return string(r.Arguments) == `{"name":"allowed"}`, nil
+		}}}},
+		Audit: func(_ context.Context, r *host.AuditRecord) error {
+			if r.Kind == host.KindExtension {
+				seen = append(seen, fmt.Sprintf("%s %s %s%s", r.Event, r.Method, r.Name, r.Outcome))
+			}
+			return nil
+		},
+	}
+	s := &server.Server{Name: "gateway"}
+	gatewaytest.Run(t, h, s)
+	url := serveHTTP(t, s)
+	d := client.Dialer{Revision: mcp.V20251125, Extensions: []client.SupportedExtension{{ID: jobs}}}
+	c, err := d.Dial(t.Context(), client.URL(url))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	if _, err := c.CallExtension(t.Context(), "jobs/run", map[string]string{"name": "allowed"}); err != nil {
+		t.Error(err)
+	}
+	var reported *jsonrpc.Error
+	if _, err := c.CallExtension(t.Context(), "jobs/run", map[string]string{"name": "other"}); !errors.As(err, &reported) || reported.Code != jsonrpc.CodeInvalidRequest || !strings.Contains(reported.Message, "is denied") {
+		t.Errorf("the denied request has the error %v", err)
+	}
+	if err := c.NotifyExtension(t.Context(), "notifications/jobs/note", nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Ping(t.Context()); err != nil { // the notification has been handled
+		t.Fatal(err)
+	}
+	want := "allowed jobs/run com.example/jobs, done jobs/run com.example/jobsok, denied jobs/run com.example/jobserror, denied notifications/jobs/note com.example/jobserror"
+	if got := strings.Join(seen, ", "); got != want {
+		t.Errorf("the audit log has\n%s\nwant\n%s", got, want)
+	}
+	if up.runs.Load() != 1 || len(up.notes) != 0 {
+		t.Errorf("%d requests and %d notifications have reached the server", up.runs.Load(), len(up.notes))
+	}
+	stranger, err := (&client.Dialer{Revision: mcp.V20251125}).Dial(t.Context(), client.URL(url))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { stranger.Close() })
+	if _, err := stranger.CallExtension(t.Context(), "jobs/run", map[string]string{"name": "allowed"}); !errors.As(err, &reported) || reported.Code != jsonrpc.CodeMethodNotFound {
+		t.Errorf("a client without the extension has the error %v", err)
+	}
+}
+
+// A method that two servers have is forwarded to neither.
+func TestMethodOfSeveralServersIsNotForwarded(t *testing.T) {
+	one, other := newJobsServer(), newJobsServer()
+	s := &server.Server{Name: "gateway"}
+	gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{jobsConfig(httpConfig(t, "one", &one.Server)), jobsConfig(httpConfig(t, "other", &other.Server))}}, s)
+	c := mcptest.Dial(t, s, func(d *client.Dialer) { d.Extensions = []client.SupportedExtension{{ID: jobs}} })
+	_, err := c.CallExtension(t.Context(), "jobs/run", map[string]string{"name": "a"})
+	if err == nil || !strings.Contains(err.Error(), `belongs to several servers: configure it for one of ["one" "other"]`) {
+		t.Errorf("the error is %v", err)
+	}
+	if one.runs.Load()+other.runs.Load() != 0 {
+		t.Error("the request has reached a server")
+	}
+}

@@ -1,0 +1,229 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/revision"
+	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// Extension is an extension of the protocol that a Host uses with a server (2026-07-28, basic/versioning, Extension
+// Negotiation).
+type Extension struct {
+	// ID is the name of the extension, such as "com.example/jobs". See mcp.CheckExtensionID. The Host itself uses the
+	// extension of tasks.
+	ID string
+	// Settings is a JSON object that is declared to the server and, by a gateway, to its clients. Nil means {}.
+	Settings json.RawMessage
+	// Requests are the methods of the requests of clients.
+	Requests []string
+	// Notifications are the methods of the notifications of clients and of the server. With [Host.Forward], those of the
+	// server are sent to the client whose call they belong to if it declares the extension, or, after its call, on its
+	// session. Others are dropped.
+	Notifications []string
+}
+
+// ErrUnknownMethod is returned by CallExtension and NotifyExtension for a method that is not in the Extensions of the
+// server.
+var ErrUnknownMethod = errors.New("host: unknown method")
+
+// CallExtension sends a request of an extension to a server, as client.Client.CallExtension does, and returns its
+// result, a JSON object. The method must be one of [ServerConfig.Extensions]. Params is a JSON object without _meta,
+// or nil. The policy, the hooks and the audit log apply to it as a [Request] of the kind KindExtension. CallExtension waits
+// for the server as [Host.CallTool] does, and has its errors.
+func (h *Host) CallExtension(ctx context.Context, server, method string, params json.RawMessage, options ...client.CallOption) (json.RawMessage, error) {
+	result, err := extend(ctx, h, server, method, params, false, func(ctx context.Context, c *client.Client, params any) (*json.RawMessage, error) {
+		result, err := c.CallExtension(ctx, method, params, options...)
+		return &result, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return *result, nil
+}
+
+// NotifyExtension sends a notification of an extension to a server. It is as CallExtension, except that it returns when the
+// notification is sent.
+func (h *Host) NotifyExtension(ctx context.Context, server, method string, params json.RawMessage) error {
+	_, err := extend(ctx, h, server, method, params, true, func(ctx context.Context, c *client.Client, params any) (*struct{}, error) {
+		return &struct{}{}, c.NotifyExtension(ctx, method, params)
+	})
+	return err
+}
+
+// extend sends a message of an extension.
+func extend[Result any](ctx context.Context, h *Host, server, method string, params json.RawMessage, notification bool, send func(context.Context, *client.Client, any) (*Result, error)) (*Result, error) {
+	s, err := h.enter(server)
+	if err != nil {
+		return nil, err
+	}
+	defer s.leave()
+	id, ok := s.extensionOf(method, notification)
+	if !ok {
+		return nil, fmt.Errorf("%w: %.200q of server %q", ErrUnknownMethod, method, server)
+	}
+	var arguments any
+	if params != nil {
+		arguments = params
+	}
+	r := Request{Method: method, Server: server, Kind: KindExtension, Name: id}
+	return guard(ctx, h, s, r, arguments, func(arguments any) (*Result, error) {
+		return use(ctx, s, func(ctx context.Context, c *client.Client) (*Result, error) { return send(ctx, c, arguments) })
+	})
+}
+
+// extensionOf returns the ID of the extension that a method belongs to.
+func (s *supervisor) extensionOf(method string, notification bool) (id string, ok bool) {
+	for _, e := range s.config.Extensions {
+		methods := e.Requests
+		if notification {
+			methods = e.Notifications
+		}
+		if slices.Contains(methods, method) {
+			return e.ID, true
+		}
+	}
+	return "", false
+}
+
+// checkExtensions returns an error for the first extension that is invalid.
+func checkExtensions(all []Extension) error {
+	ids, methods := make(map[string]bool), make(map[string]bool)
+	for _, e := range all {
+		if err := mcp.CheckExtensionID(e.ID); err != nil {
+			return err
+		}
+		switch {
+		case e.ID == mcp.ExtensionTasks:
+			return fmt.Errorf("extension %q must not be listed: tasks are forwarded without it", e.ID)
+		case ids[e.ID]:
+			return fmt.Errorf("extension %q must not be listed twice", e.ID)
+		case e.Settings != nil && checkObject(e.Settings) != nil:
+			return fmt.Errorf("extension %q: Settings must be a JSON object", e.ID)
+		}
+		ids[e.ID] = true
+		for _, method := range slices.Concat(e.Requests, e.Notifications) {
+			if err := revision.CheckExtensionMethod(method, e.ID); err != nil {
+				return fmt.Errorf("extension %q: %w", e.ID, err)
+			}
+			if isNotification := strings.HasPrefix(method, revision.NotificationPrefix); isNotification != slices.Contains(e.Notifications, method) {
+				return fmt.Errorf("extension %q: %s: the names of notifications, and of no requests, must begin with %s", e.ID, method, revision.NotificationPrefix)
+			}
+			if methods[method] {
+				return fmt.Errorf("extension %q: method %s must not be listed twice", e.ID, method)
+			}
+			methods[method] = true
+		}
+	}
+	return nil
+}
+
+// setExtensions makes the clients of the server declare its extensions and forward its notifications.
+func (s *supervisor) setExtensions() {
+	d := &s.dialer
+	d.Extensions = slices.Clip(d.Extensions)
+	for _, e := range s.config.Extensions {
+		supported := client.SupportedExtension{ID: e.ID, Notifications: make(map[string]func(context.Context, json.RawMessage))}
+		if e.Settings != nil {
+			supported.Settings = e.Settings
+		}
+		for _, method := range e.Notifications {
+			supported.Notifications[method] = func(ctx context.Context, params json.RawMessage) {
+				if s.host.Forward {
+					s.forwardNotification(ctx, e.ID, method, params)
+				}
+			}
+		}
+		d.Extensions = append(d.Extensions, supported)
+	}
+}
+
+type notificationFunc = func(context.Context, json.RawMessage)
+
+// withNotifications returns extensions whose functions for notifications are wrapped.
+func withNotifications(all []client.SupportedExtension, wrap func(notificationFunc) notificationFunc) []client.SupportedExtension {
+	all = slices.Clone(all)
+	for i := range all {
+		all[i].Notifications = maps.Clone(all[i].Notifications)
+		for method, f := range all[i].Notifications {
+			all[i].Notifications[method] = wrap(f)
+		}
+	}
+	return all
+}
+
+// forwardNotification sends a notification of the server to the client of the call or session that it belongs to.
+func (s *supervisor) forwardNotification(ctx context.Context, id, method string, params json.RawMessage) {
+	params = forwardableParams(params)
+	if c := rpc.From(ctx); c != nil {
+		if _, declared := c.Extension(id); declared {
+			// The call does not depend on its notifications.
+			_ = c.Notify(c.Context(), method, params)
+		}
+		return
+	}
+	n := sessionOf(ctx)
+	if n == nil {
+		_, n, _ = s.sessions.only()
+	}
+	if n == nil {
+		return
+	}
+	if to := n.declaring(id); to != nil {
+		to.Notify(jsonrpc.AppendNotification(nil, method, params))
+	}
+}
+
+// forwardableParams returns the params of a notification without the members of _meta that belong to the connection.
+func forwardableParams(params json.RawMessage) json.RawMessage {
+	meta, ok := jsonrpc.Get(params, "_meta")
+	if !ok {
+		return params
+	}
+	kept := make(mcp.Meta)
+	for key, value := range jsonrpc.All(meta) {
+		if revision.IsForwardable(key, value) {
+			kept[key] = value
+		}
+	}
+	forwarded := json.RawMessage{'{'}
+	for name, value := range jsonrpc.All(params) {
+		if name == "_meta" {
+			if len(kept) == 0 {
+				continue
+			}
+			value, _ = json.Marshal(kept) // the values are JSON
+		}
+		if len(forwarded) > 1 {
+			forwarded = append(forwarded, ',')
+		}
+		forwarded = append(append(jsonrpc.AppendString(forwarded, name), ':'), value...)
+	}
+	return append(forwarded, '}')
+}
+
+// declaring returns the session if its client declares an extension, or nil.
+func (n *session) declaring(id string) rpc.SessionNotifier {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.peer == nil {
+		return nil
+	}
+	settings, ok := n.peer.Extensions[id]
+	if !ok {
+		settings = n.peer.Experimental[id]
+	}
+	if len(settings) == 0 || settings[0] != '{' {
+		return nil
+	}
+	return n.notifier
+}
