@@ -26,6 +26,7 @@ var callersOfEach = flag.Int("callers", 40, "number of callers of each revision 
 
 const (
 	equalServers    = 10
+	equalPrompts    = 3 // of each at the start, and as many more later
 	patienceOfCalls = 2 * time.Minute
 )
 
@@ -34,11 +35,11 @@ type ownedBy struct{ Owner, Nonce string }
 
 func (o ownedBy) String() string { return o.Owner + " " + o.Nonce }
 
-// equalServer returns one of several servers that have the same tools, resources and, as their ids are
-// counted, the same ids of requests and tokens of progress. Its tools send the owner and the nonce of a call
+// equalServer returns one of several servers that have the same tools, resources, prompts and, as their ids are
+// counted, the same ids of requests and tokens of progress. See also equalIDs. Its tools send the owner and the nonce of a call
 // in every way that they can.
 func equalServer(name string, record *ledger.Ledger) *server.Server {
-	s := &server.Server{Name: "equal", Logger: quiet}
+	s := &server.Server{Name: "equal", Logger: quiet, PageSize: 1}
 	use := func(ctx context.Context, in ownedBy) (string, error) {
 		record.Started(in.Owner, in.Nonce)
 		if err := server.Progress(ctx, 1, 2, in.String()); err != nil {
@@ -54,7 +55,15 @@ func equalServer(name string, record *ledger.Ledger) *server.Server {
 	server.AddTool(s, mcp.Tool{Name: "use"}, use, server.Parked())
 	server.AddTool(s, mcp.Tool{Name: "job"}, use, server.AsTask(server.TaskOptions{PollInterval: 100 * time.Millisecond}))
 	server.AddStatic(s, mcp.Resource{URI: "lib://shared", Name: "shared"}, name)
+	for i := range equalPrompts {
+		addPrompt(s, name, i)
+	}
 	return s
+}
+
+// addPrompt adds a prompt that the other servers have, too. Its description is the name of the server.
+func addPrompt(s *server.Server, name string, i int) {
+	server.AddPrompt(s, mcp.Prompt{Name: fmt.Sprint("p", i), Description: name}, func(context.Context, none) (string, error) { return name, nil })
 }
 
 // caller is one client of the gateway.
@@ -127,14 +136,19 @@ func (c *caller) call(t *testing.T, to *client.Client, serverName, tool string) 
 }
 
 // Servers that are equal in everything but their data, in several revisions, and many callers at the same
-// time: no answer, question, progress, log message or task reaches another caller or server.
+// time: no answer, question, progress, log message, page of a list or task reaches another caller or server. The ids of
+// tasks and sessions, the cursors and the request states of the servers are the same, too.
 func TestNothingCrossesBetweenEqualServersAndCallers(t *testing.T) {
 	var record ledger.Ledger
 	h := &host.Host{}
 	h.Dialer.Timeouts.Initialize = patienceOfCalls
+	var servers []*server.Server
+	var ids []*equalIDs
 	for i := range equalServers {
 		name := fmt.Sprint("s", i)
-		equal := equalServer(name, &record)
+		servers = append(servers, equalServer(name, &record))
+		equal := &equalIDs{server: servers[i]}
+		ids = append(ids, equal)
 		up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if i%2 == 0 && r.Header.Get("Mcp-Method") != "" { // every second server has sessions only
 				w.WriteHeader(http.StatusNotFound)
@@ -174,12 +188,55 @@ func TestNothingCrossesBetweenEqualServersAndCallers(t *testing.T) {
 	}
 	dialling.Wait()
 	close(begin) // all calls at the same time
+	for i, equal := range servers {
+		callers.Go(func() {
+			for p := range equalPrompts { // the list changes
+				addPrompt(equal, fmt.Sprint("s", i), equalPrompts+p)
+			}
+		})
+	}
 	callers.Wait()
+	checkPrompts(t, url)
+	for i, of := range ids {
+		for _, kind := range []string{"TASK", "NEXT", "SESS", "REQU"} {
+			hasSessions := i%2 == 0
+			if n := of.issued(kind); n == 0 && (kind != "SESS" || hasSessions) && (kind != "REQU" || !hasSessions) {
+				t.Errorf("server s%d has issued no ids of the kind %s", i, kind)
+			}
+		}
+	}
 	totals, violations := record.Check()
 	if want := uint64(2 * *callersOfEach * len(mcp.Revisions())); uint64(totals.Results) != want {
 		t.Errorf("%d results, want %d", totals.Results, want)
 	}
 	for _, violation := range violations {
 		t.Error(violation)
+	}
+}
+
+// checkPrompts checks that each prompt is that of its server, when all servers have reported their last one.
+func checkPrompts(t *testing.T, url string) {
+	t.Helper()
+	c, err := client.Dial(t.Context(), client.URL(url))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), patienceOfCalls)
+	defer cancel()
+	for {
+		n := 0
+		for prompt, err := range c.Prompts(ctx, client.WithRefresh()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if name, _, _ := strings.Cut(prompt.Name, "__"); prompt.Description != name {
+				t.Errorf("prompt %s is that of %s", prompt.Name, prompt.Description)
+			}
+			n++
+		}
+		if n == 2*equalPrompts*equalServers {
+			return
+		}
 	}
 }
