@@ -8,10 +8,10 @@
 FROM golang:1.26 AS build
 WORKDIR /src
 COPY . .
-RUN CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o /out/parley ./cmd/parley
+RUN make build
 
 FROM gcr.io/distroless/static-debian12:nonroot
-COPY --from=build /out/parley /usr/local/bin/parley
+COPY --from=build /src/.out/parley /usr/local/bin/parley
 USER 65532:65532
 EXPOSE 7777
 # Docker sends SIGTERM, and kills the container after 10 seconds by default.

@@ -19,6 +19,11 @@ DURATION    ?= 0
 # The flags of the conformance runner: make conformance FLAGS='-leg client-all'
 FLAGS       ?= -race
 
+# The maximum size of the program in bytes, and dependencies whose speed does not matter: their code is smaller without
+# inlining.
+MAX_SIZE    := 30000000
+SMALL       := cel.dev charm.land github.com/antlr4-go github.com/charmbracelet github.com/godbus github.com/prometheus go.yaml.in google.golang.org
+
 # With -trimpath the results of the compiler do not depend on paths, so scripts/check-install can use the results of
 # the other targets.
 export GOFLAGS := $(strip $(filter-out -trimpath,$(shell $(GO) env GOFLAGS)) -trimpath)
@@ -35,6 +40,12 @@ test: tools cross check-install ## Run all tests
 	$(GO) test ./bench # again without the race detector, which changes the allocation counts
 	$(MAKE) --no-print-directory test-browser
 	$(MAKE) --no-print-directory conformance
+
+.PHONY: build
+build: ## Build the program as a static binary, .out/parley
+	CGO_ENABLED=0 $(GO) build $(SMALL:%=-gcflags=%/...=-l) -ldflags='-s -w' -o .out/parley ./cmd/parley
+	@size=$$(wc -c <.out/parley); echo "$$size bytes"; \
+	if ((size > $(MAX_SIZE))); then echo ".out/parley is too large: the limit is $(MAX_SIZE) bytes"; exit 1; fi
 
 .PHONY: check-install
 check-install: ## Install and use the modules outside the workspace, from a local module proxy
@@ -57,7 +68,7 @@ cross: ## Build and vet every module for every platform
 	done
 
 .PHONY: lint
-lint: cross ## Run gofmt, go vet, staticcheck and the house rules, which include the API check
+lint: cross build ## Run gofmt, go vet, staticcheck and the house rules, which include the API check
 	@unformatted=$$(find . -name '*.go' -not -path './.*' -print0 | xargs -0 gofmt -l -s); \
 	if [[ -n $$unformatted ]]; then echo "gofmt -s would change:"; echo "$$unformatted"; exit 1; fi
 	$(STATICCHECK) -tags=integration,browser work

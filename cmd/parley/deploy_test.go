@@ -59,8 +59,11 @@ func TestContainerImageStartsWithoutPrivileges(t *testing.T) {
 	if admin := slices.Index(start, "--admin"); admin < 0 || start[admin+1] != probe[2] {
 		t.Errorf("the health check requests %s; the command is %q", probe[2], start)
 	}
-	if build := linesOf(t, "Dockerfile", "RUN "); len(build) != 1 || !strings.HasPrefix(build[0], "CGO_ENABLED=0 go build ") {
+	if build := linesOf(t, "Dockerfile", "RUN "); !slices.Equal(build, []string{"make build"}) {
 		t.Errorf("the binary must be static, built by %q", build)
+	}
+	if build := linesOf(t, "Makefile", "\tCGO_ENABLED=0 $(GO) build "); len(build) != 1 || !strings.HasSuffix(build[0], "-o .out/parley ./cmd/parley") {
+		t.Errorf("make build must build a static binary, got %q", build)
 	}
 }
 
