@@ -77,7 +77,7 @@ func complete(cmd *cobra.Command, flags *dialFlags, target []string, params mcp.
 	if err != nil {
 		return err
 	}
-	defer closeQuietly(c)
+	defer release(cmd, c)
 	completion, err := c.Complete(cmd.Context(), params)
 	if err != nil {
 		return err

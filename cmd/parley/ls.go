@@ -51,7 +51,7 @@ func ls(cmd *cobra.Command, flags *dialFlags, target []string, name string) erro
 	if err != nil {
 		return err
 	}
-	defer closeQuietly(c)
+	defer release(cmd, c)
 	listed, incomplete := list(cmd.Context(), c)
 	if listed == nil {
 		return incomplete

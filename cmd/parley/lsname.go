@@ -197,7 +197,9 @@ func (f *dialFlags) command(cmd *cobra.Command, target []string) commandLine {
 	return func(verb string, words ...string) string {
 		line := []string{"parley", verb}
 		isCommand := cmd.ArgsLenAtDash() >= 0
-		if !isCommand {
+		if shellOf(cmd) != nil {
+			line = line[1:] // the shell knows the target
+		} else if !isCommand {
 			for _, path := range f.config.paths {
 				line = append(line, "--config", shellWord(path))
 			}
@@ -206,7 +208,7 @@ func (f *dialFlags) command(cmd *cobra.Command, target []string) commandLine {
 		for _, w := range words {
 			line = append(line, shellWord(w))
 		}
-		if isCommand {
+		if isCommand && shellOf(cmd) == nil {
 			line = append(append(line, f.env.words()...), "--")
 			for _, w := range target {
 				line = append(line, shellWord(w))

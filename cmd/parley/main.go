@@ -2,17 +2,13 @@
 package main
 
 import (
-	"context"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"charm.land/lipgloss/v2"
 )
 
 func main() {
-	ctx, _ := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, exitAtNextSignal)
+	ctx := notifyContext()
 	lipgloss.EnableLegacyWindowsANSI(os.Stderr)
 	cmd, err := newRoot().ExecuteContextC(ctx)
 	code := exitCode(ctx, err)
@@ -20,12 +16,4 @@ func main() {
 		printError(os.Stderr, err, code, formatOfErrors(cmd, os.Args[1:]))
 	}
 	os.Exit(code)
-}
-
-// exitAtNextSignal exits immediately at a second signal, without a graceful shutdown.
-func exitAtNextSignal() {
-	next := make(chan os.Signal, 1)
-	signal.Notify(next, os.Interrupt, syscall.SIGTERM)
-	<-next
-	os.Exit(exitInterrupted)
 }

@@ -39,7 +39,7 @@ func ping(cmd *cobra.Command, flags *dialFlags, target []string) error {
 	if err != nil {
 		return err
 	}
-	defer closeQuietly(c)
+	defer release(cmd, c)
 	dialled := time.Now()
 	if err := c.Ping(cmd.Context()); err != nil {
 		return err

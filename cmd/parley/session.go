@@ -30,6 +30,11 @@ type sessionFlags struct {
 
 func (f *sessionFlags) add(cmd *cobra.Command) {
 	f.dialFlags.add(cmd)
+	f.addSession(cmd)
+}
+
+// addSession adds the flags that dialFlags does not have.
+func (f *sessionFlags) addSession(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&f.roots, "root", nil, "`directory` that the server may work in (repeatable)")
 	cmd.Flags().StringVar(&f.logLevel, "log-level", "", "print the server's log messages of this level and above, such as info")
 }
@@ -44,6 +49,14 @@ type session struct {
 // change the Dialer.
 func (f *sessionFlags) open(cmd *cobra.Command, target []string, label string, settings ...func(*client.Dialer, client.Target) error) (*session, error) {
 	s := &session{progress: terminal.NewProgress(cmd.ErrOrStderr(), label)}
+	if of := shellOf(cmd); of != nil {
+		if of.editor != nil {
+			s.progress = of.progress // questions and log messages use it
+		}
+		var err error
+		s.Client, err = f.dial(cmd, target, settings...)
+		return s, err
+	}
 	level := mcp.LoggingLevel(f.logLevel)
 	if level != "" && !level.Known() {
 		return nil, fmt.Errorf("unknown --log-level %q; use one of %s", f.logLevel, commas(mcp.LoggingLevels()))

@@ -81,6 +81,8 @@ func (f *dialFlags) addTo(cmd *cobra.Command, timeout string) {
 // arguments after --.
 func split(cmd *cobra.Command, args []string) (target, rest []string, err error) {
 	switch dash := cmd.ArgsLenAtDash(); {
+	case shellOf(cmd) != nil:
+		return []string{""}, args, nil
 	case dash >= 0 && dash == len(args):
 		err = errors.New("no command after --; write the command that starts the server")
 	case dash >= 0:
@@ -105,6 +107,9 @@ func onlyTarget(cmd *cobra.Command, args []string) ([]string, error) {
 // dial connects to the target of a command line, which split has returned. Each of settings
 // can change the Dialer.
 func (f *dialFlags) dial(cmd *cobra.Command, target []string, settings ...func(*client.Dialer, client.Target) error) (*client.Client, error) {
+	if s := shellOf(cmd); s != nil {
+		return s.dial(cmd, settings)
+	}
 	d, to, err := f.dialer(cmd, target)
 	if err != nil {
 		return nil, err
@@ -239,6 +244,13 @@ func parseHeaders(lines []string) (http.Header, error) {
 		header.Add(name, strings.TrimSpace(value))
 	}
 	return header, nil
+}
+
+// release closes the client of a command, unless it is that of a shell.
+func release(cmd *cobra.Command, c *client.Client) {
+	if shellOf(cmd) == nil {
+		closeQuietly(c)
+	}
 }
 
 // closeQuietly closes a client. It ignores the error, because the user already has the result.

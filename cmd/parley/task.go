@@ -98,7 +98,7 @@ parley task get http://127.0.0.1:7777/mcp ID`,
 			if err != nil {
 				return err
 			}
-			defer closeQuietly(c)
+			defer release(cmd, c)
 			state, err := task.Get(cmd.Context())
 			if err != nil {
 				return err
@@ -125,7 +125,7 @@ func dialTask(cmd *cobra.Command, args []string, flags *dialFlags) (*client.Clie
 	}
 	task, err := c.Task(id)
 	if err != nil {
-		closeQuietly(c)
+		release(cmd, c)
 		return nil, nil, err
 	}
 	return c, task, nil
@@ -180,7 +180,7 @@ parley task cancel http://127.0.0.1:7777/mcp ID`,
 			if err != nil {
 				return err
 			}
-			defer closeQuietly(c)
+			defer release(cmd, c)
 			return task.Cancel(cmd.Context())
 		},
 	}

@@ -68,7 +68,7 @@ func answerTask(cmd *cobra.Command, flags *dialFlags, target []string, id string
 	if err != nil {
 		return err
 	}
-	defer closeQuietly(c)
+	defer release(cmd, c)
 	if r := c.Revision(); !r.Modern() {
 		return fmt.Errorf("a server of %s accepts answers only while the client waits; run parley task wait at a terminal", r)
 	}

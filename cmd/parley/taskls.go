@@ -64,7 +64,7 @@ func listTasks(cmd *cobra.Command, flags *dialFlags, target []string) error {
 	if err != nil {
 		return err
 	}
-	defer closeQuietly(c)
+	defer release(cmd, c)
 	all := []listedTask{}
 	for _, r := range records {
 		if r.Server != server {

@@ -92,7 +92,7 @@ func (w *watcher) run(cmd *cobra.Command, flags *dialFlags, target []string) err
 	if err != nil {
 		return err
 	}
-	defer closeQuietly(w.client)
+	defer release(cmd, w.client)
 	info := w.client.Server().Info
 	cmd.PrintErrln(terminal.Line(fmt.Sprintf("%s %s · MCP %s", info.Name, info.Version, w.client.Revision())))
 	if err := w.enableLogs(cmd); err != nil {

@@ -17,6 +17,9 @@ type Secret struct {
 // secretName matches the names of values that are secret.
 var secretName = regexp.MustCompile(`(?i)(authorization|token|secret|passw|api[-_]?key|access[-_]?key|private[-_]?key|credential|cookie|^key$|[-_]key$)`)
 
+// IsSecretName reports whether a value with a name is probably secret.
+func IsSecretName(name string) bool { return secretName.MatchString(name) }
+
 // PlainSecrets returns the values of a server that look like secrets by their names, and are stored as plain text.
 func PlainSecrets(s *Server) (secrets []Secret) {
 	check := func(name, value, where string) {

@@ -1,0 +1,126 @@
+package shell
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestLinesAreSplitAsAShellDoes(t *testing.T) {
+	for _, c := range []struct {
+		line string
+		want []string
+	}{
+		{"", nil},
+		{"  call  greet name=Ada ", []string{"call", "greet", "name=Ada"}},
+		{`call note 'text=a b' "x=\"y\" \n"`, []string{"call", "note", "text=a b", `x="y" \n`}},
+		{`a\ b '' c'd'"e"`, []string{"a b", "", "cde"}},
+		{`call add '{"a": 1}' # a comment`, []string{"call", "add", `{"a": 1}`}},
+		{"a#b", []string{"a#b"}},
+		{`$HOME *`, []string{"$HOME", "*"}},
+	} {
+		if got, err := Split(c.line); err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, %v, want %q", c.line, got, err, c.want)
+		}
+	}
+	if _, err := Split(`call 'greet`); err == nil {
+		t.Error("no error for an open quotation")
+	}
+}
+
+func TestTheCurrentWordIsTheOneBeforeTheCursor(t *testing.T) {
+	for _, c := range []struct {
+		line    string
+		before  []string
+		current string
+		start   int
+	}{
+		{"", nil, "", 0},
+		{"ca", nil, "ca", 0},
+		{"call ", []string{"call"}, "", 5},
+		{"call gr", []string{"call"}, "gr", 5},
+		{"call note 'text=a b", []string{"call", "note"}, "text=a b", 10},
+	} {
+		before, current, start := Cursor(c.line)
+		if !slices.Equal(before, c.before) || current != c.current || start != c.start {
+			t.Errorf("%q: %q %q %d", c.line, before, current, start)
+		}
+	}
+}
+
+func hasToken(line string) bool { return strings.Contains(line, "token=") }
+
+func TestHistoryIsKeptWithoutSecretsForTheUserOnly(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "new", "history")
+	h, err := OpenHistory(path, hasToken)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{"ls", "ls", "", "call a token=b", " call b", "ping"} {
+		h.Add(line)
+	}
+	if h.Len() != 4 || h.At(0) != "ping" || h.At(2) != "call a token=b" {
+		t.Errorf("history %q", h.lines)
+	}
+	content, err := os.ReadFile(path)
+	if err != nil || string(content) != "ls\nping\n" {
+		t.Errorf("file %q, %v", content, err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+	h, err = OpenHistory(path, hasToken)
+	if err != nil || h.Len() != 2 || h.At(0) != "ping" || h.At(1) != "ls" {
+		t.Errorf("history %q, %v", h.lines, err)
+	}
+}
+
+func TestHistoryIsBounded(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "history")
+	h, err := OpenHistory(path, hasToken)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 * maxHistory {
+		h.Add(fmt.Sprintf("call %d", i))
+	}
+	h.Add(strings.Repeat("a", maxLine+1))
+	if h.Len() != maxHistory || h.At(0) != "call 2999" {
+		t.Errorf("%d lines, the last is %.20s", h.Len(), h.At(0))
+	}
+	content, err := os.ReadFile(path)
+	if lines := strings.Count(string(content), "\n"); err != nil || lines > 2*maxHistory || !strings.HasSuffix(string(content), "call 2999\n") {
+		t.Errorf("%d lines in the file, %v", lines, err)
+	}
+}
+
+func TestTabInsertsWhatAllCandidatesHave(t *testing.T) {
+	for _, c := range []struct {
+		word           string
+		candidates     []string
+		inserted, list string
+	}{
+		{"x", nil, "x", ""},
+		{"gr", []string{"greet"}, "greet ", ""},
+		{"na", []string{"name="}, "name=", ""},
+		{"c", []string{"count", "counter"}, "count", ""},
+		{"count", []string{"count", "counter"}, "count", "count  counter"},
+		{"", []string{"é", "è"}, "", "é  è"},
+	} {
+		if inserted, list := choose(c.word, c.candidates); inserted != c.inserted || list != c.list {
+			t.Errorf("%s %q: %q %q", c.word, c.candidates, inserted, list)
+		}
+	}
+}
+
+func TestCtrlCClearsTheLine(t *testing.T) {
+	k := &keys{Reader: strings.NewReader("abc\x03def")}
+	got, err := io.ReadAll(io.LimitReader(k, 6))
+	if err != nil || string(got) != "abc\x05\x15\r" || !k.interrupted {
+		t.Errorf("keys %q, %v, interrupted %v", got, err, k.interrupted)
+	}
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+// At a terminal, the shell completes words, keeps a history, shows questions and changes, and cancels commands.
+func TestShellAtATerminal(t *testing.T) {
+	program, err := exec.LookPath("parley")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
+	defer cancel()
+	user, terminal := openTerminal(t)
+	shell := exec.CommandContext(ctx, program, "shell", "--", program, "serve", "--stdio")
+	shell.Env = append(os.Environ(), "TERM=xterm-256color", "PARLEY_NO_KEYRING=1", "PARLEY_CONFIG_DIR="+dir)
+	shell.Stdin, shell.Stdout, shell.Stderr = terminal, terminal, terminal
+	shell.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true} // so that Ctrl-C is a signal
+	if err := shell.Start(); err != nil {
+		t.Fatal(err)
+	}
+	terminal.Close()
+	shown := &terminalText{written: make(chan struct{}, 1)}
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		if _, err := io.Copy(shown, user); err != nil && !errors.Is(err, syscall.EIO) { // EIO: the program has exited
+			t.Error(err)
+		}
+	})
+	// Each step enters keys when the terminal shows a pattern.
+	typed := func(pattern, keys string) {
+		t.Helper()
+		shown.find(ctx, t, pattern)
+		_, _ = user.WriteString(keys)
+	}
+	typed(`Ctrl-D ends the shell\.\r\n.*parley> `, "\t")
+	typed(`watch\r\n`, "ca\t")
+	typed(`call `, "gre\t")
+	typed(`call greet `, "n\t")
+	typed(`name=`, "Ada\r")
+	typed(`Hello, Ada!\r\n(\x1b\[[0-9;]*[A-Za-z])*parley> `, "call weather city=Oslo unit=\t")
+	typed(`unit=celsius  unit=fahrenheit\r\n`, "f\t\r")
+	typed(`"temperature"(?s:.*)parley> `, "prompt postcard city=Osl\t")
+	typed(`postcard city=Oslo `, "\x03")                             // clears the line
+	typed(`postcard city=Oslo (?s:.*)\r\nparley> $`, "\x1b[A\x1b[A") // the first command
+	typed(`call greet name=Ada +\x1b\[20D$`, "\x7f\x7f\x7fGrace token=a\x03")
+	shown.find(ctx, t, `token=a(?s:.*)parley> $`)
+	golden(t, "testdata/shell.golden", strings.ReplaceAll(screenOf(shown.String()), version(), "VERSION"))
+
+	typed(`.`, "call shop open=true\r")
+	shown.find(ctx, t, `The shop is open`)
+	typed(`The list of tools has changed\.`, "call buy th\t")
+	typed(`thing=`, "apples\r")
+	typed(`You have bought apples(?s:.*)parley> $`, "call count to=1000 \r")
+	typed(`[1-9][0-9]*/1000`, "\x03")
+	typed(`parley: interrupted\r\n(?s:.*)parley> $`, "call book_table restaurant=Maaemo\r")
+	typed(`Answer the server's questions\?(?s:.*)> .*Answer`, "j")
+	typed(`(?s:> .*Decline.*)`, "\r")
+	typed(`(?i)declined(?s:.*)parley> $`, "\x04")
+	if err := shell.Wait(); err != nil {
+		t.Errorf("%v; the terminal shows %.3000q", err, shown.String())
+	}
+	reading.Wait()
+	history, err := os.ReadFile(filepath.Join(dir, "history"))
+	if err != nil || strings.Contains(string(history), "token") || !strings.HasPrefix(string(history), "call greet name=Ada\ncall weather city=Oslo unit=fahrenheit \n") {
+		t.Errorf("history %q, %v", history, err)
+	}
+}
+
+// golden compares text with a file. With UPDATE_GOLDEN set, it writes the file.
+func golden(t *testing.T, path, text string) {
+	t.Helper()
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text != string(want) {
+		t.Errorf("the terminal shows\n%s\nwant\n%s", text, want)
+	}
+}
