@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
@@ -94,6 +95,22 @@ type routedToken struct {
 	Expiry        time.Time       `json:"e,omitzero"`
 	KeyThumbprint string          `json:"k,omitempty"`
 	Claims        json.RawMessage `json:"c,omitempty"`
+}
+
+// info returns the description of the token. Handlers that exchange the token of the caller receive that of the event
+// stream, which ctx has, unless it has expired or grants other scopes: tokens are not sent to other replicas.
+func (t *routedToken) info(ctx context.Context, who principal.Principal, implies func(granted, needed string) bool) *auth.Info {
+	var info auth.Info
+	if stream := auth.FromContext(ctx); stream != nil && sameScopes(stream.Scopes, t.Scopes) && (stream.Expiry.IsZero() || time.Now().Before(stream.Expiry)) {
+		info = *stream
+	}
+	info.Principal, info.Scopes, info.Audience, info.Expiry = who, t.Scopes, t.Audience, t.Expiry
+	info.KeyThumbprint, info.Claims, info.Implies = t.KeyThumbprint, t.Claims, implies
+	return &info
+}
+
+func sameScopes(a, b []string) bool {
+	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
 
 // routeToPair sends a message to the replica with the event stream of its pair. It accepts the message if that
@@ -197,10 +214,7 @@ func (s *Server) DeliverToPair(key string, message []byte) {
 			return
 		}
 		t := routed.Caller
-		ctx = auth.NewContext(ctx, &auth.Info{
-			Principal: x.who, Scopes: t.Scopes, Audience: t.Audience, Expiry: t.Expiry,
-			KeyThumbprint: t.KeyThumbprint, Claims: t.Claims, Implies: s.Auth.Implies,
-		})
+		ctx = auth.NewContext(ctx, t.info(ctx, x.who, s.Auth.Implies))
 		x.expiry.extendTo(cmp.Or(t.Expiry, time.Now().Add(maxUnexpiring)))
 	}
 	select {
