@@ -91,8 +91,13 @@ func (g *Gateway) read(serverName, prefix string) server.ResourceHandler {
 // URIs at the gateway have the prefix.
 func (g *Gateway) forwardUpdates(serverName, prefix string) server.ResourceOption {
 	return server.WhileSubscribed(func(ctx context.Context, uri string) {
-		ctx = rpc.WithCaller(ctx, rpc.Caller{Permitted: true}) // see beforeSubscribe
-		err := g.host.Subscribe(ctx, serverName, strings.TrimPrefix(uri, prefix), func() { g.server.ResourceUpdated(uri) })
+		who := server.PrincipalOf(ctx)
+		updated := func() { g.server.ResourceUpdated(uri) }
+		if g.main != nil {
+			updated = func() { g.main.server.PersonalUpdated(who, uri) }
+		}
+		ctx = rpc.WithCaller(ctx, rpc.Caller{Owner: who, Permitted: true}) // see beforeSubscribe
+		err := g.host.Subscribe(ctx, serverName, strings.TrimPrefix(uri, prefix), updated)
 		if err != nil && !errors.Is(err, host.ErrClosed) && !errors.Is(err, host.ErrUnknownServer) {
 			g.logger().Warn("cannot forward updates of a resource", "uri", uri, "error", err)
 		}

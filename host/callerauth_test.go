@@ -94,16 +94,16 @@ func TestCallerAuthRequiresAURLThatIsNotShared(t *testing.T) {
 	}
 }
 
-func TestServersWithCallerAuthHaveNoSubscriptions(t *testing.T) {
+func TestSubscriptionsToServersWithCallerAuthNeedACaller(t *testing.T) {
 	h := &host.Host{Servers: []host.ServerConfig{{Name: "up", Target: client.URL("http://127.0.0.1:1/mcp"), CallerAuth: host.NewCallerAuth(noCredentials)}}}
 	if err := h.Start(); err != nil {
 		t.Fatal(err)
 	}
 	defer h.Close()
-	if err := h.Subscribe(t.Context(), "up", "lib://one", func() {}); !errors.Is(err, errors.ErrUnsupported) {
+	if err := h.Subscribe(t.Context(), "up", "lib://one", func() {}); !errors.Is(err, host.ErrAnonymousCaller) {
 		t.Error(err)
 	}
-	if err := h.PermitSubscription(t.Context(), "up", "lib://one"); !errors.Is(err, errors.ErrUnsupported) {
+	if err := h.PermitSubscription(t.Context(), "up", "lib://one"); !errors.Is(err, host.ErrAnonymousCaller) {
 		t.Error(err)
 	}
 }

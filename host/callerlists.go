@@ -142,9 +142,10 @@ func (l *callerLists) known(e *callerEntry, since time.Time) *callerOffer {
 
 // of returns what is known about the lists of the caller of ctx, or nil.
 func (l *callerLists) of(ctx context.Context) *callerOffer {
+	key := l.keyOf(ctx)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if known := l.byCaller[listKeyOf(callerOf(ctx))]; known != nil {
+	if known := l.byCaller[key]; known != nil {
 		return known.Value.(*callerEntry).offer
 	}
 	return nil
@@ -152,12 +153,12 @@ func (l *callerLists) of(ctx context.Context) *callerOffer {
 
 // get returns what a server offers to the caller of ctx. Outdated is the reason why the lists could not be updated.
 func (l *callerLists) get(ctx context.Context, s *supervisor, maxAge time.Duration) (o *callerOffer, outdated, err error) {
-	caller := callerOf(ctx)
-	if caller.Principal.IsAnonymous() {
+	key := l.keyOf(ctx)
+	if key.owner.IsAnonymous() {
 		return nil, nil, ErrAnonymousCaller
 	}
 	begin := time.Now()
-	e := l.entry(listKeyOf(caller))
+	e := l.entry(key)
 	if o := l.known(e, begin.Add(-maxAge)); o != nil {
 		return o, nil, nil
 	}

@@ -155,8 +155,8 @@ type ServerConfig struct {
 	// CallerAuth, if set, authorizes the requests on behalf of each caller, in place of Dialer.Auth and of an
 	// Authorization header of Target, which authorize only the lists of the status and their watches. If the server
 	// does not accept these, its state is [CallersOnly]. Callers do not share a client, and each has lists
-	// of its own; see [Host.CallerStatus]. A request fails with [ErrAnonymousCaller] if its caller is not authenticated,
-	// and the resources of the server cannot be subscribed to. Target must be a URL.
+	// of its own; see [Host.CallerStatus]. A request fails with [ErrAnonymousCaller] if its caller is not authenticated.
+	// Target must be a URL.
 	CallerAuth *CallerAuth
 
 	// InputLimits limit the requests of the server for elicitation, sampling and roots.

@@ -29,7 +29,7 @@ func (s *supervisor) lastUsed() time.Time {
 
 // endIdle ends the connections to a server that is not used, until a call needs it again. Its lists stay known.
 func (s *supervisor) endIdle() {
-	if uris, _ := s.subscriptions.uris(); len(uris) > 0 {
+	if s.isWatched() {
 		s.mu.Lock()
 		s.used = time.Now()
 		s.mu.Unlock()
@@ -53,7 +53,13 @@ func (s *supervisor) endIdle() {
 	if err := unused.Close(); err != nil {
 		s.logger.Warn("server that was idle has ended with an error", "error", err)
 	}
-	if uris, _ := s.subscriptions.uris(); len(uris) > 0 { // a subscription has begun meanwhile
+	if s.isWatched() { // a subscription has begun meanwhile
 		s.want()
 	}
+}
+
+// isWatched reports whether the server has subscriptions.
+func (s *supervisor) isWatched() bool {
+	uris, _ := s.subscriptions.uris()
+	return len(uris) > 0 || s.callerWatches.active()
 }

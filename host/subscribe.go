@@ -24,9 +24,12 @@ var ErrTooManySubscriptions = errors.New("host: too many subscribed resources")
 // Subscribe starts a lazy server, but not a server that is down, and does not call updated while the
 // server is down or if the server does not support subscriptions.
 //
+// The resources of a server with CallerAuth are watched with the credentials of the caller of ctx. If they do not suffice,
+// Subscribe tries them again.
+//
 // If another server replaces the server, Subscribe continues with it; see [Host.SetServers].
 // Subscribe returns nil when ctx ends. The errors are [ErrUnknownServer], also when the server
-// is removed, [ErrTooManySubscriptions], [ErrClosed], errors.ErrUnsupported for a server with CallerAuth, and a
+// is removed, [ErrTooManySubscriptions], [ErrClosed], [ErrAnonymousCaller] for a server with CallerAuth, and a
 // *[DeniedError] if the policy rejects it; see [Host.PermitSubscription].
 func (h *Host) Subscribe(ctx context.Context, server, uri string, updated func()) error {
 	sub := &subscriber{updated}
@@ -35,53 +38,55 @@ func (h *Host) Subscribe(ctx context.Context, server, uri string, updated func()
 		if s == nil {
 			return fmt.Errorf("%w: %q", ErrUnknownServer, server)
 		}
-		if err := s.checkSubscribable(); err != nil {
-			return err
-		}
 		if !rpc.CallerOf(ctx).Permitted {
 			if err := h.PermitSubscription(ctx, server, uri); err != nil {
 				return err
 			}
 		}
-		if err := s.subscriptions.add(uri, sub); err != nil {
+		subs, release := &s.subscriptions, func() {}
+		if s.config.CallerAuth != nil {
+			var err error
+			if subs, release, err = s.watchFor(ctx); err != nil {
+				return fmt.Errorf("server %q: %w", server, err)
+			}
+		}
+		if err := subs.add(uri, sub); err != nil {
+			release()
 			return fmt.Errorf("server %q: %w", server, err)
+		}
+		end := func() {
+			subs.remove(uri, sub)
+			release()
 		}
 		if s.snapshot().State == NotStarted {
 			s.want()
 		}
 		select {
 		case <-ctx.Done():
-			s.subscriptions.remove(uri, sub)
+			end()
 			return nil
 		case <-h.ctx.Done():
+			end()
 			return ErrClosed
 		case <-s.retired: // go on with the server that replaces it
-			s.subscriptions.remove(uri, sub)
+			end()
 		}
 	}
 }
 
 // PermitSubscription returns nil if the caller of ctx may subscribe to a resource of a server, and records the
 // decision. It is for programs in which one call of [Host.Subscribe] is for several callers, such as a gateway: they
-// call PermitSubscription for each. The errors are [ErrUnknownServer], errors.ErrUnsupported for a server with CallerAuth,
+// call PermitSubscription for each. The errors are [ErrUnknownServer], [ErrAnonymousCaller] for a server with CallerAuth,
 // and a *[DeniedError].
 func (h *Host) PermitSubscription(ctx context.Context, server, uri string) error {
 	s := h.find(server)
 	if s == nil {
 		return fmt.Errorf("%w: %q", ErrUnknownServer, server)
 	}
-	if err := s.checkSubscribable(); err != nil {
-		return err
+	if s.config.CallerAuth != nil && callerOf(ctx).Principal.IsAnonymous() {
+		return fmt.Errorf("server %q: %w", server, ErrAnonymousCaller)
 	}
 	return h.permit(ctx, s, &Request{Method: mcp.MethodSubscribe, Server: server, Kind: KindResource, Name: uri})
-}
-
-// checkSubscribable returns an error if one subscription cannot be for all callers.
-func (s *supervisor) checkSubscribable() error {
-	if s.config.CallerAuth != nil {
-		return fmt.Errorf("server %q: subscriptions to a server with the credentials of each caller: %w", s.name, errors.ErrUnsupported)
-	}
-	return nil
 }
 
 // subscriber is one call of Subscribe.

@@ -43,7 +43,8 @@ type supervisor struct {
 	rootless atomic.Bool   // the server has requested roots while no session used the shared client
 	logger   *slog.Logger
 
-	callerLists callerLists // with CallerAuth
+	callerLists   callerLists // with CallerAuth, also callerWatches
+	callerWatches callerWatches
 
 	ctx      context.Context // ends with the Host, or by cancel
 	cancel   context.CancelCauseFunc
@@ -117,6 +118,7 @@ func (s *supervisor) run() {
 	defer s.cancel(nil)
 	defer func() {
 		s.stopWatching()
+		s.callerWatches.close()
 		callersErr := s.callers.close()
 		if c := s.current(); c != nil {
 			s.closeErr = errors.Join(callersErr, c.Close())

@@ -147,7 +147,7 @@ func (w *watcher) watchResources(ctx context.Context) {
 		uris, changed := w.supervisor.subscriptions.uris()
 		var err error
 		if len(uris) > 0 {
-			err = w.watchURIs(ctx, uris, changed)
+			err = watchURIs(ctx, w.client, &w.supervisor.subscriptions, uris, changed)
 		}
 		if err != nil && !w.unsupported(err) {
 			sleep(ctx, rewatchDelay, changed)
@@ -163,8 +163,8 @@ func (w *watcher) watchResources(ctx context.Context) {
 	}
 }
 
-// watchURIs watches resources until changed is closed or the watch fails.
-func (w *watcher) watchURIs(ctx context.Context, uris []string, changed <-chan struct{}) error {
+// watchURIs watches resources until changed is closed or the watch fails, and reports their updates to subs.
+func watchURIs(ctx context.Context, c *client.Client, subs *subscriptions, uris []string, changed <-chan struct{}) error {
 	watching, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})
 	defer func() {
@@ -179,11 +179,11 @@ func (w *watcher) watchURIs(ctx context.Context, uris []string, changed <-chan s
 		case <-watching.Done():
 		}
 	}()
-	for change, err := range w.client.Watch(watching, client.WatchFilter{URIs: uris}, client.WithoutReconnect()) {
+	for change, err := range c.Watch(watching, client.WatchFilter{URIs: uris}, client.WithoutReconnect()) {
 		if err != nil {
 			return err
 		}
-		w.supervisor.subscriptions.updated(change.URI)
+		subs.updated(change.URI)
 	}
 	return nil
 }
