@@ -174,7 +174,7 @@ func inspectedURL(cmd *cobra.Command, target *client.HTTPTarget) inspect.Server 
 // inspected returns a server for the page.
 func inspected(cmd *cobra.Command, name string, words []string, target client.Target) inspect.Server {
 	s := inspect.Server{
-		Name: name, Words: words, Target: target, Explain: explain,
+		Name: name, Words: words, Target: target, Explain: explainInPage,
 		Dialer: func(ctx context.Context) (*client.Dialer, error) {
 			d := &client.Dialer{Name: "parley", Version: version(), Logger: slog.New(slog.DiscardHandler)}
 			var err error
@@ -187,6 +187,15 @@ func inspected(cmd *cobra.Command, name string, words []string, target client.Ta
 		s.Login = func(ctx context.Context, o inspect.LoginOptions) error { return inspectLogin(ctx, cmd, at.URL, o) }
 	}
 	return s
+}
+
+// explainInPage returns the text of an error for the page, which has a button instead of the advice to run parley login.
+func explainInPage(err error) string {
+	if login := new(loginError); errors.As(err, &login) {
+		message, _ := explained(err)
+		return message
+	}
+	return explain(err)
 }
 
 // inspectLogin logs in to a server for the page.

@@ -143,17 +143,6 @@ func (p *inspectedPage) size(width int64, dark bool) {
 	})))
 }
 
-// shotAll takes screenshots in all sizes and colours.
-func (p *inspectedPage) shotAll(name string) {
-	p.t.Helper()
-	for _, width := range []int64{800, 1280} {
-		for _, colours := range []string{"dark", "light"} {
-			p.size(width, colours == "dark")
-			p.shot(fmt.Sprintf("%s-%d-%s", name, width, colours))
-		}
-	}
-}
-
 // see waits until the text of the page matches.
 func (p *inspectedPage) see(pattern string) {
 	p.t.Helper()

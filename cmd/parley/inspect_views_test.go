@@ -3,26 +3,349 @@
 package main
 
 import (
+	"context"
+	"encoding/json"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/parley-mcp/parley/cmd/parley/demo"
 )
 
-func TestInspectorListsAndCallsToolsInABrowser(t *testing.T) {
-	p := inspectPage(t, serveTools(t, demo.New("test")))
-	p.see(`(?s)greet.*weather`)
-	p.press("greet")
+// axe fails if the page has violations of the rules of axe-core.
+func (p *inspectedPage) axe(state string) {
+	p.t.Helper()
+	source, err := os.ReadFile("../../.tools/inspector/node_modules/axe-core/axe.min.js")
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	_, err = evaluate[bool](p.tab, string(source)+";true")
+	p.check(err)
+	ctx, cancel := context.WithTimeout(p.ctx, waitLimit)
+	defer cancel()
+	found, err := chromedp.Run(ctx, chromedp.Evaluate[string](`axe.run(document, { resultTypes: ["violations"] }).then((r) =>
+		r.violations.map((v) => v.id + ": " + v.help + "\n" + v.nodes.slice(0, 3).map((n) => "  " + n.target.flat().join(" ") + " " + n.failureSummary.replaceAll("\n", " ")).join("\n")).join("\n"))`, chromedp.EvalAwaitPromise))
+	p.check(err)
+	if found != "" {
+		p.t.Errorf("%s: axe finds\n%s", state, found)
+	}
+}
+
+// review takes screenshots of a state and checks it with axe, in light and dark.
+func (p *inspectedPage) review(state string) {
+	p.t.Helper()
+	for _, dark := range []bool{true, false} {
+		for _, width := range []int64{800, 1280} {
+			p.size(width, dark)
+			colours := map[bool]string{true: "dark", false: "light"}[dark]
+			p.shot(state + "-" + map[int64]string{800: "800", 1280: "1280"}[width] + "-" + colours)
+			p.axe(state + ", " + colours)
+		}
+	}
+}
+
+func TestBrowserCallsAToolWithANestedForm(t *testing.T) {
+	p := inspectPage(t, serveTools(t, newGallery(t)))
+	p.press("order")
 	p.fill("name", "Ada")
+	p.press("Add an element")
+	p.fill("article", "chair")
+	p.fill("quantity", "12")
+	p.see(`must be .*9`)
+	p.review("invalid")
+	p.fill("quantity", "2")
+	p.press("Post")
+	p.fill("street", "Long Road 1")
+	p.fill("city", "Oslo")
+	p.fill("gift", "true")
+	p.press("wrap")
+	p.awaitTrue(`document.querySelector(".editor").shadowRoot.querySelector(".cm-content").innerText.includes('"city": "Oslo"')`)
 	p.press("Call Ctrl ↵")
-	p.see(`Hello, Ada!`)
-	p.shotAll("call")
+	p.see(`ordered`)
+	p.review("order")
+	sent, err := evaluate[string](p.tab, `document.querySelector(".call pre").innerText`)
+	p.check(err)
+	var got, want any
+	if err := json.Unmarshal([]byte(strings.TrimPrefix(sent, "ordered ")), &got); err != nil {
+		t.Fatal(err, sent)
+	}
+	_ = json.Unmarshal([]byte(`{"customer":{"name":"Ada"},"items":[{"article":"chair","quantity":2}],"delivery":{"way":"post","address":{"street":"Long Road 1","city":"Oslo"}},"gift":true,"wishes":["wrap"]}`), &want)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the tool receives other arguments (-want +got):\n%s", diff)
+	}
+
+	// The form shows what is written in the editor.
+	p.awaitTrue(`(() => {
+		document.querySelector(".editor").shadowRoot.querySelector(".cm-content").focus();
+		document.execCommand("selectAll");
+		return document.execCommand("insertText", false, '{"customer": {"name": "Grace"}}');
+	})()`)
+	p.awaitTrue(`[...document.querySelectorAll("textarea")].some((one) => one.value === "Grace")`)
+}
+
+func TestBrowserRendersResults(t *testing.T) {
+	p := inspectPage(t, serveTools(t, newGallery(t)))
+	p.press("show")
+	p.press("Call Ctrl ↵")
+	p.see(`(?s)cups.*Gallery.*nested.*cup\s+3`)
+	p.awaitTrue(`document.querySelector(".call img").naturalWidth === 40 && document.querySelector(".call audio").duration >= 0`)
+	p.awaitTrue(`document.querySelector(".markdown h3")?.innerText === "Gallery" && !document.querySelector(".markdown script") && document.title === "Parley Inspector"`)
+	p.review("result")
+	p.press("Open The note")
+	p.see(`Remember the milk`)
+	p.review("resource")
+}
+
+func TestBrowserAnswersQuestions(t *testing.T) {
+	p := inspectPage(t, serveTools(t, demo.New("test")))
 	p.press("book_table")
 	p.fill("restaurant", "Roma")
 	p.press("Call Ctrl ↵")
 	p.see(`When do you want to eat at Roma`)
-	p.shotAll("question")
+	p.review("question")
+	p.fill("people", "50")
 	p.fill("date", "2027-01-31")
 	p.press("Send the answer")
-	p.see(`A table \(window\) at Roma`)
-	p.shotAll("answered")
+	p.see(`must be .*12, not .*50`)
+	p.fill("people", "4")
+	p.press("vegan")
+	p.press("Send the answer")
+	p.see(`for 4 on 2027-01-31; vegan`)
+	p.see(`(?s)input required: 1 of round 1.*the user answers: accept.*tools/call again, round 2`)
+	p.review("answered")
+
+	p.press("summarize")
+	p.fill("text", "a long text")
+	p.press("Call Ctrl ↵")
+	p.see(`requests a message of a model`)
+	p.fill("Message of the model", "It is long.")
+	p.review("sampling")
+	p.press("Send the message")
+	p.awaitTrue(`document.querySelector(".call pre")?.innerText === "It is long."`)
+
+	p.press("workspace")
+	p.press("Call Ctrl ↵")
+	p.fill("Roots", "file:///work")
+	p.press("Send 1 root")
+	p.see(`file:///work`)
+
+	p.press("terms")
+	p.press("Call Ctrl ↵")
+	p.see(`asks you to open a page`)
+	p.press("Decline")
+	p.awaitTrue(`document.querySelector(".call")?.dataset.state === "done"`)
+}
+
+func TestBrowserWatchesATask(t *testing.T) {
+	for _, revision := range []string{"2026-07-28", "2025-11-25"} {
+		p := inspectPage(t, "--revision", revision, serveTools(t, demo.New("test")))
+		p.press("bake")
+		p.fill("kind", "plum")
+		p.fill("milliseconds", "300")
+		if revision == "2025-11-25" {
+			p.press("as a task")
+		}
+		p.press("Call Ctrl ↵")
+		p.see(`task: working`)
+		p.see(`The plum cake is baked`)
+		p.see(`task: input_required`)
+		p.fill("candles", "7")
+		p.press("Send the answer")
+		p.see(`candles: 7`)
+		p.see(`(?s)task is working.*task is input_required.*the user answers: accept.*task is completed`)
+		p.review("task-" + revision)
+		p.press("Calls")
+		p.see(`(?s)bake.*done`)
+		p.review("calls")
+	}
+}
+
+func TestBrowserFiltersSearchesCopiesAndExportsTheLog(t *testing.T) {
+	p := inspectPage(t, serveTools(t, newGallery(t)))
+	p.press("echo")
+	for _, word := range []string{"first", "second"} {
+		p.fill("text", word)
+		p.press("Call Ctrl ↵")
+		p.awaitTrue(`document.querySelector(".call pre")?.innerText === "` + word + `"`)
+	}
+	rows := `[...document.querySelectorAll(".row")].map((one) => one.querySelector(".way").title + " " + one.querySelector(".method").innerText).join()`
+	p.fill("Filter by method, name or id", "tools/call")
+	p.awaitTrue(rows + ` === "sent tools/call,received tools/call,sent tools/call,received tools/call"`)
+	p.fill("Search in messages and headers", "second")
+	p.awaitTrue(rows + ` === "sent tools/call,received tools/call"`)
+	p.fill("Direction", "sent")
+	p.awaitTrue(rows + ` === "sent tools/call"`)
+	p.awaitTrue(`(document.querySelector(".row").click(), true)`)
+	p.see(`(?i)mcp-method`)
+	p.review("log")
+	p.awaitTrue(`(Object.defineProperty(navigator, "clipboard", { value: { writeText: async (text) => void (window.copied = text) } }), true)`)
+	for button, want := range map[string]string{"as parley": "parley call http", "as curl": "curl -sS -X POST", "as Go": "package main"} {
+		p.press(button)
+		p.awaitTrue(`window.copied?.startsWith("` + want + `")`)
+	}
+	p.awaitTrue(`(() => { const old = URL.createObjectURL; URL.createObjectURL = (blob) => (blob.text().then((text) => (window.saved = text)), old.call(URL, blob)); return true })()`)
+	p.press("Export recording")
+	p.awaitTrue(`window.saved?.includes("second") && window.saved.split("\n").filter(Boolean).every((line) => JSON.parse(line))`)
+	p.press("HAR")
+	p.awaitTrue(`window.saved?.startsWith("{") && JSON.parse(window.saved).log.version === "1.2"`)
+	p.press("Clear")
+	p.see(`0 messages`)
+}
+
+func TestBrowserLogsInStepByStep(t *testing.T) {
+	cmd := exec.Command("parley", "serve", "--addr", "127.0.0.1:0", "--auth", "dev")
+	cmd.Env = append(os.Environ(), "PARLEY_CONFIG_DIR="+filepath.Join(t.TempDir(), "config"), "PARLEY_NO_KEYRING=1", "GORACE=atexit_sleep_ms=0")
+	url := runUntil(t, cmd, regexp.MustCompile(`(http://[^\s"]+/mcp)`))
+	p := inspectPage(t, url)
+	p.see(`requires a login`)
+	p.press("Log in")
+	p.see(`The login continues here|Scopes|Log in`)
+	p.awaitTrue(`(() => { const button = document.querySelector(".login button"); button?.click(); return !!button })()`)
+	p.awaitTrue(`!!document.querySelector("#login-page")`)
+	p.see(`(?s)RFC 9728.*RFC 8414.*RFC 7591`)
+	p.review("login")
+	address, err := evaluate[string](p.tab, `document.querySelector("#login-page").href`)
+	p.check(err)
+	// The user logs in with another tab of the same browser.
+	ctx, closeTab := chromedp.NewContext(p.ctx)
+	defer closeTab()
+	other := &tab{ctx: ctx}
+	p.check(chromedp.Do(ctx, chromedp.Navigate(address)))
+	p.check(other.shows(regexp.MustCompile(`(?i)allow`)))
+	p.check(other.click("#allow"))
+	p.check(other.shows(regexp.MustCompile(`Login complete`)))
+	p.see(`logged in`)
+	p.see(`Exchange the authorization code for tokens`)
+	p.see(`connected`)
+	p.press("Tools")
+	p.press("greet")
+	p.fill("name", "Ada")
+	p.press("Call Ctrl ↵")
+	p.see(`Hello, Ada`)
+	page, err := evaluate[string](p.tab, "document.documentElement.innerText")
+	p.check(err)
+	if strings.Contains(page, "eyJ") {
+		t.Error("the page shows a token")
+	}
+}
+
+func TestBrowserShowsTheLogWithoutAStall(t *testing.T) {
+	p := inspectPage(t, serveTools(t, newGallery(t)))
+	p.press("echo")
+	p.fill("text", "again")
+	// The page calls the tool until the log has 10,000 messages.
+	p.awaitTrue(`(() => {
+		window.total = () => Number(/^(\d+) messages/.exec(document.querySelector(".count").innerText)?.[1] ?? 0);
+		return total() > 0;
+	})()`)
+	fill := `(async () => {
+		const token = sessionStorage.getItem("parley-token");
+		const name = document.querySelector(".servers .entry-name").innerText;
+		const call = () => fetch("/api/servers/" + encodeURIComponent(name) + "/calls", { method: "POST", headers: { Authorization: "Bearer " + token, "Content-Type": "application/json" }, body: JSON.stringify({ method: "tools/call", name: "echo", arguments: { text: "again" } }) });
+		for (let i = 0; i < 30; i++) await Promise.all(Array.from({ length: 15 }, call));
+		return total();
+	})()`
+	deadline := 60
+	for n := 0; n < 10_000; deadline-- {
+		if deadline == 0 {
+			t.Fatalf("the log has %d messages", n)
+		}
+		ctx, cancel := context.WithTimeout(p.ctx, waitLimit)
+		var err error
+		n, err = chromedp.Run(ctx, chromedp.Evaluate[int](fill, chromedp.EvalAwaitPromise))
+		cancel()
+		p.check(err)
+	}
+	for _, where := range []string{"0", "100_000", "1e9"} {
+		p.awaitTrue(`(document.querySelector(".rows").scrollTop = ` + where + `, true)`)
+		p.awaitTrue(`document.querySelectorAll(".row").length > 3`)
+		nodes, err := evaluate[int](p.tab, `document.querySelector(".rows").querySelectorAll("*").length`)
+		p.check(err)
+		if nodes > 500 {
+			t.Errorf("at %s the log has %d elements", where, nodes)
+		}
+	}
+	p.see(`older dropped`)
+	p.review("long")
+}
+
+func TestBrowserRunsAppsInASandbox(t *testing.T) {
+	p := inspectPage(t, serveTools(t, newGallery(t)))
+	p.press("app")
+	p.press("Call Ctrl ↵")
+	p.awaitTrue(`document.querySelector(".app iframe")?.style.height === "123px"`) // after the response to its call
+	p.fill("Search in messages and headers", "app: the result, sealed")
+	p.see(`2 of \d+ messages`)
+	p.review("app")
+}
+
+func TestBrowserKeepsOtherOriginsOut(t *testing.T) {
+	p := inspectPage(t, serveTools(t, newGallery(t)))
+	p.see(`order`)
+	page, token, _ := strings.Cut(p.address, "#token=")
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	evil := &httptest.Server{Listener: listener, Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = w.Write([]byte("<title>evil</title><iframe src='" + page + "'></iframe>"))
+	})}}
+	evil.Start()
+	defer evil.Close()
+	p.check(p.navigate(evil.URL))
+	for _, request := range []string{
+		`fetch("` + page + `api/search?text=a", { headers: { Authorization: "Bearer ` + token + `" } })`,
+		`fetch("` + page + `api/events")`,
+		`fetch("` + page + `api/servers", { method: "POST", body: "{}" })`,
+		`fetch("` + page + `", { mode: "no-cors" }).then(async (r) => { if (r.type === "opaque") throw 0; return r })`,
+	} {
+		ctx, cancel := context.WithTimeout(p.ctx, waitLimit)
+		got, err := chromedp.Run(ctx, chromedp.Evaluate[string](request+`.then(() => "a response", () => "nothing")`, chromedp.EvalAwaitPromise))
+		cancel()
+		p.check(err)
+		if got != "nothing" {
+			t.Errorf("%s: another origin gets %s", request, got)
+		}
+	}
+	p.awaitTrue(`(() => { try { return !frames[0].document } catch { return true } })()`)
+	p.check(p.navigate(page + "#token=WRONG"))
+	p.see(`does not have the token`)
+	p.review("rejected")
+}
+
+func TestBrowserIsUsedWithTheKeyboard(t *testing.T) {
+	p := inspectPage(t, serveTools(t, newGallery(t)))
+	p.see(`order`)
+	keys := func(text string) { p.check(p.do(chromedp.KeyEvent(text))) }
+	keys("?")
+	p.awaitTrue(`document.querySelector("dialog").open`)
+	p.review("help")
+	keys("\x1b")
+	p.awaitTrue(`!document.querySelector("dialog").open`)
+	keys("/")
+	p.awaitTrue(`document.activeElement.matches(".filter")`)
+	keys("ec")
+	p.awaitTrue(`document.activeElement.value === "ec" && document.querySelectorAll(".split .entry").length === 1`)
+	keys(kb.ArrowDown)
+	p.awaitTrue(`document.activeElement.matches(".entry")`)
+	keys("\r")
+	p.awaitTrue(`document.querySelector("h2").checkVisibility() && document.querySelector(".detail h2").innerText === "echo"`)
+	keys("5")
+	p.see(`Settings of the client`)
+	p.review("connection")
+	keys("l")
+	p.awaitTrue(`!document.querySelector(".rows")`)
+	keys("3")
+	p.see(`Select a resource`)
 }

@@ -161,6 +161,12 @@ func (h *hub) addOne(s Server) *server {
 		}
 		s.Name = fmt.Sprintf("%s (%d)", name, n)
 	}
+	if t, ok := s.Target.(*client.CommandTarget); ok {
+		recorded := *t
+		record := recorder{log: h.log, server: s.Name}
+		recorded.Stderr = func(line string) { record.note(kindProgram, false, "stderr", []byte(line), nil) }
+		s.Target = &recorded
+	}
 	added := &server{Server: s, hub: h, state: stateIdle, settings: defaultSettings(h.revision)}
 	h.servers = append(h.servers, added)
 	return added

@@ -137,7 +137,7 @@ func (h *hub) receivedResponse(c *call, e *entry, text []byte) {
 			c.add(h, "task", "task "+id, e.Number)
 		}
 		h.taskChanged(c, e, id, status, message)
-	default:
+	case e.Method == c.Method || e.Method == mcp.MethodTaskResult:
 		c.add(h, "result", "result", e.Number)
 	}
 	h.touch(c)

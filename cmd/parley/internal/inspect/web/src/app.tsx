@@ -176,12 +176,12 @@ addEventListener("keydown", (event) => {
   const view = sections[Number(event.key) - 1];
   const names = servers.value.map((one) => one.name);
   const at = names.indexOf(current.value?.name ?? "");
-  const focus = (selector: string) => document.querySelector<HTMLElement>(selector)?.focus();
+  const focus = (selector: string) => requestAnimationFrame(() => document.querySelector<HTMLElement>(selector)?.focus());
   if (view) section.value = view;
   else if (event.key === "/") focus("[data-filter]");
   else if (event.key === "f") {
     logOpen.value = true;
-    requestAnimationFrame(() => focus("#log-filter"));
+    focus("#log-filter");
   } else if (event.key === "l") logOpen.value = !logOpen.value;
   else if (event.key === "q") focusQuestion();
   else if (event.key === "?") helpOpen.value = true;

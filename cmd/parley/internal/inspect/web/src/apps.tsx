@@ -108,7 +108,7 @@ export function AppFrame({ call, tool, uri, result }: Props) {
   if (!page) return <p class="muted" aria-busy="true">Loading the page of the tool…</p>;
   return (
     <section class="app" aria-label={"Page of " + tool.name}>
-      <h4>Page of the tool <code>{uri}</code></h4>
+      <h3>Page of the tool <code>{uri}</code></h3>
       <iframe ref={frame} src={page.address} title={"Page of " + tool.name} sandbox="allow-scripts allow-same-origin allow-forms" referrerpolicy="origin" style={{ height: `${height}px` }} />
       {link && <p>The page wants to open <a href={link} target="_blank" rel="noopener noreferrer">{link}</a></p>}
     </section>

@@ -1,5 +1,5 @@
 // Calls: their progress, timelines and results.
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { get, post } from "./api";
 import { appOf, AppFrame } from "./apps";
 import { bytes, clock, millis, Tree } from "./parts";
@@ -37,6 +37,10 @@ export async function openResource(uri: string) {
 export function CallView({ call, tool }: { call: Call; tool?: Tool | undefined }) {
   const [result, setResult] = useState<Result | undefined>();
   const [problem, setProblem] = useState("");
+  const view = useRef<HTMLElement>(null);
+  useEffect(() => {
+    if (Date.now() - Date.parse(call.started) < 2000) view.current?.scrollIntoView({ block: "nearest" });
+  }, [call.number, result]);
   useEffect(() => {
     setResult(undefined);
     setProblem("");
@@ -48,7 +52,7 @@ export function CallView({ call, tool }: { call: Call; tool?: Tool | undefined }
   const failed = call.state === "failed" || call.isError;
   const app = tool && result && !call.isError ? appOf(tool) : undefined;
   return (
-    <section class="call" aria-label={`Call ${call.number}`} data-state={call.state}>
+    <section class="call" ref={view} aria-label={`Call ${call.number}`} data-state={call.state}>
       <header class="call-head" aria-live="polite">
         <span class={"badge " + (failed ? "bad" : call.state === "done" ? "good" : call.state === "cancelled" ? "" : "busy")}>
           {call.isError ? "tool error" : stateLabels[call.state]}
@@ -82,7 +86,7 @@ function Timeline({ call }: { call: Call }) {
       <summary>Timeline <span class="muted">{call.steps.length} steps</span></summary>
       <ol>
         {call.steps.map((step, i) => (
-          <li key={i} class={"step " + step.kind}>
+          <li key={i} class={"step step-" + step.kind}>
             <span class="at">{millis(step.millis)}</span>
             <svg class="track" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">
               <rect x="0" y="3.5" width="100" height="1" class="rail" />

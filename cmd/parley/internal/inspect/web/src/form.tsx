@@ -172,7 +172,7 @@ function Field(props: FieldProps) {
       <legend>{caption}</legend>
       {props.actions && <div class="group-actions">{props.actions}</div>}
       {notes}
-      {value === undefined ? (
+      {value === undefined && !isCheckList(schema, root) ? (
         <button type="button" onClick={() => props.onChange(example(schema, root))}>Add {label}</button>
       ) : alternatives.length > 0 ? (
         <Variants {...input} alternatives={alternatives} />
@@ -316,13 +316,19 @@ function Variants(props: InputProps & { alternatives: Schema[] }) {
   );
 }
 
+// isCheckList reports whether an array is a group of check boxes.
+function isCheckList(schema: Schema, root: Schema): boolean {
+  const known = typeOf(schema) === "array" && isObject(schema.items) ? choices(resolve(schema.items as Schema, root), root) : undefined;
+  return !!known && (!!schema.uniqueItems || known.length <= 8);
+}
+
 // Items shows the elements of an array. An array of different choices is a group of check boxes.
 function Items(props: InputProps) {
   const { schema, root, path, label, issues, showMissing, onChange } = props;
   const value = Array.isArray(props.value) ? props.value : [];
   const itemSchema = resolve(isObject(schema.items) ? (schema.items as Schema) : {}, root);
   const known = choices(itemSchema, root);
-  if (known && (schema.uniqueItems || known.length <= 8)) {
+  if (known && isCheckList(schema, root)) {
     const has = (choice: Json) => value.some((one) => JSON.stringify(one) === JSON.stringify(choice));
     return (
       <div class="checks">

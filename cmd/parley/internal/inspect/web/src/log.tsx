@@ -59,7 +59,7 @@ function search(words: string) {
 export function Log() {
   const all = messages.value.length;
   const rows = shown.value;
-  const [height, setHeight] = useState(300);
+  const [height, setHeight] = useState(240);
   const drag = (event: PointerEvent) => {
     const start = event.clientY + height;
     const handle = event.currentTarget as HTMLElement;

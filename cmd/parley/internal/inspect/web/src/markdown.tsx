@@ -24,8 +24,7 @@ function blocks(lines: string[], depth: number): ComponentChildren[] {
       out.push(<pre key={key} tabIndex={0}><code>{lines.slice(i + 1, stop).join("\n")}</code></pre>);
       i = stop + 1;
     } else if (heading) {
-      const Level = `h${Math.min(heading[1]!.length + 2, 6)}` as "h3";
-      out.push(<Level key={key}>{inline(heading[2]!)}</Level>);
+      out.push(<h3 key={key} class={"level-" + heading[1]!.length}>{inline(heading[2]!)}</h3>); // a part of the view, whatever its level
       i++;
     } else if (/^\s{0,3}([-*_])(\s*\1){2,}\s*$/.test(line)) {
       out.push(<hr key={key} />);

@@ -95,7 +95,7 @@ function SamplingQuestion({ params, onAnswer }: Answer & { params: JsonObject })
           const message = one as { role?: string; content?: Json };
           const blocks = Array.isArray(message.content) ? message.content : [message.content];
           return (
-            <div key={i} class="message"><h4>{message.role}</h4>
+            <div key={i} class="message"><h3>{message.role}</h3>
               {blocks.map((block, n) => {
                 const content = block as { type?: string; text?: string };
                 return content?.type === "text" ? <pre key={n}>{content.text}</pre> : <Tree key={n} value={(block ?? null) as Json} />;

@@ -32,14 +32,14 @@ function Rendered({ result, onOpen }: Props) {
       {result.description && <p class="muted">{result.description}</p>}
       {structured !== undefined && (
         <section aria-label="Structured content">
-          <h4>Structured content</h4>
+          <h3>Structured content</h3>
           <Tree value={structured} />
         </section>
       )}
       {content.map((one, i) => <Block key={i} content={one} onOpen={onOpen} />)}
       {result.messages?.map((message, i) => (
         <section key={i} class="message" aria-label={`Message ${i + 1} of ${message.role}`}>
-          <h4>{message.role}</h4>
+          <h3>{message.role}</h3>
           <Block content={message.content} onOpen={onOpen} />
         </section>
       ))}

@@ -45,6 +45,7 @@ export function EntryList({ label, entries, selected, onSelect, loading, error, 
         <button type="button" class="quiet" onClick={onRefresh} disabled={loading} aria-label={`Load the ${label.toLowerCase()} again`} title="Load again">↻</button>
       </div>
       {error && <p class="problem" role="alert">{error}</p>}
+      {!loading && !error && !shown.length && <p class="empty">{entries.length ? "Nothing matches the filter." : `The server has no ${label.toLowerCase()}.`}</p>}
       <ul class="list" ref={list} aria-label={label} aria-busy={loading} onKeyDown={move}>
         {shown.map((entry) => (
           <li key={entry.key}>
@@ -55,7 +56,6 @@ export function EntryList({ label, entries, selected, onSelect, loading, error, 
           </li>
         ))}
       </ul>
-      {!loading && !error && !shown.length && <p class="empty">{entries.length ? "Nothing matches the filter." : `The server has no ${label.toLowerCase()}.`}</p>}
       {children}
     </div>
   );
