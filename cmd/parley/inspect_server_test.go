@@ -32,7 +32,7 @@ const orderSchema = `{
       {"title": "Post", "type": "object", "required": ["way", "address"], "properties": {"way": {"const": "post"}, "address": {"$ref": "#/$defs/address"}}}
     ]},
     "gift": {"type": "boolean"},
-    "wishes": {"type": "array", "uniqueItems": true, "items": {"enum": ["wrap", "card"]}}
+    "extras": {"type": "array", "uniqueItems": true, "items": {"enum": ["wrap", "card"]}}
   },
   "$defs": {"address": {"type": "object", "required": ["street", "city"], "properties": {"street": {"type": "string"}, "city": {"type": "string", "minLength": 2}}}}
 }`
@@ -71,7 +71,9 @@ func newGallery(t *testing.T) *server.Server {
 	wave := append([]byte("RIFF\x2c\x00\x00\x00WAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00\x40\x1f\x00\x00\x40\x1f\x00\x00\x01\x00\x08\x00data\x08\x00\x00\x00"), bytes.Repeat([]byte{128}, 8)...)
 	s := &server.Server{Name: "gallery", Version: "1"}
 	register := func(tool mcp.Tool, result func(json.RawMessage) *mcp.CallToolResult) {
-		err := s.RegisterTool(tool, func(_ context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error) { return result(arguments), nil })
+		err := s.RegisterTool(tool, func(_ context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error) {
+			return result(arguments), nil
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -79,7 +79,7 @@ func TestBrowserCallsAToolWithANestedForm(t *testing.T) {
 	if err := json.Unmarshal([]byte(strings.TrimPrefix(sent, "ordered ")), &got); err != nil {
 		t.Fatal(err, sent)
 	}
-	_ = json.Unmarshal([]byte(`{"customer":{"name":"Ada"},"items":[{"article":"chair","quantity":2}],"delivery":{"way":"post","address":{"street":"Long Road 1","city":"Oslo"}},"gift":true,"wishes":["wrap"]}`), &want)
+	_ = json.Unmarshal([]byte(`{"customer":{"name":"Ada"},"items":[{"article":"chair","quantity":2}],"delivery":{"way":"post","address":{"street":"Long Road 1","city":"Oslo"}},"gift":true,"extras":["wrap"]}`), &want)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the tool receives other arguments (-want +got):\n%s", diff)
 	}

@@ -49,7 +49,7 @@ func (h *hub) serveCopy(w http.ResponseWriter, r *http.Request) {
 
 // commandLine returns a command of parley. target are the words that name the server; a command after -- comes last.
 func commandLine(target []string, command string, words ...string) string {
-	all := []string{"parley", command}
+	all := append([]string{"parley"}, strings.Fields(command)...)
 	if len(target) > 0 && target[0] == "--" {
 		all = slices.Concat(all, words, target)
 	} else {
@@ -101,7 +101,7 @@ func asParley(target []string, m *jsonrpc.Message) (string, error) {
 		return commandLine(target, "ping"), nil
 	case mcp.MethodGetTask, mcp.MethodCancelTask:
 		verb, _ := strings.CutPrefix(m.Method, "tasks/")
-		return commandLine(target, "task", verb, stringOf(m.Params.Get("taskId"))), nil
+		return commandLine(target, "task "+verb, stringOf(m.Params.Get("taskId"))), nil
 	}
 	return "", fmt.Errorf("%w: parley has no command for %s", errNoCopy, m.Method)
 }
