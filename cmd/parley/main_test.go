@@ -45,6 +45,7 @@ func scripts(dir string) testscript.Params {
 			"id":         taskID,
 			"asks":       asks,
 			"killed":     killed,
+			"registry":   serveRegistry,
 		},
 	}
 }

@@ -45,7 +45,7 @@ parley ls -- npx -y @modelcontextprotocol/server-everything`,
 		return fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())
 	})
 	root.AddCommand(newUp(), newBridge(), newLock(), newServe(), newLs(), newCall(), newTask(), newRead(), newPrompt(), newComplete(), newWatch(), newInspect(), newPing(), newDoctor(), newReady(), newAdd(), newRm(), newList(), newImport(), newInstall(),
-		newTap(), newHAR(), newSearch(), newConnect(), newDisconnect(), newShell(),
+		newTap(), newHAR(), newSearch(), newConnect(), newDisconnect(), newShell(), newRegistry(),
 		newLogin(), newLogout(), newWhoami(), newConfig(), newVersion())
 	// Replace Cobra's descriptions of its own commands.
 	root.InitDefaultHelpCmd()

@@ -1,0 +1,150 @@
+package registry
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/parley-mcp/parley/schema"
+)
+
+// serve returns a client of a registry that answers paths with bodies. The paths include the query.
+func serve(t *testing.T, bodies map[string]string) *Client {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, known := bodies[r.URL.RequestURI()]
+		switch {
+		case r.Header.Get("User-Agent") != "parley/1":
+			t.Errorf("User-Agent %q", r.Header.Get("User-Agent"))
+		case !known:
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = w.Write([]byte(`{"title":"Not Found","status":404,"detail":"Server not found"}`))
+			return
+		}
+		_, _ = w.Write([]byte(body))
+	}))
+	t.Cleanup(s.Close)
+	return &Client{URL: s.URL + "/", UserAgent: "parley/1"}
+}
+
+func TestSearchReadsPagesUpToTheLimit(t *testing.T) {
+	page := func(names, cursor string) string {
+		var servers []string
+		for _, name := range strings.Fields(names) {
+			servers = append(servers, fmt.Sprintf(`{"server": {"name": %q, "version": "1.0.0"}, "_meta": {"io.modelcontextprotocol.registry/official": {"status": "active", "isLatest": true}}}`, name))
+		}
+		return fmt.Sprintf(`{"servers": [%s], "metadata": {"count": %d, "nextCursor": %q}}`, strings.Join(servers, ","), len(servers), cursor)
+	}
+	c := serve(t, map[string]string{
+		"/v0.1/servers?limit=3&search=x+y&version=latest":                  page("a/1 a/2", "a/2:1"),
+		"/v0.1/servers?cursor=a%2F2%3A1&limit=3&search=x+y&version=latest": page("a/3 a/4", ""),
+		"/v0.1/servers?limit=50&search=x+y&version=latest":                 page("a/1", ""),
+	})
+	found, more, err := c.Search(t.Context(), "x y", 3)
+	if err != nil || len(found) != 3 || !more || found[2].Server.Name != "a/3" || found[0].Meta.Official.Status != "active" {
+		t.Errorf("%+v, %v, %v", found, more, err)
+	}
+	found, more, err = c.Search(t.Context(), "x y", 100)
+	if err != nil || len(found) != 1 || more {
+		t.Errorf("%+v, %v, %v", found, more, err)
+	}
+}
+
+func TestGetReturnsTheServerThatWasAskedFor(t *testing.T) {
+	c := serve(t, map[string]string{
+		"/v0.1/servers/a%2Fb/versions/latest":      `{"server": {"name": "a/b", "version": "1.0.0"}}`,
+		"/v0.1/servers/a%2Fb/versions/1+build":     `{"server": {"name": "a/b", "version": "1+build"}}`,
+		"/v0.1/servers/a%2Fother/versions/latest":  `{"server": {"name": "a/b", "version": "1.0.0"}}`,
+		"/v0.1/servers/a%2Fbroken/versions/latest": `{"server": `,
+	})
+	if e, err := c.Get(t.Context(), "a/b", "latest"); err != nil || e.Server.Version != "1.0.0" {
+		t.Errorf("%+v, %v", e, err)
+	}
+	if _, err := c.Get(t.Context(), "a/c", "latest"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("error %v, want ErrNotFound", err)
+	}
+	if _, err := c.Get(t.Context(), "a/other", "latest"); err == nil || !strings.Contains(err.Error(), `instead of "a/other"`) {
+		t.Error(err)
+	}
+	if _, err := c.Get(t.Context(), "a/broken", "latest"); err == nil || !strings.Contains(err.Error(), "is invalid") {
+		t.Error(err)
+	}
+}
+
+// Each package type becomes the command that its registry documents, without a shell and without the hints of the
+// description.
+func TestPackagesAndRemotesBecomeEntries(t *testing.T) {
+	for _, c := range []struct{ name, server, want string }{
+		{"npm", `{"packages": [{"registryType": "npm", "identifier": "@a/b", "version": "1.2.3", "runtimeHint": "evil", "transport": {"type": "stdio"},
+			"runtimeArguments": [{"type": "named", "name": "--yes", "value": ""}], "packageArguments": [{"type": "positional", "value": "start"}, {"type": "positional", "valueHint": "directory", "isRequired": true},
+			{"type": "named", "name": "--level", "default": "info"}, {"type": "named", "name": "--unused"}],
+			"environmentVariables": [{"name": "KEY", "isRequired": true, "isSecret": true}, {"name": "REGION", "default": "eu"}, {"name": "OPTIONAL"}]}]}`,
+			"npx -y @a/b@1.2.3 start <directory> --level=info KEY=<KEY> REGION=eu"},
+		{"pypi", `{"packages": [{"registryType": "pypi", "identifier": "b", "version": "1", "transport": {"type": "stdio"}}]}`, "uvx b@1"},
+		{"nuget", `{"packages": [{"registryType": "nuget", "identifier": "B", "version": "1", "transport": {"type": "stdio"}, "packageArguments": [{"type": "positional", "value": "mcp"}]}]}`, "dnx B@1 --yes mcp"},
+		{"oci", `{"packages": [{"registryType": "oci", "identifier": "docker.io/a/b:1", "transport": {"type": "stdio"},
+			"runtimeArguments": [{"type": "named", "name": "--mount", "value": "type=bind,src={source},dst=/data", "variables": {"source": {"isRequired": true}}}],
+			"environmentVariables": [{"name": "KEY", "isRequired": true}]}]}`,
+			"docker run -i --rm -e KEY --mount=type=bind,src=<source>,dst=/data docker.io/a/b:1 KEY=<KEY>"},
+		{"oci with a version", `{"packages": [{"registryType": "oci", "identifier": "a/b", "version": "2", "transport": {"type": "stdio"}}]}`, "docker run -i --rm a/b:2"},
+		{"remote", `{"remotes": [{"type": "streamable-http", "url": "https://{tenant}.example.com/{other}", "variables": {"tenant": {"isRequired": true}},
+			"headers": [{"name": "Authorization", "value": "Bearer {key}", "variables": {"key": {"isRequired": true, "isSecret": true}}}, {"name": "X-Region", "default": "eu"}]}]}`,
+			"https://<tenant>.example.com/{other} Authorization=Bearer <key> X-Region=eu"},
+		{"reference", `{"packages": [{"registryType": "npm", "identifier": "b", "transport": {"type": "stdio"}, "environmentVariables": [{"name": "A", "value": "${HOME}${file:/etc/passwd}"}]}]}`,
+			"npx -y b A=$ {HOME}$ {file:/etc/passwd}"},
+	} {
+		s := &Server{Name: "io.example/a", Version: "1.0.0"}
+		if err := schema.Decode([]byte(c.server), s); err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		usable, reasons := Choices(s)
+		if len(usable) != 1 || len(reasons) > 0 {
+			t.Errorf("%s: %v %v", c.name, usable, reasons)
+			continue
+		}
+		entry, err := usable[0].Entry("x", func(name string, _ Input) (string, error) { return "<" + name + ">", nil })
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		words := append([]string{entry.Command, entry.URL}, entry.Args...)
+		for _, p := range append(entry.Env, entry.Headers...) {
+			words = append(words, p.Name+"="+p.Value)
+		}
+		words = slices.DeleteFunc(words, func(w string) bool { return w == "" })
+		if got := strings.Join(words, " "); got != c.want {
+			t.Errorf("%s:\ngot  %s\nwant %s", c.name, got, c.want)
+		}
+	}
+}
+
+func TestWhatCannotBeAnEntryIsAnError(t *testing.T) {
+	s := &Server{Packages: []Package{
+		{RegistryType: "mcpb", Identifier: "https://example.com/a.mcpb", Transport: Transport{Type: "stdio"}},
+		{RegistryType: "npm", Identifier: "a", Transport: Transport{Type: "streamable-http", URL: "http://127.0.0.1"}},
+	}}
+	if usable, reasons := Choices(s); len(usable) > 0 || len(reasons) != 2 {
+		t.Errorf("%v %v", usable, reasons)
+	}
+	decline := func(string, Input) (string, error) { return "", errors.New("declined") }
+	for _, c := range []struct {
+		server Server
+		want   string
+	}{
+		{Server{Packages: []Package{{RegistryType: "npm", Identifier: "--flag", Transport: Transport{Type: "stdio"}}}}, "invalid name or version"},
+		{Server{Packages: []Package{{RegistryType: "npm", Identifier: "a b", Transport: Transport{Type: "stdio"}}}}, "invalid name or version"},
+		{Server{Packages: []Package{{RegistryType: "npm", Transport: Transport{Type: "stdio"}}}}, "no identifier"},
+		{Server{Remotes: []Transport{{URL: "file:///etc/passwd"}}}, "must begin with https:// or http://"},
+		{Server{Remotes: []Transport{{URL: "https://{a}/", Variables: map[string]Input{"a": {}}}}}, "declined"},
+	} {
+		usable, _ := Choices(&c.server)
+		_, err := usable[0].Entry("x", decline)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v, want %s", c.server, err, c.want)
+		}
+	}
+}
