@@ -76,7 +76,7 @@ func callTool(cmd *cobra.Command, flags *sessionFlags, target []string, tool str
 	if err != nil {
 		return err
 	}
-	defer release(cmd, c.Client)
+	defer c.close(cmd)
 	if object.text == "" {
 		input, err := schemaOf(cmd.Context(), c.Client, tool)
 		if err != nil {

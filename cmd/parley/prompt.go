@@ -48,7 +48,7 @@ func prompt(cmd *cobra.Command, flags *sessionFlags, target []string, name strin
 	if err != nil {
 		return err
 	}
-	defer release(cmd, c.Client)
+	defer c.close(cmd)
 	if err := checkPrompt(cmd, c.Client, name, arguments); err != nil {
 		return err
 	}

@@ -48,7 +48,7 @@ func read(cmd *cobra.Command, flags *sessionFlags, target []string, uri string) 
 	if err != nil {
 		return err
 	}
-	defer release(cmd, c.Client)
+	defer c.close(cmd)
 	result, err := c.ReadResource(cmd.Context(), uri, c.onProgress())
 	c.progress.Done()
 	switch {

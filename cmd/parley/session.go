@@ -4,8 +4,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 
@@ -24,12 +26,25 @@ terminal, the server learns that the client cannot ask questions.`
 // questions.
 type sessionFlags struct {
 	dialFlags
-	roots    []string
-	logLevel string
+	roots     []string
+	logLevel  string
+	interrupt func() // ends the command; set before it runs
 }
 
 func (f *sessionFlags) add(cmd *cobra.Command) {
 	f.dialFlags.add(cmd)
+	run := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx, cancel := context.WithCancelCause(cmd.Context())
+		defer cancel(nil)
+		f.interrupt = func() { cancel(errInterrupted) }
+		cmd.SetContext(ctx)
+		err := run(cmd, args)
+		if err != nil && context.Cause(ctx) == errInterrupted {
+			return errInterrupted
+		}
+		return err
+	}
 	f.addSession(cmd)
 }
 
@@ -39,17 +54,45 @@ func (f *sessionFlags) addSession(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.logLevel, "log-level", "", "print the server's log messages of this level and above, such as info")
 }
 
+// errInterrupted is the error of a command that the user ends with Ctrl-C at a question. The question reads the key, so
+// there is no signal.
+var errInterrupted = &codeError{exitInterrupted, context.Canceled}
+
 // session is a client that shows the progress reports and questions of its server.
 type session struct {
 	*client.Client
 	progress *terminal.Progress
+	command  atomic.Pointer[activeCommand] // nil while a shell waits for a line
+	modern   atomic.Bool             // the questions belong to results of calls, and are no requests of the server
+}
+
+// activeCommand is the command that uses a session.
+type activeCommand struct {
+	interrupt func()        // ends the command
+	ending    chan struct{} // closed when the command has no call in flight
+}
+
+// use sets the command that uses the session.
+func (s *session) use(r *activeCommand) { s.command.Store(r) }
+
+// close ends the use of the session by a command, and closes the client unless it is that of a shell. It ignores errors,
+// because the user already has the result.
+func (s *session) close(cmd *cobra.Command) {
+	close(s.command.Load().ending)
+	if of := shellOf(cmd); of != nil {
+		of.use(nil)
+	} else if s.Client != nil {
+		closeQuietly(s.Client)
+	}
 }
 
 // open connects to the target of a command line. label labels the progress. Each of settings can
 // change the Dialer.
 func (f *sessionFlags) open(cmd *cobra.Command, target []string, label string, settings ...func(*client.Dialer, client.Target) error) (*session, error) {
 	s := &session{progress: terminal.NewProgress(cmd.ErrOrStderr(), label)}
+	s.use(&activeCommand{f.interrupt, make(chan struct{})})
 	if of := shellOf(cmd); of != nil {
+		of.use(s.command.Load()) // the client of the shell asks the questions
 		if of.editor != nil {
 			s.progress = of.progress // questions and log messages use it
 		}
@@ -76,15 +119,20 @@ func (f *sessionFlags) open(cmd *cobra.Command, target []string, label string, s
 		return offerRoots(d, f.roots)
 	}
 	s.Client, err = f.dial(cmd, target, append([]func(*client.Dialer, client.Target) error{interactive}, settings...)...)
-	if err != nil || level == "" {
-		return s, err
+	if err != nil {
+		s.close(cmd)
+		return nil, err
+	}
+	s.modern.Store(s.Revision().Modern())
+	if level == "" {
+		return s, nil
 	}
 	if s.Server().Capabilities.Logging == nil {
 		s.progress.Println("parley: warning: --log-level has no effect, because the server does not support logging")
 		return s, nil
 	}
 	if err := s.SetLogLevel(cmd.Context(), level); err != nil {
-		closeQuietly(s.Client)
+		s.close(cmd)
 		return nil, err
 	}
 	return s, nil
@@ -104,7 +152,7 @@ func (s *session) onProgress() client.CallOption {
 	return client.WithProgress(s.progress.Set)
 }
 
-// answerWith shows the server's questions on a screen, one at a time.
+// answerWith shows the server's questions on a screen, one at a time. Ctrl-C ends the command instead of answering.
 func (s *session) answerWith(d *client.Dialer, screen *form.Screen, from string) {
 	busy := make(chan struct{}, 1)
 	oneAtATime := func(ask func(context.Context, string, *mcp.ElicitParams) (*mcp.ElicitResult, error)) func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
@@ -117,7 +165,18 @@ func (s *session) answerWith(d *client.Dialer, screen *form.Screen, from string)
 			defer func() { <-busy }()
 			s.progress.Pause()
 			defer s.progress.Resume()
-			return ask(ctx, from, params)
+			result, err := ask(ctx, from, params)
+			if errors.Is(err, form.ErrInterrupted) {
+				command := s.command.Load()
+				if command == nil {
+					return nil, err
+				}
+				command.interrupt()
+				if !s.modern.Load() {
+					<-command.ending // the call must be cancelled before the server receives an error, with which the tool could go on
+				}
+			}
+			return result, err
 		}
 	}
 	d.Elicit, d.ElicitURL = oneAtATime(screen.Fill), oneAtATime(screen.Consent)

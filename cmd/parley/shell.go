@@ -103,6 +103,7 @@ func runShell(cmd *cobra.Command, flags *sessionFlags, words []string) error {
 		return err
 	}
 	defer closeQuietly(s.Client)
+	s.use(nil) // no command runs yet
 	interactive := terminal.Is(cmd.InOrStdin()) && terminal.Is(cmd.ErrOrStderr())
 	if !interactive {
 		return s.script(cmd.InOrStdin())

@@ -57,7 +57,7 @@ func waitForTask(cmd *cobra.Command, flags *sessionFlags, target []string, id st
 	if err != nil {
 		return err
 	}
-	defer release(cmd, c.Client)
+	defer c.close(cmd)
 	task, err := c.Task(id, c.onProgress())
 	if err != nil {
 		return err

@@ -16,7 +16,7 @@ import (
 // host, and warns about deceptive hosts. It opens the page with Screen.Open, only after the
 // user has chosen to, and does not fetch it in any other way. If a server asks for the same
 // page again, Consent asks the user whether to continue. It returns an error for a URL that
-// is not a web page's.
+// is not a web page's, and ErrInterrupted.
 func (s *Screen) Consent(ctx context.Context, from string, params *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 	address, err := parseAddress(params.URL)
 	if err != nil {

@@ -63,7 +63,6 @@ func TestH7PagesAreOpenedOnlyWithConsent(t *testing.T) {
 		"copies the URL":   {"j\r", false, nil, 0, mcp.ElicitAccept},
 		"decline":          {"jj\r", false, nil, 0, mcp.ElicitDecline},
 		"cancel":           {"jjj\r", false, nil, 0, mcp.ElicitCancel},
-		"interrupt":        {"\x03", false, nil, 0, mcp.ElicitCancel},
 		"continue":         {"\r", true, nil, 0, mcp.ElicitAccept},
 		"open again":       {"j\r", true, nil, 1, mcp.ElicitAccept},
 		"decline again":    {"jj\r", true, nil, 0, mcp.ElicitDecline},
@@ -91,6 +90,21 @@ func TestH7PagesAreOpenedOnlyWithConsent(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestInterruptIsNoAnswer(t *testing.T) {
+	var out strings.Builder
+	screen := &Screen{In: strings.NewReader("\x03"), Out: &out}
+	if result, err := screen.Consent(t.Context(), "server", &mcp.ElicitParams{URL: "https://example.com/"}); err != ErrInterrupted {
+		t.Errorf("a page: %+v, %v", result, err)
+	}
+	for _, keys := range []string{"\x03", "\r\x03"} {
+		screen.In = strings.NewReader(keys)
+		requested := &mcp.ElicitParams{RequestedSchema: []byte(`{"type":"object","properties":{"a":{"type":"string"}}}`)}
+		if result, err := screen.Fill(t.Context(), "server", requested); err != ErrInterrupted {
+			t.Errorf("a form and the keys %q: %+v, %v", keys, result, err)
+		}
 	}
 }
 

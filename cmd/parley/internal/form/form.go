@@ -26,8 +26,11 @@ type Screen struct {
 	accepted map[string]bool // pages that the user has agreed to open, by server and URL
 }
 
+// ErrInterrupted is the error of a question at which the user presses Ctrl-C.
+var ErrInterrupted = errors.New("interrupted")
+
 // Fill asks the user to fill in a form. from is the user's name for the server. The user can
-// decline or cancel at each step. Fill returns an error for a form that it cannot show.
+// decline or cancel. Fill returns an error for a form that it cannot show, and ErrInterrupted.
 func (s *Screen) Fill(ctx context.Context, from string, params *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 	requested, err := mcp.ParseElicitSchema(params.RequestedSchema)
 	if err != nil {
@@ -49,7 +52,7 @@ func (s *Screen) Fill(ctx context.Context, from string, params *mcp.ElicitParams
 	}
 	fields = append(fields, huh.NewConfirm().
 		Title("Send the answers to "+terminal.Line(from)+"?").
-		Description("shift+tab: back · ctrl+c: cancel").
+		Description("shift+tab: back · ctrl+c: end the call").
 		Affirmative("Send").Negative("Decline").
 		Value(&send))
 	switch action, err := s.run(ctx, fields...); {
@@ -66,9 +69,6 @@ func (s *Screen) choose(ctx context.Context, title, accept, decline string) (mcp
 	action, err := choose(ctx, s, title, []option[mcp.ElicitAction]{
 		{accept, mcp.ElicitAccept}, {decline, mcp.ElicitDecline}, {"Cancel", mcp.ElicitCancel},
 	})
-	if action == "" {
-		action = mcp.ElicitCancel
-	}
 	return action, err
 }
 
@@ -78,7 +78,7 @@ type option[T comparable] struct {
 	value T
 }
 
-// choose asks the user to choose an option. It returns the zero T if the user cancels.
+// choose asks the user to choose an option.
 func choose[T comparable](ctx context.Context, s *Screen, title string, options []option[T]) (chosen T, err error) {
 	var shown []huh.Option[T]
 	for _, o := range options {
@@ -92,7 +92,7 @@ func choose[T comparable](ctx context.Context, s *Screen, title string, options 
 	return picked, nil
 }
 
-// run shows fields until they are filled in. Ctrl-C cancels.
+// run shows fields until they are filled in.
 func (s *Screen) run(ctx context.Context, fields ...huh.Field) (mcp.ElicitAction, error) {
 	keys := huh.NewDefaultKeyMap()
 	keys.Select.Filter.SetEnabled(false) // lists are short
@@ -110,7 +110,7 @@ func (s *Screen) run(ctx context.Context, fields ...huh.Field) (mcp.ElicitAction
 	case ctx.Err() != nil:
 		return mcp.ElicitCancel, context.Cause(ctx)
 	case errors.Is(err, huh.ErrUserAborted):
-		return mcp.ElicitCancel, nil
+		return mcp.ElicitCancel, ErrInterrupted
 	}
 	return mcp.ElicitCancel, err
 }

@@ -7,7 +7,6 @@ import (
 	"charm.land/huh/v2"
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
-	"github.com/parley-mcp/parley/mcp"
 )
 
 // Line asks the user for one line of text. A secret is not echoed. answered is false if the
@@ -17,8 +16,11 @@ func (s *Screen) Line(ctx context.Context, title string, secret bool) (text stri
 	if secret {
 		field.EchoMode(huh.EchoModePassword)
 	}
-	action, err := s.run(ctx, field)
-	return text, err == nil && action == mcp.ElicitAccept, err
+	_, err = s.run(ctx, field)
+	if err == ErrInterrupted {
+		return "", false, nil
+	}
+	return text, err == nil, err
 }
 
 // Choose asks the user to choose one of several texts. The initial choice is selected first.
@@ -34,5 +36,8 @@ func (s *Screen) Choose(ctx context.Context, title string, texts []string, initi
 		}
 	}
 	chosen, err = choose(ctx, s, title, options)
-	return chosen, err == nil && chosen != "", err
+	if err == ErrInterrupted {
+		return "", false, nil
+	}
+	return chosen, err == nil, err
 }

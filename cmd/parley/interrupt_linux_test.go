@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/charmbracelet/x/term"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/server"
+)
+
+// Ctrl-C at a question ends the command. In a session the server learns that the call is cancelled; in 2026-07-28 the call
+// has already ended with the question, and the handler does not run again.
+func TestInterruptAtAQuestionCancelsTheCall(t *testing.T) {
+	program, err := exec.LookPath("parley")
+	if err != nil {
+		t.Fatal(err)
+	}
+	type answer struct {
+		Name string `json:"name"`
+	}
+	var mu sync.Mutex
+	runs := 0
+	ended := make(chan error, 8) // what the handler's question returns
+	s := &server.Server{Name: "questions"}
+	server.AddTool(s, mcp.Tool{Name: "ask"}, func(ctx context.Context, _ struct{}) (string, error) {
+		mu.Lock()
+		runs++
+		mu.Unlock()
+		_, err := server.Elicit[answer](ctx, "Who are you?")
+		ended <- errors.Join(err, context.Cause(ctx))
+		return "", err
+	})
+	h := httptest.NewServer(s)
+	t.Cleanup(h.Close)
+	for _, test := range []struct{ revision, keys string }{{"2025-11-25", "\x03"}, {"2025-11-25", "\r\x03"}, {"2026-07-28", "\x03"}} {
+		runs = 0
+		ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
+		defer cancel()
+		user, terminal := openTerminal(t)
+		if _, err := term.MakeRaw(terminal.Fd()); err != nil { // see TestTaskWaitAsksAtTheTerminal
+			t.Fatal(err)
+		}
+		run := exec.CommandContext(ctx, program, "call", "--revision", test.revision, h.URL, "ask")
+		run.Env = append(os.Environ(), "TERM=xterm-256color", "PARLEY_NO_KEYRING=1", "PARLEY_CONFIG_DIR="+t.TempDir())
+		run.Stdin, run.Stdout, run.Stderr = terminal, io.Discard, terminal
+		if err := run.Start(); err != nil {
+			t.Fatal(err)
+		}
+		terminal.Close()
+		shown := &terminalText{written: make(chan struct{}, 1)}
+		var reading sync.WaitGroup
+		reading.Go(func() {
+			if _, err := io.Copy(shown, user); err != nil && !errors.Is(err, syscall.EIO) { // EIO: the program has exited
+				t.Error(err)
+			}
+		})
+		for i, key := range test.keys {
+			shown.find(ctx, t, []string{`> .*Answer`, `name`}[i])
+			_, _ = user.WriteString(string(key))
+		}
+		err := run.Wait()
+		reading.Wait()
+		if code := run.ProcessState.ExitCode(); code != exitInterrupted {
+			t.Errorf("%s, keys %q: %v, the terminal shows %q", test.revision, test.keys, err, shown)
+		}
+		shown.find(ctx, t, `parley: interrupted`)
+		select {
+		case err := <-ended:
+			if !errors.Is(err, call.ErrCancelled) && test.revision == "2025-11-25" {
+				t.Errorf("%s, keys %q: the question returns %v, want that the client has cancelled the call", test.revision, test.keys, err)
+			}
+		case <-ctx.Done():
+			t.Errorf("%s, keys %q: the server still serves the call", test.revision, test.keys)
+		}
+		mu.Lock()
+		if runs != 1 {
+			t.Errorf("%s: the handler runs %d times", test.revision, runs)
+		}
+		mu.Unlock()
+	}
+}
