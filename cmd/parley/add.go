@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/config"
+	"github.com/parley-mcp/parley/cmd/parley/internal/nearest"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/host"
 )
@@ -192,7 +193,7 @@ func removeServers(cmd *cobra.Command, edited *editedFile, names []string) error
 		if file.Remove(config.ServersMember, name) {
 			continue
 		}
-		if near := nearest(name, known); near != "" && near != name {
+		if near := nearest.Name(name, known); near != "" && near != name {
 			return fmt.Errorf("%s has no server %q; did you mean %s?", file.Path(), name, near)
 		}
 		return fmt.Errorf("%s has no server %q in %q; see parley list", file.Path(), name, config.ServersMember)

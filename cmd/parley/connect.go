@@ -15,6 +15,7 @@ import (
 
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/internal/connection"
+	"github.com/parley-mcp/parley/cmd/parley/internal/nearest"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/server"
@@ -207,7 +208,7 @@ func disconnect(cmd *cobra.Command, names []string) error {
 	for _, name := range names {
 		err := dir.Stop(cmd.Context(), name)
 		if errors.Is(err, connection.ErrNotConnected) {
-			if near := nearest(name, connectionNames()); near != "" && near != name {
+			if near := nearest.Name(name, connectionNames()); near != "" && near != name {
 				return fmt.Errorf("%s is not connected; did you mean %s?", name, near)
 			}
 			return fmt.Errorf("%s is not connected; see parley list", name)

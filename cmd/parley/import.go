@@ -12,6 +12,7 @@ import (
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/config"
 	"github.com/parley-mcp/parley/cmd/parley/internal/editors"
+	"github.com/parley-mcp/parley/cmd/parley/internal/nearest"
 	"github.com/parley-mcp/parley/cmd/parley/internal/output"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 )
@@ -126,7 +127,7 @@ func importServers(cmd *cobra.Command, flags *importFlags, args []string) error 
 
 // unknownServer returns the error for a name that is not among those of servers.
 func unknownServer(name string, names []string) error {
-	if near := nearest(name, names); near != "" {
+	if near := nearest.Name(name, names); near != "" {
 		return fmt.Errorf("unknown server %q; did you mean %s?", name, near)
 	}
 	return fmt.Errorf("unknown server %q", name)
@@ -151,7 +152,7 @@ func sourcesOf(args []string) ([]editors.Source, error) {
 		c := editors.Find(arg)
 		if c == nil {
 			if _, err := os.Stat(arg); err != nil {
-				if near := nearest(arg, editors.Names()); near != "" {
+				if near := nearest.Name(arg, editors.Names()); near != "" {
 					return nil, fmt.Errorf("%w; did you mean %s?", err, near)
 				}
 				return nil, fmt.Errorf("%w; name a file, or one of %s", err, strings.Join(editors.Names(), ", "))

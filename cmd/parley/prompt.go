@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/cmd/parley/internal/nearest"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -84,15 +86,19 @@ func checkArguments(p *mcp.Prompt, arguments map[string]string) error {
 	if len(p.Arguments) > 0 {
 		usage = "the prompt's arguments are " + terminal.Line(promptSummary(p))
 	}
-	known := make(map[string]bool)
+	var names []string
 	for _, a := range p.Arguments {
-		known[a.Name] = true
+		names = append(names, a.Name)
 		if _, given := arguments[a.Name]; a.Required && !given {
 			return fmt.Errorf("argument %q is missing; %s", a.Name, usage)
 		}
 	}
 	for key := range arguments {
-		if !known[key] {
+		switch near := nearest.Name(key, names); {
+		case slices.Contains(names, key):
+		case near != "":
+			return fmt.Errorf("unknown argument %q; did you mean %s?", key, near)
+		default:
 			return fmt.Errorf("unknown argument %q; %s", key, usage)
 		}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -18,8 +19,9 @@ func newRead() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "read TARGET URI [flags]",
 		Short: "Read a resource",
-		Long: `Read a resource and print its contents to stdout, byte for byte. If stdout is a terminal,
-control characters are replaced and binary contents are described.
+		Long: `Read a resource and print its contents to stdout. Text ends with a newline, and binary contents are
+printed byte for byte. If stdout is a terminal, control characters are replaced and binary contents
+are described.
 
 ` + questionHelp + "\n\n" + targetHelp,
 		Example: `
@@ -53,11 +55,23 @@ func read(cmd *cobra.Command, flags *sessionFlags, target []string, uri string) 
 	c.progress.Done()
 	switch {
 	case errors.Is(err, client.ErrResourceNotFound):
-		return fmt.Errorf("unknown resource %q; list the server's resources with parley ls", uri)
+		return unknownResource(cmd.Context(), c.Client, uri)
 	case err != nil:
 		return err
 	}
 	return show(cmd, result, func(w io.Writer) error { return printContents(w, result.Contents) })
+}
+
+// unknownResource returns the error for a resource that the server does not have.
+func unknownResource(ctx context.Context, c *client.Client, uri string) error {
+	var uris []string
+	for r, err := range c.Resources(ctx) {
+		if err != nil {
+			break // the resource is unknown nevertheless
+		}
+		uris = append(uris, r.URI)
+	}
+	return unknownName("resource", uri, uris)
 }
 
 // printContents prints the contents of a resource. If there are several, each follows a line
@@ -68,8 +82,9 @@ func printContents(w io.Writer, contents []mcp.ResourceContents) error {
 			_, err := w.Write(contents[0].Blob)
 			return err
 		}
-		_, err := io.WriteString(w, contents[0].Text)
-		return err
+		if contents[0].Text == "" {
+			return nil
+		}
 	}
 	var b strings.Builder
 	for i := range contents {

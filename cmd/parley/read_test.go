@@ -7,12 +7,14 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-func TestContentsArePrintedByteForByte(t *testing.T) {
+func TestTextEndsWithANewlineAndOtherContentsAreUnchanged(t *testing.T) {
 	for _, c := range []struct {
 		contents []mcp.ResourceContents
 		want     string
 	}{
-		{[]mcp.ResourceContents{{URI: "a:b", Text: "no end \x1b"}}, "no end \x1b"},
+		{[]mcp.ResourceContents{{URI: "a:b", Text: "no end \x1b"}}, "no end \x1b\n"},
+		{[]mcp.ResourceContents{{URI: "a:b", Text: "an end\n"}}, "an end\n"},
+		{[]mcp.ResourceContents{{URI: "a:b"}}, ""},
 		{[]mcp.ResourceContents{{URI: "a:b", Blob: []byte{0, 255, '\n'}}}, "\x00\xff\n"},
 		{[]mcp.ResourceContents{{URI: "a:b", Blob: []byte{}}}, ""},
 		{[]mcp.ResourceContents{{URI: "a:b", Text: "x"}, {URI: "a:c", MimeType: "image/png", Blob: []byte{0}}},

@@ -1,13 +1,16 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"github.com/parley-mcp/parley/cmd/parley/internal/nearest"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -42,7 +45,7 @@ parley ls -- npx -y @modelcontextprotocol/server-everything`,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())
+		return fmt.Errorf("%w; %s", err, flagAdvice(cmd, err))
 	})
 	root.AddCommand(newUp(), newBridge(), newLock(), newServe(), newLs(), newCall(), newTask(), newRead(), newPrompt(), newComplete(), newWatch(), newInspect(), newPing(), newDoctor(), newReady(), newAdd(), newRm(), newList(), newImport(), newInstall(),
 		newTap(), newHAR(), newSearch(), newConnect(), newDisconnect(), newShell(), newRegistry(),
@@ -95,10 +98,27 @@ func unknownCommand(cmd *cobra.Command, args []string) error {
 	for _, c := range cmd.Commands() {
 		names = append(names, c.Name())
 	}
-	if near := nearest(args[0], names); near != "" {
+	if near := nearest.Name(args[0], names); near != "" {
 		return fmt.Errorf("unknown command %q; did you mean %s?", args[0], near)
 	}
 	return fmt.Errorf("unknown command %q; see %s --help", args[0], cmd.CommandPath())
+}
+
+// flagAdvice returns what the user can do about an error of a flag.
+func flagAdvice(cmd *cobra.Command, err error) string {
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) && len(unknown.GetSpecifiedName()) > 1 {
+		var names []string
+		for line := range strings.Lines(cmd.Flags().FlagUsages()) {
+			if _, flag, found := strings.Cut(line, "--"); found {
+				names = append(names, strings.Fields(flag)[0])
+			}
+		}
+		if near := nearest.Name(unknown.GetSpecifiedName(), names); near != "" {
+			return "did you mean --" + near + "?"
+		}
+	}
+	return "see " + cmd.CommandPath() + " --help"
 }
 
 func newVersion() *cobra.Command {

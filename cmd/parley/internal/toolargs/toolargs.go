@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/parley-mcp/parley/cmd/parley/internal/nearest"
 )
 
 // Parse converts words to a JSON object.
@@ -34,7 +36,7 @@ func Parse(schema json.RawMessage, words []string) (json.RawMessage, error) {
 	for i, key := range keys {
 		sub, ok := n.property(key)
 		if !ok {
-			return nil, fmt.Errorf("unknown argument %q; %s", key, usage(schema))
+			return nil, unknownArgument(schema, key)
 		}
 		value, err := valueOf(sub, given[key])
 		if err != nil {
@@ -51,6 +53,17 @@ func Parse(schema json.RawMessage, words []string) (json.RawMessage, error) {
 		}
 	}
 	return append(object, '}'), nil
+}
+
+func unknownArgument(schema json.RawMessage, key string) error {
+	var names []string
+	for _, a := range Arguments(schema) {
+		names = append(names, a.Name)
+	}
+	if near := nearest.Name(key, names); near != "" {
+		return fmt.Errorf("unknown argument %q; did you mean %s?", key, near)
+	}
+	return fmt.Errorf("unknown argument %q; %s", key, usage(schema))
 }
 
 // ParseObject returns text, which must be a JSON object, without surrounding white space.

@@ -1,0 +1,49 @@
+// Package nearest finds the name that a user may have meant.
+package nearest
+
+import "strings"
+
+// Name returns the name that is most similar to word, or "" if none is similar.
+func Name(word string, names []string) string {
+	_, own, found := strings.Cut(word, "__") // all names of a server at a gateway begin in the same way
+	if !found {
+		own = word
+	}
+	best, least := "", len(own)/3+1
+	for _, name := range names {
+		if strings.EqualFold(name, word) || strings.HasSuffix(name, "__"+own) {
+			return name
+		}
+		if d := distance(word, name, least); d < least {
+			best, least = name, d
+		}
+	}
+	return best
+}
+
+// distance returns the number of inserted, removed, replaced and transposed bytes between a and b, or a number of at
+// least limit if it is not less than limit.
+func distance(a, b string, limit int) int {
+	if len(a)-len(b) >= limit || len(b)-len(a) >= limit {
+		return limit
+	}
+	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := range len(a) {
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			row[j+1] = min(last[j+1]+1, row[j]+1, last[j]+cost)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
+		}
+		before, last, row = last, row, before
+	}
+	return last[len(b)]
+}
