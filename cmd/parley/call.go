@@ -31,7 +31,7 @@ to any JSON value. --json sets all arguments with one JSON object.
 If the server runs the tool as a task, parley waits for it. With --task, parley prints the id of
 the task at once; see parley task. Keep the id secret: it can be all that protects the task.
 
-` + questionHelp + "\n\n" + targetHelp,
+` + saveHelp + "\n\n" + questionHelp + "\n\n" + targetHelp,
 		Example: `
 parley call http://127.0.0.1:7777/mcp greet name=Ada
 parley call http://127.0.0.1:7777/mcp weather --json '{"city": "Oslo"}'
@@ -94,12 +94,16 @@ func callTool(cmd *cobra.Command, flags *sessionFlags, target []string, tool str
 	if err != nil {
 		return err
 	}
-	return finishCall(cmd, result)
+	return finishCall(cmd, c, tool, result)
 }
 
-// finishCall prints the result of a tool, and returns an error if the tool has failed.
-func finishCall(cmd *cobra.Command, result *mcp.CallToolResult) error {
-	if err := printResult(cmd, result); err != nil {
+// finishCall saves and prints the result of a tool, and returns an error if the tool has failed.
+func finishCall(cmd *cobra.Command, c *session, tool string, result *mcp.CallToolResult) error {
+	saved, err := c.save(cmd, tool, result.Content...)
+	if err != nil {
+		return err
+	}
+	if err := printResult(cmd, result, saved); err != nil {
 		return err
 	}
 	if result.IsError {

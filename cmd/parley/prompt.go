@@ -22,7 +22,7 @@ func newPrompt() *cobra.Command {
 		Short: "Get a prompt",
 		Long: `Get a prompt from a server and print its messages, each after a line with its role.
 
-` + questionHelp + "\n\n" + targetHelp,
+` + saveHelp + "\n\n" + questionHelp + "\n\n" + targetHelp,
 		Example: `
 parley prompt http://127.0.0.1:7777/mcp postcard city=Oslo tone=friendly`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -59,7 +59,20 @@ func prompt(cmd *cobra.Command, flags *sessionFlags, target []string, name strin
 	if err != nil {
 		return err
 	}
-	return show(cmd, result, func(w io.Writer) error { return printText(w, renderMessages(result.Messages)) })
+	var blocks []mcp.Content
+	for _, m := range result.Messages {
+		blocks = append(blocks, m.Content)
+	}
+	saved, err := c.save(cmd, name, blocks...)
+	if err != nil {
+		return err
+	}
+	return show(cmd, result, func(w io.Writer) error {
+		c := newContentWriter(w, saved)
+		c.messages(result.Messages)
+		_, err := io.WriteString(w, c.b.String())
+		return err
+	})
 }
 
 // checkPrompt returns an error if the server does not have the prompt, or if the arguments do
@@ -135,15 +148,13 @@ func parseStrings(words []string) (map[string]string, error) {
 	return values, nil
 }
 
-// renderMessages returns messages as text, each after a line with its role.
-func renderMessages(messages []mcp.PromptMessage) string {
-	var b strings.Builder
+// messages writes messages, each after a line with its role.
+func (c *contentWriter) messages(messages []mcp.PromptMessage) {
 	for i, m := range messages {
 		if i > 0 {
-			b.WriteByte('\n')
+			c.line("")
 		}
-		fmt.Fprintf(&b, "%s:\n", terminal.Line(string(m.Role)))
-		writeLines(&b, describe(m.Content))
+		c.line(terminal.Line(string(m.Role)) + ":")
+		c.block(m.Content)
 	}
-	return b.String()
 }

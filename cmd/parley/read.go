@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -22,6 +20,8 @@ func newRead() *cobra.Command {
 		Long: `Read a resource and print its contents to stdout. Text ends with a newline, and binary contents are
 printed byte for byte. If stdout is a terminal, control characters are replaced and binary contents
 are described.
+
+` + saveHelp + `
 
 ` + questionHelp + "\n\n" + targetHelp,
 		Example: `
@@ -59,7 +59,11 @@ func read(cmd *cobra.Command, flags *sessionFlags, target []string, uri string) 
 	case err != nil:
 		return err
 	}
-	return show(cmd, result, func(w io.Writer) error { return printContents(w, result.Contents) })
+	saved, err := c.saveContents(cmd, result.Contents)
+	if err != nil {
+		return err
+	}
+	return show(cmd, result, func(w io.Writer) error { return printContents(w, result.Contents, saved) })
 }
 
 // unknownResource returns the error for a resource that the server does not have.
@@ -76,23 +80,26 @@ func unknownResource(ctx context.Context, c *client.Client, uri string) error {
 
 // printContents prints the contents of a resource. If there are several, each follows a line
 // with its URI.
-func printContents(w io.Writer, contents []mcp.ResourceContents) error {
-	if len(contents) == 1 && !terminal.Is(w) {
-		if contents[0].Blob != nil {
-			_, err := w.Write(contents[0].Blob)
+func printContents(w io.Writer, contents []mcp.ResourceContents, saved savedFiles) error {
+	c := newContentWriter(w, saved)
+	if len(contents) == 1 {
+		only := &contents[0]
+		switch {
+		case only.Blob == nil && only.Text == "":
+			return nil
+		case only.Blob == nil:
+			c.line(only.Text)
+		case c.terminal || saved[only] != "":
+			c.resource(only)
+		default:
+			_, err := w.Write(only.Blob)
 			return err
 		}
-		if contents[0].Text == "" {
-			return nil
+	} else {
+		for i := range contents {
+			c.resource(&contents[i])
 		}
 	}
-	var b strings.Builder
-	for i := range contents {
-		text := contents[i].Text
-		if len(contents) > 1 || contents[i].Blob != nil {
-			text = describeResource(&contents[i])
-		}
-		writeLines(&b, text)
-	}
-	return printText(w, b.String())
+	_, err := io.WriteString(w, c.b.String())
+	return err
 }

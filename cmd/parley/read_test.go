@@ -18,10 +18,10 @@ func TestTextEndsWithANewlineAndOtherContentsAreUnchanged(t *testing.T) {
 		{[]mcp.ResourceContents{{URI: "a:b", Blob: []byte{0, 255, '\n'}}}, "\x00\xff\n"},
 		{[]mcp.ResourceContents{{URI: "a:b", Blob: []byte{}}}, ""},
 		{[]mcp.ResourceContents{{URI: "a:b", Text: "x"}, {URI: "a:c", MimeType: "image/png", Blob: []byte{0}}},
-			"[resource a:b]\nx\n[resource a:c, image/png, 1 byte; use --output json]\n"},
+			"[resource a:b]\nx\n[resource a:c, image/png, 1 byte; save it with --save DIR]\n"},
 	} {
 		var b strings.Builder
-		if err := printContents(&b, c.contents); err != nil || b.String() != c.want {
+		if err := printContents(&b, c.contents, nil); err != nil || b.String() != c.want {
 			t.Errorf("printed %q, %v, want %q", b.String(), err, c.want)
 		}
 	}

@@ -10,7 +10,11 @@ import (
 )
 
 func TestRenderDescribesContent(t *testing.T) {
-	got := render(&mcp.CallToolResult{
+	var c contentWriter
+	c.saved = savedFiles{}
+	picture := mcp.Image(make([]byte, 1), "image/gif")
+	c.saved[picture] = "dir/picture.gif"
+	c.result(&mcp.CallToolResult{
 		Content: []mcp.Content{
 			mcp.Text("a text"),
 			mcp.Text("a text with a newline\n"),
@@ -19,28 +23,31 @@ func TestRenderDescribesContent(t *testing.T) {
 			&mcp.ResourceLink{Name: "notes", URI: "file:///notes.txt"},
 			&mcp.EmbeddedResource{Resource: mcp.ResourceContents{URI: "file:///a", MimeType: "text/plain", Text: "the contents"}},
 			&mcp.EmbeddedResource{Resource: mcp.ResourceContents{URI: "file:///b", Blob: []byte{0}}},
+			picture,
 			&mcp.UnknownContent{Type: "hologram", Raw: json.RawMessage(`{"type":"hologram"}`)},
 		},
 		StructuredContent: json.RawMessage(`{"not":"shown"}`),
 	})
 	want := `a text
 a text with a newline
-[image, image/png, 1.5 KiB; use --output json]
-[audio, audio/␛wav, 3.0 MiB; use --output json]
+[image, image/png, 1.5 KiB; save it with --save DIR]
+[audio, audio/␛wav, 3.0 MiB; save it with --save DIR]
 [resource notes: file:///notes.txt]
 [resource file:///a, text/plain]
 the contents
-[resource file:///b, 1 byte; use --output json]
+[resource file:///b, 1 byte; save it with --save DIR]
+[image, image/gif, 1 byte; saved as dir/picture.gif]
 [content of the unknown type hologram; use --output json]
 `
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, c.b.String()); diff != "" {
 		t.Errorf("(- want, + got)\n%s", diff)
 	}
 }
 
 func TestStructuredContentIsPrintedWithoutOtherContent(t *testing.T) {
-	got := render(&mcp.CallToolResult{StructuredContent: json.RawMessage(`{"n":9007199254740993}`)})
-	if want := "{\n  \"n\": 9007199254740993\n}\n"; got != want {
-		t.Errorf("render() = %q, want %q", got, want)
+	var c contentWriter
+	c.result(&mcp.CallToolResult{StructuredContent: json.RawMessage(`{"n":9007199254740993}`)})
+	if got, want := c.b.String(), "{\n  \"n\": 9007199254740993\n}\n"; got != want {
+		t.Errorf("the result is %q, want %q", got, want)
 	}
 }

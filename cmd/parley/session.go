@@ -22,12 +22,16 @@ const questionHelp = `If the server asks a question, parley shows it at the term
 the server asks you to open a page, parley opens it in your browser after you agree. Without a
 terminal, the server learns that the client cannot ask questions.`
 
+const saveHelp = `--save DIR saves images, audio and binary resources as files. A file has the name of the resource or of
+the tool, and the extension of its type. parley overwrites no file: it adds a number to the name.`
+
 // sessionFlags are the flags of commands during which the server can report progress and ask
 // questions.
 type sessionFlags struct {
 	dialFlags
 	roots     []string
 	logLevel  string
+	saveDir   string
 	interrupt func() // ends the command; set before it runs
 }
 
@@ -45,6 +49,8 @@ func (f *sessionFlags) add(cmd *cobra.Command) {
 		}
 		return err
 	}
+	cmd.Flags().StringVar(&f.saveDir, "save", "", "save images, audio and binary resources to files of this `directory`")
+	_ = cmd.MarkFlagDirname("save") // the flag exists
 	f.addSession(cmd)
 }
 
@@ -62,8 +68,9 @@ var errInterrupted = &codeError{exitInterrupted, context.Canceled}
 type session struct {
 	*client.Client
 	progress *terminal.Progress
+	saveDir  string                        // of --save
 	command  atomic.Pointer[activeCommand] // nil while a shell waits for a line
-	modern   atomic.Bool             // the questions belong to results of calls, and are no requests of the server
+	modern   atomic.Bool                   // the questions belong to results of calls, and are no requests of the server
 }
 
 // activeCommand is the command that uses a session.
@@ -89,7 +96,7 @@ func (s *session) close(cmd *cobra.Command) {
 // open connects to the target of a command line. label labels the progress. Each of settings can
 // change the Dialer.
 func (f *sessionFlags) open(cmd *cobra.Command, target []string, label string, settings ...func(*client.Dialer, client.Target) error) (*session, error) {
-	s := &session{progress: terminal.NewProgress(cmd.ErrOrStderr(), label)}
+	s := &session{progress: terminal.NewProgress(cmd.ErrOrStderr(), label), saveDir: f.saveDir}
 	s.use(&activeCommand{f.interrupt, make(chan struct{})})
 	if of := shellOf(cmd); of != nil {
 		of.use(s.command.Load()) // the client of the shell asks the questions

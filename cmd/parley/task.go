@@ -49,7 +49,7 @@ func startTask(cmd *cobra.Command, c *session, tool string, arguments json.RawMe
 		if err != nil {
 			return err
 		}
-		return finishCall(cmd, result)
+		return finishCall(cmd, c, tool, result)
 	}
 	started := struct {
 		TaskID string `json:"taskId"`

@@ -70,7 +70,7 @@ func waitForTask(cmd *cobra.Command, flags *sessionFlags, target []string, id st
 	case err != nil:
 		return err
 	}
-	return finishCall(cmd, result)
+	return finishCall(cmd, c, "result", result)
 }
 
 // errQuestion is the error of a wait that ends because the task asks a question.

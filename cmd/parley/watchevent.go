@@ -129,7 +129,7 @@ func (r *reporter) write(e event) error {
 		if _, err := io.WriteString(r.w, r.now().Format(time.TimeOnly)+" "+terminal.Line(e.text())+"\n"); err != nil || e.Contents == nil {
 			return err
 		}
-		return printContents(r.w, e.Contents)
+		return printContents(r.w, e.Contents, nil)
 	}
 	e.Time = r.now().Format(time.RFC3339Nano)
 	return output.WriteEvent(r.w, r.format, &e)

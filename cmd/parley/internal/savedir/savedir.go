@@ -1,0 +1,120 @@
+// Package savedir saves the contents of results as files of one directory.
+package savedir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Limits of a name.
+const (
+	maxName   = 100  // bytes, without the number and the extension
+	maxNumber = 9999 // of files with one name
+)
+
+// Dir is a directory for files. It is not safe for concurrent use.
+type Dir struct {
+	path string
+	root *os.Root
+}
+
+// Open opens a directory. It creates the directory if it does not exist.
+func Open(path string) (*Dir, error) {
+	if err := os.MkdirAll(path, 0o777); err != nil {
+		return nil, fmt.Errorf("cannot create the directory: %w", err)
+	}
+	root, err := os.OpenRoot(path)
+	if err != nil {
+		return nil, fmt.Errorf("cannot open the directory: %w", err)
+	}
+	return &Dir{path, root}, nil
+}
+
+// Close closes the directory.
+func (d *Dir) Close() error { return d.root.Close() }
+
+// Save writes data to a new file and returns its path. name is a name or a URI from a server; its last part becomes the name
+// of the file, in characters that every system allows. The MIME type determines the extension. If a file of that name
+// exists, Save adds a number: it overwrites no file, follows no link out of the directory, and creates no directory.
+func (d *Dir) Save(name, mimeType string, data []byte) (string, error) {
+	base, extension := fileName(name, mimeType)
+	for n := 1; n <= maxNumber; n++ {
+		file := base + extension
+		if n > 1 {
+			file = base + "-" + strconv.Itoa(n) + extension
+		}
+		f, err := d.root.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+		if errors.Is(err, fs.ErrExist) {
+			continue
+		}
+		if err != nil {
+			return "", fmt.Errorf("cannot save %s: %w", file, err)
+		}
+		_, err = f.Write(data)
+		if err = errors.Join(err, f.Close()); err != nil {
+			return "", fmt.Errorf("cannot save %s: %w", file, errors.Join(err, d.root.Remove(file)))
+		}
+		return filepath.Join(d.path, file), nil
+	}
+	return "", fmt.Errorf("cannot save %s: there are %d files of that name", base+extension, maxNumber)
+}
+
+// fileName returns the name of a file without its extension, and the extension.
+func fileName(name, mimeType string) (base, extension string) {
+	if u, err := url.Parse(name); err == nil && u.Scheme != "" {
+		name = u.Path
+		if name == "" || name == "/" {
+			name = u.Host + u.Opaque
+		}
+	}
+	name = path.Base(strings.ReplaceAll(name, `\`, "/"))
+	name = strings.Map(func(r rune) rune {
+		switch {
+		case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9', strings.ContainsRune("-_.", r):
+			return r
+		}
+		return '_'
+	}, name)
+	extension = path.Ext(name)
+	if known := extensionOf(mimeType); !matches(extension, known) {
+		extension = known[0]
+	} else {
+		name = strings.TrimSuffix(name, extension)
+	}
+	name = strings.Trim(name, "._-")
+	if name == "" || isDevice(name) {
+		name = strings.TrimSuffix("content_"+name, "_")
+	}
+	return name[:min(len(name), maxName)], extension
+}
+
+// matches reports whether a file with the extension has one of the known extensions of its type, which may have
+// none.
+func matches(extension string, known []string) bool {
+	if len(extension) < 2 || len(extension) > 10 {
+		return false
+	}
+	for _, k := range known {
+		if k == anyExtension || strings.EqualFold(k, extension) {
+			return true
+		}
+	}
+	return false
+}
+
+// isDevice reports whether Windows takes a name for a device.
+func isDevice(name string) bool {
+	name, _, _ = strings.Cut(strings.ToUpper(name), ".")
+	switch name {
+	case "CON", "PRN", "AUX", "NUL":
+		return true
+	}
+	return len(name) == 4 && (strings.HasPrefix(name, "COM") || strings.HasPrefix(name, "LPT"))
+}

@@ -1,0 +1,92 @@
+package savedir
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func open(t *testing.T, path string) *Dir {
+	t.Helper()
+	d, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+func TestNamesOfFilesComeFromNamesAndTypes(t *testing.T) {
+	for _, c := range []struct{ name, mimeType, want string }{
+		{"chart", "image/png", "chart.png"},
+		{"chart", "image/PNG; charset=x", "chart.png"},
+		{"chart", "application/x-unknown", "chart.bin"},
+		{"chart", "", "chart.bin"},
+		{"file:///a/logo.png", "image/png", "logo.png"},
+		{"file:///a/logo.JPEG", "image/jpeg", "logo.JPEG"},
+		{"file:///a/logo.png?x=1#y", "image/jpeg", "logo.png.jpg"},
+		{"file:///a/data.parquet", "", "data.parquet"},
+		{"file:///a/data.rs", "text/plain", "data.rs"},
+		{"https://example.com", "text/html", "example.com.html"},
+		{"https://example.com/", "text/html", "example.com.html"},
+		{"urn:isbn:1", "", "isbn_1.bin"},
+		{"../../etc/passwd", "", "passwd.bin"},
+		{"file:///a/..%2f..%2fetc%2fpasswd", "", "passwd.bin"},
+		{`..\..\evil.exe`, "image/png", "evil.exe.png"},
+		{"..", "image/png", "content.png"},
+		{"", "image/png", "content.png"},
+		{"/", "image/png", "content.png"},
+		{".bashrc", "text/plain", "content.bashrc"},
+		{"-rf", "text/plain", "rf.txt"},
+		{"CON", "text/plain", "content_CON.txt"},
+		{"lpt1.x", "text/plain", "content_lpt1.x"},
+		{"a\x00b\nc d\u202e.png", "image/png", "a_b_c_d.png"},
+		{strings.Repeat("ä", 300), "image/png", "content.png"},
+		{"x" + strings.Repeat("y", 300), "image/png", "x" + strings.Repeat("y", 99) + ".png"},
+		{"a." + strings.Repeat("y", 300), "", "a." + strings.Repeat("y", 98) + ".bin"},
+	} {
+		base, extension := fileName(c.name, c.mimeType)
+		if got := base + extension; got != c.want {
+			t.Errorf("fileName(%q, %q) = %q, want %q", c.name, c.mimeType, got, c.want)
+		}
+	}
+}
+
+func TestSaveOverwritesNothing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "new", "dir")
+	d := open(t, path)
+	for i, want := range []string{"a.png", "a-2.png", "a-3.png"} {
+		got, err := d.Save("a", "image/png", []byte{byte(i)})
+		if err != nil || got != filepath.Join(path, want) {
+			t.Errorf("Save() = %q, %v, want %s", got, err, want)
+		}
+		if data, err := os.ReadFile(got); err != nil || len(data) != 1 || data[0] != byte(i) {
+			t.Errorf("%s has %v, %v", got, data, err)
+		}
+	}
+}
+
+func TestSaveDoesNotFollowLinks(t *testing.T) {
+	path, outside := t.TempDir(), filepath.Join(t.TempDir(), "outside.png")
+	if err := os.Symlink(outside, filepath.Join(path, "a.png")); err != nil {
+		t.Fatal(err)
+	}
+	got, err := open(t, path).Save("a", "image/png", nil)
+	if err != nil || filepath.Base(got) != "a-2.png" {
+		t.Errorf("Save() = %q, %v", got, err)
+	}
+	if _, err := os.Lstat(outside); err == nil {
+		t.Error("a file outside of the directory was created")
+	}
+}
+
+func TestOpenRejectsFiles(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(path); err == nil || !strings.Contains(err.Error(), "not a directory") {
+		t.Errorf("Open() = %v", err)
+	}
+}
