@@ -43,15 +43,23 @@ func (s *terminalText) String() string {
 // find waits until the text matches a pattern, and returns the submatches.
 func (s *terminalText) find(ctx context.Context, t *testing.T, pattern string) []string {
 	t.Helper()
+	m, _ := s.after(ctx, t, 0, pattern)
+	return m
+}
+
+// after is like find for the text after its first from bytes. It also returns the end of the match in the text.
+func (s *terminalText) after(ctx context.Context, t *testing.T, from int, pattern string) (submatches []string, end int) {
+	t.Helper()
 	re := regexp.MustCompile(pattern)
 	for {
-		if m := re.FindStringSubmatch(s.String()); m != nil {
-			return m
+		text := s.String()[from:]
+		if m := re.FindStringSubmatch(text); m != nil {
+			return m, from + re.FindStringIndex(text)[1]
 		}
 		select {
 		case <-s.written:
 		case <-ctx.Done():
-			t.Fatalf("the terminal does not show %s: %.2000q", pattern, s.String())
+			t.Fatalf("the terminal does not show %s: %.4000q", pattern, text)
 		}
 	}
 }

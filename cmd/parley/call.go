@@ -56,7 +56,7 @@ parley call echo message=hello -- npx -y @modelcontextprotocol/server-everything
 	flags.add(cmd)
 	arguments.add(cmd, "arguments")
 	cmd.Flags().BoolVar(&task, "task", false, "start the tool as a task and print the id of the task at once")
-	completes(cmd, &flags, completeTarget, completeNothing)
+	completes(cmd, &flags, completeTarget, completeTool, completeToolArguments)
 	return cmd
 }
 

@@ -40,7 +40,7 @@ parley complete http://127.0.0.1:7777/mcp template demo://cities/{city} city`,
 	}
 	flags.add(cmd)
 	cmd.Flags().StringArrayVar(&given, "given", nil, "value of another argument, as key=value (repeatable)")
-	completes(cmd, &flags, completeTarget, completeWords("prompt", "template"), completeNothing)
+	completes(cmd, &flags, completeTarget, completeWords("prompt", "template"), completeReference, completeVariable, completeNothing)
 	return cmd
 }
 

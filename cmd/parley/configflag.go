@@ -76,6 +76,29 @@ func (f *configFlags) files() []string {
 	return []string{path}
 }
 
+// names returns the names of the servers in the configuration files that can be read, and those of connections without
+// --config.
+func (f *configFlags) names() (names []string) {
+	if len(f.paths) == 0 {
+		names = connectionNames()
+	}
+	workspace, err := os.Getwd()
+	files := f.files()
+	if err != nil || len(files) == 0 {
+		return names
+	}
+	loaded, err := config.Load(workspace, files...)
+	if err != nil && loaded == nil {
+		return names
+	}
+	for i := range loaded.Servers {
+		if name := loaded.Servers[i].Original; !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // load loads the files and prints their warnings.
 func (f *configFlags) load(cmd *cobra.Command) (*config.Config, error) {
 	workspace, err := os.Getwd()

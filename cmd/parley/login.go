@@ -83,6 +83,7 @@ parley login --explain https://example.com/mcp`,
 	f.BoolVar(&flags.printURL, "print-url", false, "print the address instead of opening the browser")
 	f.BoolVar(&flags.explain, "explain", false, "print each step of the login to stderr, with its request and response")
 	f.DurationVar(&flags.timeout, "timeout", loginTimeout, "wait at most this long for the login")
+	completes(cmd, new(configFlags), completeURL, completeNothing)
 	return cmd
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 func newLogout() *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "logout URL",
 		Short: "Log out of a server",
 		Long: `Delete the login to the MCP server at a URL, and revoke its tokens if the authorization server
@@ -25,6 +25,8 @@ parley logout https://example.com/mcp`,
 			return logout(cmd, url)
 		},
 	}
+	completes(cmd, new(configFlags), completeURL, completeNothing)
+	return cmd
 }
 
 func logout(cmd *cobra.Command, url string) error {

@@ -41,7 +41,7 @@ parley ls -- npx -y @modelcontextprotocol/server-everything`,
 		},
 	}
 	flags.add(cmd)
-	completes(cmd, &flags, completeTarget, completeNothing)
+	completes(cmd, &flags, completeTarget, completeEntry, completeNothing)
 	return cmd
 }
 
@@ -56,6 +56,7 @@ func ls(cmd *cobra.Command, flags *dialFlags, target []string, name string) erro
 	if listed == nil {
 		return incomplete
 	}
+	flags.remember(cmd, target, c, listed.names())
 	if name != "" {
 		definition, err := listed.find(name)
 		if err != nil {

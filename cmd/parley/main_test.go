@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -11,7 +12,21 @@ import (
 
 // The scripts run the test binary as parley.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"parley": main})
+	testscript.Main(withCache{m}, map[string]func(){"parley": main})
+}
+
+// withCache runs the tests with a cache of their own.
+type withCache struct{ *testing.M }
+
+// Run implements testscript.TestingM.
+func (m withCache) Run() int {
+	dir, err := os.MkdirTemp("", "parley-cache")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	os.Setenv("PARLEY_CACHE_DIR", dir)
+	return m.M.Run()
 }
 
 // The scripts run parley as a user does, with real processes and sockets.
@@ -26,6 +41,7 @@ func scripts(dir string) testscript.Params {
 			env.Values[backgroundKey{}] = make(map[string]*background)
 			env.Setenv("GORACE", "atexit_sleep_ms=0") // without it each process takes a second to exit
 			env.Setenv("PARLEY_CONFIG_DIR", filepath.Join(env.WorkDir, "config"))
+			env.Setenv("PARLEY_CACHE_DIR", filepath.Join(env.WorkDir, "cache"))
 			env.Setenv("PARLEY_NO_KEYRING", "1")
 			return runtimeDir(env)
 		},

@@ -41,7 +41,7 @@ parley prompt http://127.0.0.1:7777/mcp postcard city=Oslo tone=friendly`,
 		},
 	}
 	flags.add(cmd)
-	completes(cmd, &flags, completeTarget, completeNothing)
+	completes(cmd, &flags, completeTarget, completePrompt, completePromptArguments)
 	return cmd
 }
 

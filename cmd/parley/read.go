@@ -41,7 +41,7 @@ parley read --config mcp.json files file:///project/logo.png >logo.png`,
 		},
 	}
 	flags.add(cmd)
-	completes(cmd, &flags, completeTarget, completeNothing)
+	completes(cmd, &flags, completeTarget, completeResource, completeNothing)
 	return cmd
 }
 

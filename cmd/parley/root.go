@@ -63,7 +63,7 @@ parley ls -- npx -y @modelcontextprotocol/server-everything`,
 			c.Long = "Show the help of a command, as its --help flag does."
 		case "completion":
 			c.Short = "Generate a shell completion script"
-			c.Long = "Print a script with which a shell completes parley's commands and flags. The help of each\nsubcommand says how to install the script."
+			c.Long = "Print a script with which a shell completes commands, flags, servers, tools, prompts, resources and\narguments. The help of each subcommand says how to install the script."
 		}
 	}
 	return root

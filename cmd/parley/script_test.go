@@ -142,7 +142,7 @@ func newBackground(ts *testscript.TestScript, args []string) *background {
 	b := &background{cmd: exec.Command(lookPath(ts, "parley"), args...), exited: make(chan error, 1), written: make(chan struct{}, 1)}
 	b.cmd.Dir = ts.Getenv("WORK")
 	b.cmd.Env = os.Environ()
-	for _, name := range []string{"PATH", "HOME", "GORACE", "PARLEY_CONFIG_DIR", "PARLEY_NO_KEYRING", "PARLEY_RUNTIME_DIR", "STORE"} {
+	for _, name := range []string{"PATH", "HOME", "GORACE", "PARLEY_CONFIG_DIR", "PARLEY_CACHE_DIR", "PARLEY_NO_KEYRING", "PARLEY_RUNTIME_DIR", "STORE"} {
 		b.cmd.Env = append(b.cmd.Env, name+"="+ts.Getenv(name))
 	}
 	b.cmd.Stdout, b.cmd.Stderr = io.Discard, b

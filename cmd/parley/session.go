@@ -58,6 +58,8 @@ func (f *sessionFlags) add(cmd *cobra.Command) {
 func (f *sessionFlags) addSession(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&f.roots, "root", nil, "`directory` that the server may work in (repeatable)")
 	cmd.Flags().StringVar(&f.logLevel, "log-level", "", "print the server's log messages of this level and above, such as info")
+	_ = cmd.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions(wordsOf(mcp.LoggingLevels()), cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.MarkFlagDirname("root") // the flags exist
 }
 
 // errInterrupted is the error of a command that the user ends with Ctrl-C at a question. The question reads the key, so

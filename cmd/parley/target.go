@@ -32,6 +32,12 @@ type dialFlags struct {
 	record   recordFlags
 
 	unconnected bool // TARGET is not the name of a connection of parley connect
+	completing  bool // a shell completes the command line, whose TARGET is not a command
+}
+
+// isCommand reports whether TARGET is the command after --. Cobra adds a -- to a line that a shell completes.
+func (f *dialFlags) isCommand(cmd *cobra.Command) bool {
+	return cmd.ArgsLenAtDash() >= 0 && !f.completing
 }
 
 // add adds the flags to a command that ends by itself. --timeout limits the whole command.
@@ -70,6 +76,7 @@ func (f *dialFlags) addTo(cmd *cobra.Command, timeout string) {
 	f.config.add(cmd, "configuration file with the servers that TARGET can name")
 	f.env.add(cmd)
 	flags.StringVar(&f.revision, "revision", "", "use this revision of the protocol only, such as 2025-11-25")
+	_ = cmd.RegisterFlagCompletionFunc("revision", cobra.FixedCompletions(wordsOf(mcp.Revisions()), cobra.ShellCompDirectiveNoFileComp)) // the flag exists
 	flags.DurationVar(&f.timeout, "timeout", 0, timeout)
 	flags.StringArrayVarP(&f.headers, "header", "H", nil, "send an HTTP `header`, written as 'Name: value' (repeatable)")
 	flags.BoolVar(&f.trace, "trace", false, "print every message to stderr")
@@ -123,6 +130,7 @@ func (f *dialFlags) dial(cmd *cobra.Command, target []string, settings ...func(*
 	if err != nil {
 		return nil, unreachable(err)
 	}
+	f.use(cmd, target)
 	return c, nil
 }
 
@@ -169,7 +177,7 @@ func (f *dialFlags) target(cmd *cobra.Command, words []string) (client.Target, e
 	}
 	var target client.Target
 	switch name := words[0]; {
-	case cmd.ArgsLenAtDash() >= 0:
+	case f.isCommand(cmd):
 		options, err := f.env.command(words)
 		if err != nil {
 			return nil, err
@@ -190,7 +198,7 @@ func (f *dialFlags) target(cmd *cobra.Command, words []string) (client.Target, e
 			return nil, err
 		}
 	}
-	if cmd.ArgsLenAtDash() < 0 && f.env.given() {
+	if !f.isCommand(cmd) && f.env.given() {
 		return nil, errors.New("--env and --env-all require -- and a command; a server of a configuration file has its variables there")
 	}
 	if p, ok := target.(*client.CommandTarget); ok && f.timeout > 0 {

@@ -110,6 +110,7 @@ parley task get http://127.0.0.1:7777/mcp ID`,
 		},
 	}
 	flags.add(cmd)
+	completes(cmd, &flags, completeTarget, completeNothing)
 	return cmd
 }
 
@@ -185,5 +186,6 @@ parley task cancel http://127.0.0.1:7777/mcp ID`,
 		},
 	}
 	flags.add(cmd)
+	completes(cmd, &flags, completeTarget, completeNothing)
 	return cmd
 }

@@ -43,6 +43,7 @@ parley task ls http://127.0.0.1:7777/mcp`,
 		},
 	}
 	flags.add(cmd)
+	completes(cmd, &flags, completeTarget, completeNothing)
 	return cmd
 }
 

@@ -35,6 +35,7 @@ parley task wait --timeout 10m -o json http://127.0.0.1:7777/mcp ID`,
 		},
 	}
 	flags.add(cmd)
+	completes(cmd, &flags, completeTarget, completeNothing)
 	return cmd
 }
 

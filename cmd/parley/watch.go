@@ -57,7 +57,7 @@ parley watch -o json --config mcp.json files | jq .`,
 	flags.addTo(cmd, "wait at most this long for each response, such as 90s (the default depends on the request)")
 	cmd.Flags().BoolVar(&w.read, "read", false, "read each updated resource, and print its contents")
 	cmd.Flags().StringVar(&level, "log-level", "", "print the server's log messages of this level and above, such as info")
-	completes(cmd, &flags, completeTarget, completeNothing)
+	completes(cmd, &flags, completeTarget, completeResource)
 	return cmd
 }
 

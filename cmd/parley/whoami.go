@@ -38,6 +38,7 @@ parley whoami -o json https://example.com/mcp`,
 			return whoami(cmd, url)
 		},
 	}
+	completes(cmd, new(configFlags), completeURL, completeNothing)
 	return cmd
 }
 

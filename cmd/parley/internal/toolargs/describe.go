@@ -15,6 +15,8 @@ type Argument struct {
 	Required    bool
 	Default     string // as JSON; empty without one
 	Description string
+	Values      []string // the allowed values as text of the command line; nil if they are not listed
+	Repeats     bool     // each repetition adds an element
 }
 
 // Arguments returns the properties of a schema, in its order.
@@ -25,6 +27,7 @@ func Arguments(schema json.RawMessage) []Argument {
 	for _, name := range n.properties() {
 		sub, _ := n.property(name)
 		a := Argument{Name: name, Type: placeholder(sub, maxDepth), Required: slices.Contains(required, name)}
+		a.Values, a.Repeats = sub.values(maxDepth), slices.Contains(sub.types(), "array")
 		a.Description, _ = sub.keywords["description"].(string)
 		if a.Description == "" {
 			a.Description, _ = sub.keywords["title"].(string)
@@ -35,6 +38,30 @@ func Arguments(schema json.RawMessage) []Argument {
 		all = append(all, a)
 	}
 	return all
+}
+
+// values returns the values of an enum or a boolean, or those of the elements of an array.
+func (n node) values(depth int) (words []string) {
+	allowed := list(n.keywords["enum"])
+	if value, ok := n.keywords["const"]; ok {
+		allowed = []any{value}
+	}
+	for _, v := range allowed {
+		text, isText := v.(string)
+		if !isText {
+			text = encode(v)
+		}
+		words = append(words, text)
+	}
+	types := n.types()
+	switch {
+	case words != nil:
+	case slices.Contains(types, "array") && depth > 0:
+		return n.elements().values(depth - 1)
+	case slices.Contains(types, "boolean"):
+		return []string{"true", "false"}
+	}
+	return words
 }
 
 // Example returns words of a command line that set the required arguments, or the first one if all are optional. The

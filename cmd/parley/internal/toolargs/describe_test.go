@@ -10,13 +10,16 @@ import (
 
 func TestArgumentsDescribeTheSchema(t *testing.T) {
 	schema := json.RawMessage(`{"type":"object","required":["city"],"$defs":{"unit":{"enum":["c","f"],"default":"c","title":"Unit"}},"properties":{
-		"city":{"type":"string","description":"Name of a city"},"unit":{"$ref":"#/$defs/unit"},"days":{"type":["integer","null"],"default":3},"tags":{"type":"array","items":{"type":"string"}},"any":true}}`)
+		"city":{"type":"string","description":"Name of a city"},"unit":{"$ref":"#/$defs/unit"},"days":{"type":["integer","null"],"default":3},"tags":{"type":"array","items":{"type":"string"}},"any":true,"sizes":{"type":"array","items":{"enum":["s","m"]}},"on":{"type":"boolean"},"n":{"enum":[1,2]}}}`)
 	want := []Argument{
 		{Name: "city", Type: "string", Required: true, Description: "Name of a city"},
-		{Name: "unit", Type: "c|f", Default: `"c"`, Description: "Unit"},
+		{Name: "unit", Type: "c|f", Default: `"c"`, Description: "Unit", Values: []string{"c", "f"}},
 		{Name: "days", Type: "integer", Default: "3"},
-		{Name: "tags", Type: "string…"},
+		{Name: "tags", Type: "string…", Repeats: true},
 		{Name: "any", Type: "any"},
+		{Name: "sizes", Type: "s|m…", Values: []string{"s", "m"}, Repeats: true},
+		{Name: "on", Type: "boolean", Values: []string{"true", "false"}},
+		{Name: "n", Type: "integer", Values: []string{"1", "2"}},
 	}
 	if got := Arguments(schema); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v\nwant %+v", got, want)

@@ -1,0 +1,236 @@
+// Package listcache keeps the names that servers list, so that shells can complete them without a connection.
+package listcache
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+)
+
+// Bounds of a cache.
+const (
+	maxServers = 64      // files
+	maxFile    = 2 << 20 // bytes
+	maxValues  = 128     // completed arguments of a server
+)
+
+// version is the form of the files. Files of other versions are ignored.
+const version = 1
+
+// Cache is a directory with one file for each server. Only the user can read it. It is safe for use by several processes
+// at the same time; of two simultaneous changes of one server, the later one remains.
+type Cache struct {
+	dir string
+	now func() time.Time
+}
+
+// New returns a cache in a directory, which need not exist.
+func New(dir string) *Cache { return &Cache{dir, time.Now} }
+
+// Server is what the cache has of one server.
+type Server struct {
+	Version int                   `json:"version"`
+	Time    time.Time             `json:"time"`             // of the lists
+	URL     string                `json:"url,omitempty"`    // if the user can name the server by it
+	Failed  bool                  `json:"failed,omitempty"` // the server could not be reached at that time
+	Lists   Lists                 `json:"lists"`
+	Values  map[string]Completion `json:"values,omitempty"`
+}
+
+// Lists are the names of a server. A nil list is unknown, an empty one is not.
+type Lists struct {
+	Tools     []Entry `json:"tools"`
+	Prompts   []Entry `json:"prompts"`
+	Resources []Entry `json:"resources"`
+	Templates []Entry `json:"templates"`
+	Completes bool    `json:"completes"` // the server completes arguments
+}
+
+// Known reports whether all lists are known.
+func (l *Lists) Known() bool {
+	return l.Tools != nil && l.Prompts != nil && l.Resources != nil && l.Templates != nil
+}
+
+// Entry is a tool, a prompt, a resource or a resource template.
+type Entry struct {
+	Name        string     `json:"name"` // or the URI, or the URI template
+	Description string     `json:"description,omitempty"`
+	Arguments   []Argument `json:"arguments,omitempty"`
+}
+
+// Argument is an argument of a tool or prompt.
+type Argument struct {
+	Name        string   `json:"name"`
+	Description string   `json:"description,omitempty"`
+	Required    bool     `json:"required,omitempty"`
+	Repeats     bool     `json:"repeats,omitempty"`
+	Values      []string `json:"values,omitempty"`
+}
+
+// Completion is a list of values of an argument.
+type Completion struct {
+	Time   time.Time `json:"time"`
+	Values []string  `json:"values"`
+}
+
+// Get returns what the cache has of the server with a key, or nil.
+func (c *Cache) Get(key string) *Server {
+	file, err := os.ReadFile(c.path(key))
+	if err != nil || len(file) > maxFile {
+		return nil
+	}
+	s := new(Server)
+	if json.Unmarshal(file, s) != nil || s.Version != version {
+		return nil
+	}
+	return s
+}
+
+// Age returns how long ago a time was.
+func (c *Cache) Age(t time.Time) time.Duration { return c.now().Sub(t) }
+
+// Update changes what the cache has of the server with a key. change receives an empty Server if the cache has nothing.
+func (c *Cache) Update(key string, change func(*Server)) error {
+	s := c.Get(key)
+	if s == nil {
+		s = new(Server)
+	}
+	change(s)
+	s.Version = version
+	for len(s.Values) > maxValues {
+		delete(s.Values, oldest(s.Values))
+	}
+	content, err := json.Marshal(s, json.Deterministic(true), json.FormatNilSliceAsNull(true))
+	if err != nil || len(content) > maxFile {
+		return err // such a server has no completion
+	}
+	if err := os.MkdirAll(c.dir, 0o700); err != nil {
+		return err
+	}
+	c.evict(c.path(key))
+	return replace(c.path(key), content)
+}
+
+// SetLists returns a change that sets the lists that are not nil.
+func (c *Cache) SetLists(url string, lists *Lists) func(*Server) {
+	return func(s *Server) {
+		s.Time, s.URL, s.Failed = c.now(), url, false
+		old := s.Lists
+		s.Lists = *lists
+		for _, l := range []struct{ now, before *[]Entry }{
+			{&s.Lists.Tools, &old.Tools}, {&s.Lists.Prompts, &old.Prompts}, {&s.Lists.Resources, &old.Resources}, {&s.Lists.Templates, &old.Templates},
+		} {
+			if *l.now == nil {
+				*l.now = *l.before
+			}
+		}
+	}
+}
+
+// Use records that the user has used the server with a key just now.
+func (c *Cache) Use(key, url string) error {
+	if now := c.now(); os.Chtimes(c.path(key), now, now) == nil {
+		return nil
+	}
+	return c.Update(key, func(s *Server) { s.URL = url })
+}
+
+// SetFailed is a change that records that the server could not be reached.
+func (c *Cache) SetFailed(s *Server) { s.Time, s.Failed = c.now(), true }
+
+// SetValues returns a change that sets the values of an argument.
+func (c *Cache) SetValues(argument string, values []string) func(*Server) {
+	return func(s *Server) {
+		if s.Values == nil {
+			s.Values = make(map[string]Completion)
+		}
+		s.Values[argument] = Completion{c.now(), values}
+	}
+}
+
+// URLs returns the URLs of servers, the most recently used first.
+func (c *Cache) URLs() (urls []string) {
+	for _, file := range c.files() {
+		content, err := os.ReadFile(filepath.Join(c.dir, file.name))
+		var s struct {
+			URL string `json:"url"`
+		}
+		if err == nil && len(content) <= maxFile && json.Unmarshal(content, &s) == nil && s.URL != "" {
+			urls = append(urls, s.URL)
+		}
+	}
+	return urls
+}
+
+// path returns the path of the file for a key, which does not show the key.
+func (c *Cache) path(key string) string {
+	digest := sha256.Sum256([]byte(key))
+	return filepath.Join(c.dir, hex.EncodeToString(digest[:16])+".json")
+}
+
+type cacheFile struct {
+	name    string
+	changed time.Time
+}
+
+// files returns the files of the cache, the most recently changed first.
+func (c *Cache) files() (files []cacheFile) {
+	entries, _ := os.ReadDir(c.dir)
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && e.Type().IsRegular() && strings.HasSuffix(e.Name(), ".json") {
+			files = append(files, cacheFile{e.Name(), info.ModTime()})
+		}
+	}
+	slices.SortFunc(files, func(a, b cacheFile) int {
+		return cmp.Or(b.changed.Compare(a.changed), strings.Compare(a.name, b.name))
+	})
+	return files
+}
+
+// evict removes the files that were not changed for the longest time, so that there is a place for one more.
+func (c *Cache) evict(path string) {
+	if _, err := os.Lstat(path); err == nil {
+		return
+	}
+	if files := c.files(); len(files) >= maxServers {
+		for _, f := range files[maxServers-1:] {
+			_ = os.Remove(filepath.Join(c.dir, f.name)) // another process may have removed it
+		}
+	}
+}
+
+func oldest(values map[string]Completion) (key string) {
+	for k, v := range values {
+		if key == "" || v.Time.Before(values[key].Time) {
+			key = k
+		}
+	}
+	return key
+}
+
+// replace replaces a file. A reader sees the old or the new content. After a crash of the system the file may be empty, which
+// is as if the cache had nothing.
+func replace(path string, content []byte) error {
+	temporary, err := os.CreateTemp(filepath.Dir(path), "*.tmp") // with mode 0600
+	if err != nil {
+		return err
+	}
+	_, err = temporary.Write(content)
+	if closed := temporary.Close(); err == nil {
+		err = closed
+	}
+	if err == nil {
+		err = os.Rename(temporary.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(temporary.Name())
+	}
+	return err
+}

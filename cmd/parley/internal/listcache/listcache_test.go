@@ -1,0 +1,137 @@
+package listcache
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+func names(names ...string) []Entry {
+	entries := []Entry{}
+	for _, n := range names {
+		entries = append(entries, Entry{Name: n})
+	}
+	return entries
+}
+
+func TestListsReplaceThoseThatAreKnown(t *testing.T) {
+	c := New(filepath.Join(t.TempDir(), "a", "b"))
+	if c.Get("key") != nil {
+		t.Error("an empty cache has a server")
+	}
+	if err := c.Update("key", c.SetLists("http://a", &Lists{Tools: names("x", "y"), Prompts: names()})); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Update("key", c.SetLists("http://a", &Lists{Prompts: names("p"), Completes: true})); err != nil {
+		t.Fatal(err)
+	}
+	want := Lists{Tools: names("x", "y"), Prompts: names("p"), Completes: true}
+	if got := c.Get("key"); got == nil || !reflect.DeepEqual(got.Lists, want) || c.Age(got.Time) > time.Hour {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if c.Get("other") != nil {
+		t.Error("another key has a server")
+	}
+}
+
+func TestOnlyTheUserCanReadTheCache(t *testing.T) {
+	c := New(filepath.Join(t.TempDir(), "cache"))
+	if err := c.Update("secret", c.SetFailed); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{c.dir, c.path("secret")} {
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm()&0o077 != 0 || strings.Contains(path, "secret") {
+			t.Errorf("%s: %v %v", path, info, err)
+		}
+	}
+}
+
+func TestTheCacheIsBounded(t *testing.T) {
+	c := New(t.TempDir())
+	for i := range maxServers + 10 {
+		key := fmt.Sprint(i)
+		if err := c.Update(key, c.SetLists("http://"+key, &Lists{})); err != nil {
+			t.Fatal(err)
+		}
+		at := time.Unix(int64(i), 0)
+		if err := os.Chtimes(c.path(key), at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(c.files()); n != maxServers || c.Get("9") != nil || c.Get("10") == nil {
+		t.Errorf("the cache has %d files", n)
+	}
+	if urls := c.URLs(); len(urls) != maxServers || urls[0] != "http://73" || urls[1] != "http://72" {
+		t.Errorf("URLs() = %q", urls)
+	}
+	if err := c.Use("30", ""); err != nil || c.URLs()[0] != "http://30" {
+		t.Errorf("after the use of a server, URLs() = %q, %v", c.URLs(), err)
+	}
+	if err := c.Use("new", "http://new"); err != nil || c.URLs()[0] != "http://new" || c.Get("new").Lists.Known() {
+		t.Errorf("after the use of a new server, URLs() = %q, %v", c.URLs(), err)
+	}
+	start := time.Unix(0, 0)
+	for i := range maxValues + 10 {
+		c.now = func() time.Time { return start.Add(time.Duration(i) * time.Second) }
+		if err := c.Update("20", c.SetValues(fmt.Sprint(i), []string{"v"})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	values := c.Get("20").Values
+	if _, first := values["9"]; len(values) != maxValues || first {
+		t.Errorf("the server has %d values", len(values))
+	}
+	large := &Lists{Tools: []Entry{{Name: strings.Repeat("x", maxFile)}}}
+	if err := c.Update("large", c.SetLists("", large)); err != nil || c.Get("large") != nil {
+		t.Errorf("a large server: %v", err)
+	}
+}
+
+func TestInvalidFilesAreIgnored(t *testing.T) {
+	c := New(t.TempDir())
+	for _, content := range []string{"", "{", `{"version":2}`, `{"version":1,"lists":3}`, `{"version":1,"version":1}`} {
+		if err := os.WriteFile(c.path("key"), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if s := c.Get("key"); s != nil {
+			t.Errorf("%s: %+v", content, s)
+		}
+	}
+	if err := c.Update("key", c.SetFailed); err != nil || !c.Get("key").Failed {
+		t.Error("an invalid file is not replaced", err)
+	}
+}
+
+func TestReadersSeeWholeFiles(t *testing.T) {
+	c := New(t.TempDir())
+	if err := c.Update("key", c.SetFailed); err != nil {
+		t.Fatal(err)
+	}
+	var writers sync.WaitGroup
+	for i := range 4 {
+		writers.Go(func() {
+			for range 50 {
+				if err := c.Update("key", c.SetLists("", &Lists{Tools: names(slices.Repeat([]string{fmt.Sprint(i)}, 500)...)})); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	for range 200 {
+		if c.Get("key") == nil {
+			t.Error("the file is not whole")
+			break
+		}
+	}
+	writers.Wait()
+	if files, _ := os.ReadDir(c.dir); len(files) != 1 {
+		t.Errorf("%d files remain", len(files))
+	}
+}
