@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 	"github.com/google/go-cmp/cmp"
@@ -277,6 +278,61 @@ func TestBrowserShowsTheLogWithoutAStall(t *testing.T) {
 	}
 	p.see(`older dropped`)
 	p.review("long")
+}
+
+func TestBrowserCompletesJSONFromTheSchema(t *testing.T) {
+	p := inspectPage(t, serveTools(t, newGallery(t)))
+	p.press("order")
+	editor := `document.querySelector(".editor").shadowRoot`
+	for _, test := range []struct{ text, want string }{
+		{`{"`, `"customer"object, required,"items"list of object, required,"delivery"Pick up or Post, required,"gift"boolean,"extras"list of choice`},
+		{`{"items": [{"article": "`, `"lamp","chair","table"`},
+		{`{"delivery": {"way": "post", "address": {"`, `"street"string, required,"city"string, required`},
+	} {
+		p.awaitTrue(`(() => {
+			` + editor + `.querySelector(".cm-content").focus();
+			document.execCommand("selectAll");
+			document.execCommand("insertText", false, ` + "`" + test.text + "`" + `);
+			return true;
+		})()`)
+		p.check(p.do(chromedp.KeyEvent(" ", func(k *input.DispatchKeyEventParams) { k.Modifiers = 2 })))
+		var got string
+		if !p.await(func() bool {
+			var err error
+			got, err = evaluate[string](p.tab, `[...`+editor+`.querySelectorAll(".cm-tooltip-autocomplete li")].map((one) => one.innerText.replaceAll("\n", "")).join()`)
+			return err == nil && got == test.want
+		}) {
+			t.Errorf("after %s the editor proposes %s, want %s", test.text, got, test.want)
+		}
+		p.check(p.do(chromedp.KeyEvent(kb.Escape)))
+	}
+}
+
+func TestBrowserGetsPromptsAndWatchesResources(t *testing.T) {
+	p := inspectPage(t, serveTools(t, demo.New("test")))
+	p.press("Prompts")
+	p.press("postcard")
+	p.fill("city", "Os")
+	p.awaitTrue(`!!document.querySelector('datalist option[value="Oslo"]')`)
+	p.fill("city", "Oslo")
+	p.press("Get the prompt Ctrl ↵")
+	p.see(`(?s)user.*Oslo`)
+	p.review("prompt")
+	p.press("Resources")
+	p.press("Notes")
+	p.see(`demo://notes`)
+	p.press("subscribed to changes")
+	p.awaitTrue(`document.querySelector(".check input").checked`)
+	p.press("Tools")
+	p.press("note")
+	p.fill("text", "remember")
+	p.press("Call Ctrl ↵")
+	p.awaitTrue(`document.querySelector(".call")?.dataset.state === "done"`)
+	p.press("Resources")
+	p.see(`has changed at`)
+	p.press("Read again")
+	p.awaitTrue(`document.querySelector(".call li")?.innerText === "remember"`)
+	p.review("subscription")
 }
 
 func TestBrowserRunsAppsInASandbox(t *testing.T) {

@@ -140,7 +140,7 @@ function complete(context: CompletionContext, root: Schema | undefined): Complet
     const present = new Set(object.getChildren("Property").map((p) => p.getChild("PropertyName")).filter((name) => name && name.from !== from).map((name) => parse(state.sliceDoc(name!.from, name!.to))));
     const options = Object.entries(schema.properties ?? {})
       .filter(([name]) => !present.has(name))
-      .map(([name, property]) => {
+      .map(([name, property], i) => {
         const found = resolve(property, root);
         const follows = /^"?\s*:/.test(state.sliceDoc(pos, pos + 40));
         return {
@@ -148,7 +148,7 @@ function complete(context: CompletionContext, root: Schema | undefined): Complet
           apply: JSON.stringify(name) + (follows ? "" : ": "),
           detail: kindOf(property, root) + (schema.required?.includes(name) ? ", required" : ""),
           ...(found.description ? { info: found.description } : {}),
-          boost: schema.required?.includes(name) ? 1 : 0,
+          boost: (schema.required?.includes(name) ? 99 : 0) - Math.min(i, 90), // in the order of the schema, required ones first
         };
       });
     const to = state.sliceDoc(pos, pos + 1) === '"' && word?.text.startsWith('"') ? pos + 1 : pos;
@@ -168,8 +168,9 @@ function complete(context: CompletionContext, root: Schema | undefined): Complet
   }
   const schema = at(root, path, value);
   const found = choices(schema, root) ?? (schema.type === "boolean" ? [true, false].map((v) => ({ value: v, label: "" })) : []);
-  const options = found.map((choice) => ({
+  const options: { label: string; detail?: string; boost?: number }[] = found.map((choice, i) => ({
     label: JSON.stringify(choice.value),
+    boost: 99 - Math.min(i, 190),
     ...(choice.label && choice.label !== choice.value ? { detail: choice.label } : {}),
   }));
   if (schema.const !== undefined) options.push({ label: JSON.stringify(schema.const) });

@@ -41,7 +41,7 @@ function Changes({ server }: { server: Server }) {
   if (!changes.length) return null;
   return (
     <section class="changes" aria-label="Changes" aria-live="polite">
-      <h3>Changes</h3>
+      <h2>Changes</h2>
       <ol>{changes.map((one, i) => <li key={i}><span class="at">{clock(one.time)}</span> {one.uri || one.kind}</li>)}</ol>
     </section>
   );
