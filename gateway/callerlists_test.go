@@ -146,14 +146,55 @@ func TestListsOfCallersWithExchangedTokens(t *testing.T) {
 	}
 }
 
-// The tools that the operator sees are offered to callers without a login.
+// The tools that the operator sees are offered to callers without a login. When a caller has logged in, only its clients
+// learn that the lists have changed.
 func TestCallersWithoutALoginSeeTheListsOfTheOperator(t *testing.T) {
-	b := newBrokered(t, mcp.V20260728, "ada")
+	b := newBrokered(t, mcp.V20260728, "ada", "bob")
 	ownEntries(b.up.Server, "ada", "operator")
 	b.start()
-	c := b.dial("ada", mcp.V20260728)
-	if got, want := toolNames(t, c), []string{"up__login", "up__operator_only", "up__whoami"}; !slices.Equal(got, want) {
-		t.Errorf("tools %v, want %v", got, want)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	clients, changes := make(map[string]*client.Client), make(map[string]chan client.Change)
+	for _, name := range []string{"ada", "bob"} {
+		c, changed := b.dial(name, mcp.V20251125), make(chan client.Change, 100)
+		clients[name], changes[name] = c, changed
+		for range 2 { // at both replicas
+			if got, want := toolNames(t, c), []string{"up__login", "up__operator_only", "up__whoami"}; !slices.Equal(got, want) {
+				t.Errorf("%s has the tools %v, want %v", name, got, want)
+			}
+		}
+		open := make(chan struct{})
+		go func() {
+			for change, err := range c.Watch(ctx, client.WatchFilter{Tools: true}) {
+				switch {
+				case err != nil:
+				case change.Resync:
+					close(open)
+				default:
+					changed <- change
+				}
+			}
+		}()
+		<-open
+	}
+	if err := b.browser("ada").logIn(ctx, b.origin()+"/login/start/up"); err != nil {
+		t.Fatal(err)
+	}
+	if who, err := client.CallTool[string](ctx, clients["ada"], "up__whoami", nil); err != nil || who != "ada@up" {
+		t.Errorf("%q, %v", who, err)
+	}
+	select {
+	case <-changes["ada"]:
+	case <-ctx.Done():
+		t.Error("ada has received no change of the lists")
+	}
+	select {
+	case <-changes["bob"]:
+		t.Error("bob has received a change of the lists")
+	default:
+	}
+	if got, want := toolNames(t, clients["ada"]), []string{"up__ada_only", "up__whoami"}; !slices.Equal(got, want) {
+		t.Errorf("after the login, ada has the tools %v, want %v", got, want)
 	}
 }
 
