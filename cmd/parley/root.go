@@ -48,7 +48,7 @@ parley ls -- npx -y @modelcontextprotocol/server-everything`,
 		return fmt.Errorf("%w; %s", err, flagAdvice(cmd, err))
 	})
 	root.AddCommand(newUp(), newBridge(), newLock(), newServe(), newLs(), newCall(), newTask(), newRead(), newPrompt(), newComplete(), newWatch(), newInspect(), newPing(), newDoctor(), newReady(), newAdd(), newRm(), newList(), newImport(), newInstall(),
-		newTap(), newHAR(), newSearch(), newConnect(), newDisconnect(), newShell(), newRegistry(),
+		newTap(), newReplay(), newHAR(), newSearch(), newConnect(), newDisconnect(), newShell(), newRegistry(),
 		newLogin(), newLogout(), newWhoami(), newConfig(), newVersion())
 	// Replace Cobra's descriptions of its own commands.
 	root.InitDefaultHelpCmd()

@@ -46,8 +46,33 @@ func (p *Proxy) Handler() http.Handler {
 			http.Error(w, err.Error(), http.StatusForbidden)
 			return
 		}
-		proxy.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), hostKey{}, r.Host)))
+		r = r.WithContext(context.WithValue(r.Context(), hostKey{}, r.Host))
+		if readBody(r) == nil {
+			proxy.ServeHTTP(w, r)
+		}
 	})
+}
+
+// readBody reads the body of a request before it is sent, unless it is longer than a message. Otherwise the server
+// of net/http could close the body, when the response begins, before the end of the body has been read; the
+// connection to the server would break.
+func readBody(r *http.Request) error {
+	body, err := io.ReadAll(io.LimitReader(r.Body, recording.MaxMessage))
+	if err != nil {
+		return err
+	}
+	if len(body) == recording.MaxMessage {
+		r.Body = readCloser{io.MultiReader(bytes.NewReader(body), r.Body), r.Body}
+		return nil
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+	return nil
+}
+
+type readCloser struct {
+	io.Reader
+	io.Closer
 }
 
 // hostKey is the key of the Host header of the client in the context of a request.

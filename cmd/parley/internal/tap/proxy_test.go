@@ -184,3 +184,48 @@ func TestAServerThatCannotBeReachedIsABadGateway(t *testing.T) {
 		t.Errorf("%s %s", resp.Status, body)
 	}
 }
+
+// earlyTransport responds before it reads the body of the request.
+type earlyTransport struct {
+	received chan struct{} // closed when the client has the beginning of the response
+	body     chan string
+}
+
+// RoundTrip implements http.RoundTripper.
+func (e *earlyTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	r, w := io.Pipe()
+	go func() {
+		_, _ = io.WriteString(w, "early")
+		<-e.received
+		body, err := io.ReadAll(req.Body)
+		if err != nil {
+			body = []byte(err.Error())
+		}
+		e.body <- string(body)
+		w.Close()
+	}()
+	return &http.Response{StatusCode: http.StatusOK, ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{}, Body: r, ContentLength: -1, Request: req}, nil
+}
+
+func TestAResponseCanBeginBeforeTheEndOfTheRequest(t *testing.T) {
+	early := &earlyTransport{received: make(chan struct{}), body: make(chan string, 1)}
+	target, err := url.Parse("http://server.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Proxy{Target: target, Transport: early, Report: func(recording.Event) {}}
+	proxy := httptest.NewServer(p.Handler())
+	defer proxy.Close()
+	resp, err := http.Post(proxy.URL, "application/json", strings.NewReader("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if _, err := io.ReadFull(resp.Body, make([]byte, len("early"))); err != nil {
+		t.Fatal(err)
+	}
+	close(early.received)
+	if body := <-early.body; body != "{}" {
+		t.Errorf("the server receives %q", body)
+	}
+}

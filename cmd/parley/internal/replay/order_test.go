@@ -1,0 +1,41 @@
+package replay
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestRequestsAreOrderedAroundTheEndOfTheirSession(t *testing.T) {
+	for recorded, want := range map[string]string{
+		// The session was not found: the request follows the response to the DELETE request.
+		"DELETE 1, GET 2, response 1 204, response 2 404": "DELETE 1, response 1 204, GET 2, response 2 404",
+		"GET 2, DELETE 1, response 1 204, response 2 404": "DELETE 1, response 1 204, GET 2, response 2 404",
+		// The response came before that of the DELETE request, which follows it.
+		"DELETE 1, GET 2, response 2 200, response 1 204": "GET 2, response 2 200, DELETE 1, response 1 204",
+		"GET 2, DELETE 1, response 2 200, response 1 204": "GET 2, response 2 200, DELETE 1, response 1 204",
+		"GET 2, DELETE 1, response 1 204, response 2 200": "GET 2, response 2 200, DELETE 1, response 1 204",
+		// Nothing is in flight.
+		"POST 2, response 2 404, DELETE 1, response 1 204, GET 3, response 3 404": "POST 2, response 2 404, DELETE 1, response 1 204, GET 3, response 3 404",
+		"DELETE 1": "DELETE 1",
+	} {
+		var lines []string
+		for text := range strings.SplitSeq(recorded, ", ") {
+			words := strings.Fields(text)
+			if words[0] == "response" {
+				lines = append(lines, `{"from":"server","wire":"http","exchange":`+words[1]+`,"response":{"status":`+words[2]+`}}`)
+			} else {
+				lines = append(lines, `{"from":"client","wire":"http","exchange":`+words[1]+`,"request":{"method":"`+words[0]+`"}}`)
+			}
+		}
+		all := entries(t, lines...)
+		texts := strings.Split(recorded, ", ")
+		var got []string
+		for _, e := range ordered(all) {
+			got = append(got, texts[e.Line-2])
+		}
+		if !slices.Equal(got, strings.Split(want, ", ")) {
+			t.Errorf("%s: %q, want %s", recorded, got, want)
+		}
+	}
+}

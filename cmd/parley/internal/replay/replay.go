@@ -1,0 +1,372 @@
+// Package replay sends the requests of a recording to a server again, and reports how the messages of the server
+// differ from the recorded ones.
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/parley-mcp/parley/cmd/parley/internal/recording"
+	"github.com/parley-mcp/parley/transport"
+)
+
+// Options are the settings of a replay.
+type Options struct {
+	// Ignore selects places of messages that may differ.
+	Ignore Paths
+	// Timeout is the time for each message of the server; 0 means 30 seconds.
+	Timeout time.Duration
+	// Pace keeps the times between the messages of the client. Otherwise each is sent as soon as the messages of
+	// the server that it followed have arrived.
+	Pace bool
+	// Header is set in every HTTP request. It replaces headers of the recording.
+	Header http.Header
+	// HTTP sends the requests; nil means http.DefaultClient.
+	HTTP *http.Client
+	// Sent and Received are called with each message; may be nil.
+	Sent, Received func(message []byte)
+}
+
+// Report is the outcome of a replay.
+type Report struct {
+	Requests    int          `json:"requests"` // that were sent
+	Skipped     int          `json:"skipped,omitempty"`
+	Differences []Difference `json:"differences"`
+}
+
+// Difference is a message of the server that is missing, unexpected, or different.
+type Difference struct {
+	Line    int      `json:"line,omitempty"` // of the recording; 0 if it has no such message
+	Subject string   `json:"subject"`        // such as "response to tools/call greet"
+	Problem string   `json:"problem"`        // Missing, Unexpected or Different
+	Changes []Change `json:"changes,omitempty"`
+	Message string   `json:"message,omitempty"` // that is missing or unexpected
+}
+
+// The problems of a Difference.
+const (
+	Missing    = "missing"
+	Unexpected = "unexpected"
+	Different  = "different"
+)
+
+// ErrWire means that a recording of one transport is replayed to a server of another.
+var ErrWire = errors.New("the recording has another transport than the server")
+
+// peer is the connection to the server.
+type peer interface {
+	// send sends a message or request of the recording. It does not wait for the answer. The error ends the
+	// replay.
+	send(e *recording.Entry) (sent bool, err error)
+	// endStream ends what the recorded client has ended.
+	endStream(e *recording.Entry)
+	close()
+}
+
+// replayer replays one recording. Its methods run in one goroutine; received has what the server sends.
+type replayer struct {
+	options  Options
+	report   Report
+	received chan received
+	pending  map[int64][]received // by exchange, in the order of arrival
+	ended    map[int64]bool       // exchanges of which nothing more is expected
+	closed   map[int64]bool       // exchanges that the client has ended
+	late     map[int64]bool       // exchanges with a message that was missing
+	subjects map[string]string    // of requests of the client, by exchange and id
+	serverID map[string]jsontext.Value
+	values   map[string]string // chosen by the server: recorded value to replayed value
+}
+
+// received is something that the server has sent.
+type received struct {
+	exchange int64
+	head     *recording.Response // of HTTP
+	id       string              // of an event
+	endpoint string              // of HTTP+SSE
+	message  *message
+	end      bool
+}
+
+// ToCommand replays a recording of stdio to a program.
+func ToCommand(ctx context.Context, entries []recording.Entry, command transport.CommandOptions, o Options) (*Report, error) {
+	return run(ctx, entries, recording.Stdio, o, func(r *replayer) (peer, error) { return newStdioPeer(ctx, r, command) })
+}
+
+// ToURL replays a recording of HTTP to a URL. recorded is the URL of the server in the recording.
+func ToURL(ctx context.Context, recorded string, entries []recording.Entry, target string, o Options) (*Report, error) {
+	return run(ctx, entries, recording.HTTP, o, func(r *replayer) (peer, error) { return newHTTPPeer(ctx, r, recorded, target) })
+}
+
+func run(ctx context.Context, entries []recording.Entry, wire recording.Wire, o Options, connect func(*replayer) (peer, error)) (*Report, error) {
+	for _, e := range entries {
+		if e.Wire != wire {
+			return nil, fmt.Errorf("%w: line %d is %s; replay it to a server over %[3]s", ErrWire, e.Line, e.Wire)
+		}
+		if e.Truncated && e.From == recording.Client {
+			return nil, fmt.Errorf("line %d: the message is incomplete, because it was longer than %d bytes", e.Line, recording.MaxMessage)
+		}
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = 30 * time.Second
+	}
+	r := &replayer{
+		options: o, received: make(chan received, 64), pending: make(map[int64][]received), ended: make(map[int64]bool), closed: make(map[int64]bool), late: make(map[int64]bool),
+		subjects: make(map[string]string), serverID: make(map[string]jsontext.Value), values: make(map[string]string),
+	}
+	r.report.Differences = []Difference{}
+	p, err := connect(r)
+	if err != nil {
+		return nil, err
+	}
+	defer p.close()
+	start := time.Now()
+	for _, e := range ordered(entries) {
+		if o.Pace && e.From == recording.Client {
+			wait(ctx, time.Until(start.Add(e.Time.Sub(entries[0].Time))))
+		}
+		switch {
+		case e.From == recording.Client && e.End:
+			p.endStream(e)
+			r.closed[e.Exchange] = e.Wire == recording.HTTP
+			r.ended[e.Exchange] = e.Wire == recording.HTTP
+		case e.From == recording.Client:
+			if err := r.send(p, e); err != nil {
+				return nil, fmt.Errorf("line %d: %w", e.Line, err)
+			}
+		default:
+			r.expect(ctx, e)
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+	}
+	r.unexpected()
+	return &r.report, nil
+}
+
+// wait waits for a time, or until ctx is done.
+func wait(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+func (r *replayer) send(p peer, e *recording.Entry) error {
+	if m := parse(e.Message); m.isResponse() && r.serverID[string(m.ID)] == nil {
+		r.ended[e.Exchange] = true
+		return nil // to a request that the server has not sent again
+	}
+	sent, err := p.send(e)
+	if err != nil || !sent {
+		r.report.Skipped++
+		r.ended[e.Exchange] = true
+		return err
+	}
+	if m := parse(e.Message); m.isRequest() {
+		r.report.Requests++
+		r.subjects[requestKey(e.Exchange, m.ID)] = m.String()
+	} else if e.Request != nil && len(e.Message) == 0 {
+		r.subjects[requestKey(e.Exchange, nil)] = e.Request.Method
+	} else if m.Method != "" {
+		r.subjects[requestKey(e.Exchange, nil)] = m.String()
+	}
+	return nil
+}
+
+func requestKey(exchange int64, id jsontext.Value) string { return fmt.Sprintf("%d %s", exchange, id) }
+
+// outgoing returns a message of the client with the values that the server has chosen in this replay.
+func (r *replayer) outgoing(raw []byte) []byte {
+	m := parse(raw)
+	return recording.Edit(raw, func(place jsontext.Pointer, value string) ([]byte, bool) {
+		if place == "/id" && m.isResponse() {
+			id, ok := r.serverID[string(m.ID)]
+			return id, ok
+		}
+		switch place.LastToken() {
+		case "cursor", "requestState", "taskId", "elicitationId":
+			if replayed, ok := r.values[value]; ok {
+				quoted, err := jsontext.AppendQuote(nil, replayed)
+				return quoted, err == nil
+			}
+		}
+		return nil, false
+	})
+}
+
+// expect waits for what the server has sent in the recording, and compares it.
+func (r *replayer) expect(ctx context.Context, e *recording.Entry) {
+	if e.Response != nil {
+		if got, ok := r.await(ctx, e.Exchange, func(g *received) bool { return g.head != nil }); ok {
+			r.compareHeads(e, got.head)
+		} else {
+			r.missing(e, "HTTP response to "+r.subjectOf(e.Exchange, nil), "")
+		}
+	}
+	if e.Stream != nil && e.Stream.Name == "endpoint" {
+		if got, ok := r.await(ctx, e.Exchange, func(g *received) bool { return g.endpoint != "" }); ok {
+			r.values[string(e.Message)] = got.endpoint
+		} else {
+			r.missing(e, "endpoint event", "")
+		}
+	} else if len(e.Message) > 0 && !e.Truncated && !parse(e.Message).isPing() {
+		recorded := parse(e.Message)
+		subject := recorded.String()
+		if recorded.isResponse() {
+			subject = "response to " + r.subjectOf(e.Exchange, recorded.ID)
+		}
+		if got, ok := r.await(ctx, e.Exchange, func(g *received) bool { return g.message != nil && g.message.matches(recorded) }); ok {
+			r.compareMessages(e, subject, recorded, got)
+		} else {
+			r.missing(e, subject, string(e.Message))
+		}
+	} else if e.Stream != nil && len(e.Message) == 0 {
+		if got, ok := r.await(ctx, e.Exchange, func(g *received) bool { return g.head == nil && g.message == nil && g.endpoint == "" && !g.end }); ok && e.Stream.ID != "" {
+			r.values[e.Stream.ID] = got.id
+		} else if !ok {
+			r.missing(e, "event "+e.Stream.Name, "")
+		}
+	}
+	if e.End && e.Wire == recording.HTTP {
+		if _, ok := r.await(ctx, e.Exchange, func(g *received) bool { return g.end }); !ok {
+			r.missing(e, "end of the response to "+r.subjectOf(e.Exchange, nil), e.Error)
+		}
+		r.ended[e.Exchange] = true
+	}
+}
+
+// await waits for something that the server sends on an exchange, and removes it from what is pending. After a
+// time-out, the next ones of the exchange are a tenth.
+func (r *replayer) await(ctx context.Context, exchange int64, match func(*received) bool) (received, bool) {
+	for i, got := range r.pending[exchange] {
+		if match(&got) {
+			r.pending[exchange] = slices.Delete(r.pending[exchange], i, i+1)
+			return got, true
+		}
+	}
+	if r.ended[exchange] || slices.ContainsFunc(r.pending[exchange], func(g received) bool { return g.end }) {
+		return received{}, false
+	}
+	limit := r.options.Timeout
+	if r.late[exchange] {
+		limit /= 10
+	}
+	timeout := time.NewTimer(limit)
+	defer timeout.Stop()
+	for {
+		select {
+		case got := <-r.received:
+			if got.exchange == exchange && match(&got) {
+				return got, true
+			}
+			r.pending[got.exchange] = append(r.pending[got.exchange], got)
+			if got.exchange == exchange && got.end {
+				return received{}, false
+			}
+		case <-timeout.C:
+			r.late[exchange] = true
+			return received{}, false
+		case <-ctx.Done():
+			return received{}, false
+		}
+	}
+}
+
+func (r *replayer) compareHeads(e *recording.Entry, got *recording.Response) {
+	var changes []Change
+	if e.Response.Status != got.Status {
+		changes = append(changes, Change{"status", fmt.Sprint(e.Response.Status), fmt.Sprint(got.Status)})
+	}
+	for _, name := range []string{"Content-Type", "Mcp-Session-Id"} {
+		recorded, replayed := e.Response.Header.Get(name), got.Header.Get(name)
+		if name == "Mcp-Session-Id" && recorded != "" && replayed != "" {
+			r.values[recorded] = replayed
+			continue
+		}
+		if !strings.EqualFold(recorded, replayed) {
+			changes = append(changes, Change{name, recorded, replayed})
+		}
+	}
+	if len(changes) > 0 {
+		r.report.Differences = append(r.report.Differences, Difference{Line: e.Line, Subject: "HTTP response to " + r.subjectOf(e.Exchange, nil), Problem: Different, Changes: changes})
+	}
+}
+
+func (r *replayer) compareMessages(e *recording.Entry, subject string, recorded *message, got received) {
+	if e.Stream != nil && e.Stream.ID != "" {
+		r.values[e.Stream.ID] = got.id
+	}
+	if recorded.invalid {
+		if string(recorded.raw) != string(got.message.raw) {
+			r.report.Differences = append(r.report.Differences, Difference{Line: e.Line, Subject: subject, Problem: Different, Changes: []Change{{"", string(recorded.raw), string(got.message.raw)}}})
+		}
+		return
+	}
+	c := comparison{ignore: r.options.Ignore, learn: func(recorded, replayed string) { r.values[recorded] = replayed }}
+	if recorded.isRequest() { // the server chooses the ids of its requests
+		r.serverID[string(recorded.ID)] = got.message.ID
+		c.ignore = append(slices.Clone(c.ignore), []string{"id"})
+	}
+	if recorded.Method == "notifications/cancelled" {
+		c.ignore = append(slices.Clone(c.ignore), []string{"params", "requestId"})
+	}
+	c.compare(nil, recorded.raw, got.message.raw)
+	if len(c.out) > 0 {
+		r.report.Differences = append(r.report.Differences, Difference{Line: e.Line, Subject: subject, Problem: Different, Changes: c.out})
+	}
+}
+
+func (r *replayer) missing(e *recording.Entry, subject, message string) {
+	r.report.Differences = append(r.report.Differences, Difference{Line: e.Line, Subject: subject, Problem: Missing, Message: message})
+}
+
+// unexpected reports the messages that the recording does not have. Those that a stream sends after the client
+// has closed it do not count.
+func (r *replayer) unexpected() {
+	for {
+		select {
+		case got := <-r.received:
+			r.pending[got.exchange] = append(r.pending[got.exchange], got)
+			continue
+		default:
+		}
+		break
+	}
+	for _, exchange := range slices.Sorted(maps.Keys(r.pending)) {
+		for _, got := range r.pending[exchange] {
+			if got.message == nil || r.closed[exchange] || got.message.isPing() {
+				continue
+			}
+			subject := got.message.String()
+			if got.message.isResponse() {
+				subject = "response to " + r.subjectOf(exchange, got.message.ID)
+			}
+			r.report.Differences = append(r.report.Differences, Difference{Subject: subject, Problem: Unexpected, Message: string(got.message.raw)})
+		}
+	}
+}
+
+// subjectOf describes the request of an exchange, or the one with an id.
+func (r *replayer) subjectOf(exchange int64, id jsontext.Value) string {
+	if subject := r.subjects[requestKey(exchange, id)]; subject != "" {
+		return subject
+	}
+	for key, subject := range r.subjects { // a stream can have the response to a request of another exchange
+		number, other, _ := strings.Cut(key, " ")
+		if id != nil && other == string(id) || id == nil && number == fmt.Sprint(exchange) {
+			return subject
+		}
+	}
+	return "a request"
+}

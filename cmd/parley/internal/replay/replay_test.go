@@ -1,0 +1,112 @@
+package replay
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/parley-mcp/parley/cmd/parley/internal/recording"
+)
+
+// entries parses the events of a recording without their times.
+func entries(t *testing.T, lines ...string) []recording.Entry {
+	t.Helper()
+	_, out, err := recording.ReadAll(strings.NewReader(`{"parleyRecording":1}` + "\n" + strings.Join(lines, "\n")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// replayed returns the report of a replay to a server.
+func replayed(t *testing.T, handler http.HandlerFunc, o Options, lines ...string) *Report {
+	t.Helper()
+	s := httptest.NewServer(handler)
+	defer s.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	o.HTTP = s.Client()
+	report, err := ToURL(ctx, "http://recorded/mcp", entries(t, lines...), s.URL, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
+const (
+	request = `{"from":"client","wire":"http","exchange":1,"request":{"method":"POST","url":"http://recorded/mcp","headers":{"Authorization":["Bearer redacted-1"],"X-Kept":["1"]}},"message":{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}}}`
+	answer  = `{"from":"server","wire":"http","exchange":1,"response":{"status":200,"headers":{"Mcp-Session-Id":["old"]}},"message":{"jsonrpc":"2.0","id":1,"result":{"nextCursor":"old","n":1}},"end":true}`
+	next    = `{"from":"client","wire":"http","exchange":2,"request":{"method":"POST","url":"http://recorded/mcp","headers":{"Mcp-Session-Id":["old"]}},"message":{"jsonrpc":"2.0","id":2,"method":"tools/list","params":{"cursor":"old"}}}`
+)
+
+func TestValuesOfTheServerAreMapped(t *testing.T) {
+	var got []string
+	report := replayed(t, func(w http.ResponseWriter, r *http.Request) {
+		body := make([]byte, r.ContentLength)
+		_, _ = r.Body.Read(body)
+		got = append(got, fmt.Sprintf("%s %s %s %s", r.Header.Get("Authorization"), r.Header.Get("X-Kept"), r.Header.Get("Mcp-Session-Id"), body))
+		w.Header().Set("Mcp-Session-Id", "new")
+		w.Header()["Content-Type"] = nil
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%d,"result":{"nextCursor":"new","n":1}}`, len(got))
+	}, Options{}, request, answer, next)
+	want := []string{` 1  {"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}}`, `  new {"jsonrpc":"2.0","id":2,"method":"tools/list","params":{"cursor":"new"}}`}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if report.Requests != 2 || len(report.Differences) > 0 {
+		t.Errorf("%+v", report)
+	}
+}
+
+func TestDifferencesAreReported(t *testing.T) {
+	report := replayed(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		w.WriteHeader(http.StatusAccepted)
+		_, _ = w.Write([]byte("data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{}}\n\ndata: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"n\":2}}\n\n"))
+	}, Options{}, request, answer)
+	want := []Difference{
+		{Line: 3, Subject: "HTTP response to tools/call a", Problem: Different, Changes: []Change{{"status", "200", "202"}, {"Content-Type", "", "text/event-stream"}, {"Mcp-Session-Id", "old", ""}}},
+		{Line: 3, Subject: "response to tools/call a", Problem: Different, Changes: []Change{{"/result/n", "1", "2"}, {"/result/nextCursor", `"old"`, ""}}},
+		{Subject: "notifications/message", Problem: Unexpected, Message: `{"jsonrpc":"2.0","method":"notifications/message","params":{}}`},
+	}
+	if diff := cmp.Diff(want, report.Differences); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAMissingResponseIsReported(t *testing.T) {
+	report := replayed(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, Options{}, request, answer)
+	if len(report.Differences) != 2 || report.Differences[0].Problem != Missing || report.Differences[1].Problem != Missing {
+		t.Errorf("%+v", report.Differences)
+	}
+	report = replayed(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, Options{Timeout: time.Millisecond}, request, answer)
+	if len(report.Differences) != 3 || report.Differences[2].Subject != "end of the response to tools/call a" {
+		t.Errorf("%+v", report.Differences)
+	}
+}
+
+func TestRequestsToOtherServersAreSkipped(t *testing.T) {
+	report := replayed(t, func(http.ResponseWriter, *http.Request) { t.Error("received a request") }, Options{},
+		strings.ReplaceAll(request, "http://recorded", "https://issuer"), answer,
+		strings.ReplaceAll(next, "/mcp", "/other"))
+	if report.Skipped != 2 || report.Requests != 0 {
+		t.Errorf("%+v", report)
+	}
+}
+
+func TestThePaceOfTheClientIsKept(t *testing.T) {
+	var times []time.Time
+	timed := func(text, at string) string { return `{"time":"2026-08-01T12:00:` + at + `Z",` + text[1:] }
+	replayed(t, func(w http.ResponseWriter, _ *http.Request) { times = append(times, time.Now()) }, Options{Pace: true},
+		timed(request, "00"), `{"from":"server","wire":"http","exchange":1,"response":{"status":200},"end":true}`, timed(next, "00.2"),
+		`{"from":"server","wire":"http","exchange":2,"response":{"status":200},"end":true}`)
+	if len(times) != 2 || times[1].Sub(times[0]) < 100*time.Millisecond {
+		t.Errorf("the server received the requests at %v", times)
+	}
+}

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/cmd/parley/internal/recording"
+	"github.com/parley-mcp/parley/cmd/parley/internal/replay"
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
+)
+
+// replayFlags are the flags of parley replay.
+type replayFlags struct {
+	dial    dialFlags // for the TARGET
+	ignore  []string
+	timeout time.Duration
+	pace    bool
+	trace   bool
+}
+
+func newReplay() *cobra.Command {
+	var flags replayFlags
+	cmd := &cobra.Command{
+		Use:   "replay RECORDING TARGET [flags]",
+		Short: "Send the requests of a recording to a server, and compare the answers",
+		Long: `Act as the client of a recording: send its messages to a server in the same order, answer the
+server's questions as recorded, and report how the messages of the server differ. The exit code is 1
+if there are differences.
+
+Values that only the server understands may differ: session ids, ids of its requests and events,
+cursors, requestState, ids of tasks. Everything else must be equal, unless --ignore names it. Paths
+are JSON Pointers in a message, as the report has them; * means every member or element.
+
+The transport must be that of the recording: a command for a recording of stdio, a URL for one of
+HTTP. A recording has no credentials unless it was made with --no-redact; send them with --header.
+
+` + targetHelp,
+		Example: `
+parley call http://127.0.0.1:7777/mcp greet name=Ada --record greet.jsonl
+parley replay greet.jsonl http://127.0.0.1:7777/mcp
+parley replay session.jsonl --ignore /result/structuredContent/time -- ./my-server`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			target, rest, err := split(cmd, args)
+			if err != nil {
+				return err
+			}
+			file := rest
+			if cmd.ArgsLenAtDash() < 0 { // RECORDING TARGET
+				file, target = target, rest
+			}
+			if len(file) != 1 || len(target) == 0 || cmd.ArgsLenAtDash() < 0 && len(target) > 1 {
+				return errors.New("replay needs a RECORDING and a TARGET; see parley replay --help")
+			}
+			return replayTo(cmd, &flags, file[0], target)
+		},
+	}
+	flags.dial.config.add(cmd, "configuration file with the servers that TARGET can name")
+	flags.dial.env.add(cmd)
+	cmd.Flags().StringArrayVarP(&flags.dial.headers, "header", "H", nil, "set an HTTP `header` in each request, written as 'Name: value' (repeatable)")
+	cmd.Flags().StringArrayVar(&flags.ignore, "ignore", nil, "ignore differences at this `path` and below, such as /result/structuredContent/time (repeatable)")
+	cmd.Flags().DurationVar(&flags.timeout, "timeout", 30*time.Second, "time for each message of the server")
+	cmd.Flags().BoolVar(&flags.pace, "pace", false, "keep the times between the messages of the client, for servers whose answers depend on time")
+	cmd.Flags().BoolVar(&flags.trace, "trace", false, "print every message to stderr")
+	completes(cmd, &flags.dial.config, completeFiles, completeTarget)
+	return cmd
+}
+
+// errDiffers is the error of parley replay if there are differences, which it has printed.
+var errDiffers = &reportedError{errors.New("the server differs from the recording")}
+
+func replayTo(cmd *cobra.Command, flags *replayFlags, path string, words []string) error {
+	ignore, err := replay.ParsePaths(flags.ignore)
+	if err != nil {
+		return fmt.Errorf("--ignore: %w", err)
+	}
+	if flags.timeout <= 0 {
+		return errors.New("--timeout must be positive")
+	}
+	h, entries, err := recording.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	target, err := flags.dial.target(cmd, words)
+	if err != nil {
+		return err
+	}
+	o := replay.Options{Ignore: ignore, Timeout: flags.timeout, Pace: flags.pace}
+	if flags.trace {
+		trace := newTracer(cmd.ErrOrStderr()).peer("server")
+		o.Sent = func(message []byte) { trace(true, message) }
+		o.Received = func(message []byte) { trace(false, message) }
+	}
+	report, err := replayEntries(cmd.Context(), h, entries, target, o)
+	if errors.Is(err, replay.ErrWire) {
+		return err
+	}
+	if err != nil {
+		return unreachable(err)
+	}
+	if err := show(cmd, report, func(w io.Writer) error { return printReport(w, report) }); err != nil {
+		return err
+	}
+	if len(report.Differences) > 0 {
+		return errDiffers
+	}
+	return nil
+}
+
+func replayEntries(ctx context.Context, h recording.Header, entries []recording.Entry, target client.Target, o replay.Options) (*replay.Report, error) {
+	switch t := target.(type) {
+	case *client.CommandTarget:
+		return replay.ToCommand(ctx, entries, t.CommandOptions, o)
+	case *client.HTTPTarget:
+		o.Header = t.Header
+		return replay.ToURL(ctx, h.Target, entries, t.URL, o)
+	}
+	return nil, fmt.Errorf("cannot replay to %s", target)
+}
+
+// printReport prints the differences, and a summary.
+func printReport(w io.Writer, report *replay.Report) error {
+	var b strings.Builder
+	for _, d := range report.Differences {
+		fmt.Fprintf(&b, "%s: %s", terminal.Line(d.Subject), d.Problem)
+		if d.Line > 0 {
+			fmt.Fprintf(&b, " (line %d)", d.Line)
+		}
+		b.WriteString("\n")
+		if d.Message != "" {
+			fmt.Fprintf(&b, "    %s\n", shortened(d.Message))
+		}
+		for _, c := range d.Changes {
+			fmt.Fprintf(&b, "  %s\n", terminal.Line(c.Path))
+			if c.Recorded != "" {
+				fmt.Fprintf(&b, "    - %s\n", shortened(c.Recorded))
+			}
+			if c.Replayed != "" {
+				fmt.Fprintf(&b, "    + %s\n", shortened(c.Replayed))
+			}
+		}
+	}
+	fmt.Fprintf(&b, "%s, %s", count(report.Requests, "request"), count(len(report.Differences), "difference"))
+	if report.Skipped > 0 {
+		fmt.Fprintf(&b, "; skipped %s that the server's endpoint does not serve", count(report.Skipped, "request"))
+	}
+	b.WriteString("\n")
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// shortened returns a message as one sanitised line of limited length.
+func shortened(message string) string {
+	line := oneLine([]byte(message))
+	const limit = 300
+	if runes := []rune(line); len(runes) > limit {
+		return string(runes[:limit]) + "…"
+	}
+	return line
+}
+
+// completeFiles completes the names of files.
+func completeFiles(*completing) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return nil, cobra.ShellCompDirectiveDefault
+}
