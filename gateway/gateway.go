@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -53,6 +54,7 @@ type Gateway struct {
 
 	discovery  discovery
 	registered *registered
+	origins    sync.Map                          // from listedEntry to host.Request, see hide
 	lazy       atomic.Pointer[map[string]string] // the prefixes of the servers that wait for a first request, by name; set by Run
 	personal   personal
 	main       *Gateway // of a view of lists for some callers, see newView; nil otherwise
@@ -79,7 +81,7 @@ const maxTemplates = 1000
 // New returns a Gateway from h to s. From now on s declares the capabilities for tools,
 // resources and prompts, even while it has none. The program may register others with
 // s. New sets h.Forward, so the first Gateway of a host must be made before Host.Start. It sets s.Personal, and
-// s.UnknownSubscription and s.RootsChanged if they are nil. It registers the extensions of
+// s.UnknownSubscription, s.RootsChanged and s.Hide if they are nil. It registers the extensions of
 // h.Servers with s; those of servers that are added later are not forwarded.
 func New(h *host.Host, s *server.Server) *Gateway {
 	s.DeclareTools()
@@ -102,6 +104,9 @@ func New(h *host.Host, s *server.Server) *Gateway {
 		s.RootsChanged = h.NotifyRootsChanged
 	}
 	s.Personal = g.offerPersonal
+	if s.Hide == nil {
+		s.Hide = g.hide
+	}
 	g.notAdded = g.addExtensions(h.Servers)
 	g.init()
 	return g
@@ -112,19 +117,19 @@ func (g *Gateway) init() {
 	s := g.server
 	g.tools = registrations[host.MergedTool]{
 		kind: "tool", key: func(t *host.MergedTool) string { return t.Name },
-		register: g.registerTool, unregister: func(name string) { s.RemoveTool(name) },
+		register: g.registerTool, unregister: func(name string) { s.RemoveTool(name); g.removeOrigin(mcp.MethodListTools, name) },
 	}
 	g.prompts = registrations[host.MergedPrompt]{
 		kind: "prompt", key: func(p *host.MergedPrompt) string { return p.Name },
-		register: g.registerPrompt, unregister: func(name string) { s.RemovePrompt(name) },
+		register: g.registerPrompt, unregister: func(name string) { s.RemovePrompt(name); g.removeOrigin(mcp.MethodListPrompts, name) },
 	}
 	g.resources = registrations[mcp.Resource]{
 		kind: "resource", key: func(r *mcp.Resource) string { return r.URI },
-		register: g.registerResource, unregister: func(uri string) { s.RemoveResource(uri) },
+		register: g.registerResource, unregister: func(uri string) { s.RemoveResource(uri); g.removeOrigin(mcp.MethodListResources, uri) },
 	}
 	g.templates = registrations[mcp.ResourceTemplate]{
 		kind: "template", most: maxTemplates, key: func(t *mcp.ResourceTemplate) string { return t.URITemplate },
-		register: g.registerTemplate, unregister: func(uri string) { s.RemoveTemplate(uri) },
+		register: g.registerTemplate, unregister: func(uri string) { s.RemoveTemplate(uri); g.removeOrigin(mcp.MethodListResourceTemplates, uri) },
 	}
 }
 
@@ -137,6 +142,11 @@ func (g *Gateway) Run(ctx context.Context) {
 		g.logger().Warn("extensions not forwarded", "error", g.notAdded)
 	}
 	g.report(g.discover(""))
+	following, stop := context.WithCancel(ctx)
+	var policy sync.WaitGroup
+	policy.Go(func() { g.followPolicy(following) })
+	defer policy.Wait()
+	defer stop()
 	for status := range g.host.Watch(ctx) {
 		// A server that is down keeps its lists, in which names may be withheld since.
 		if status.Revision != "" || status.State == host.CallersOnly || status.State == host.Removed { // Removed has empty lists
@@ -249,6 +259,7 @@ func (g *Gateway) registerTool(serverName, name string, t *host.MergedTool) stri
 		logger.Warn("tool not registered", "error", err)
 		return ""
 	}
+	g.setOrigin(mcp.MethodListTools, name, host.Request{Method: mcp.MethodCallTool, Server: serverName, Kind: host.KindTool, Name: t.Definition.Name, Tool: &t.Definition})
 	return name
 }
 

@@ -31,6 +31,7 @@ func (g *Gateway) registerPrompt(serverName, name string, p *host.MergedPrompt) 
 		logger.Warn("prompt not registered", "error", err)
 		return ""
 	}
+	g.setOrigin(mcp.MethodListPrompts, name, host.Request{Method: mcp.MethodGetPrompt, Server: serverName, Kind: host.KindPrompt, Name: upstreamName})
 	for _, a := range prompt.Arguments {
 		g.registerCompleter(serverName, mcp.CompleteReference{Type: mcp.RefPrompt, Name: name}, mcp.CompleteReference{Type: mcp.RefPrompt, Name: upstreamName}, a.Name)
 	}

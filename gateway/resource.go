@@ -21,7 +21,11 @@ func (g *Gateway) registerResource(serverName, want string, r *mcp.Resource) str
 		resource := *r
 		resource.URI = uri
 		resource.Meta = revision.ForwardableMeta(r.Meta)
-		return g.server.RegisterResource(resource, g.read(serverName, prefix), g.forwardUpdates(serverName, prefix), g.beforeSubscribe(serverName, prefix))
+		err := g.server.RegisterResource(resource, g.read(serverName, prefix), g.forwardUpdates(serverName, prefix), g.beforeSubscribe(serverName, prefix))
+		if err == nil {
+			g.setOrigin(mcp.MethodListResources, uri, host.Request{Method: mcp.MethodReadResource, Server: serverName, Kind: host.KindResource, Name: r.URI})
+		}
+		return err
 	})
 }
 
@@ -35,6 +39,7 @@ func (g *Gateway) registerTemplate(serverName, want string, t *mcp.ResourceTempl
 		template.Meta = revision.ForwardableMeta(t.Meta)
 		err := g.server.RegisterTemplate(template, g.read(serverName, prefix), g.forwardUpdates(serverName, prefix), g.beforeSubscribe(serverName, prefix))
 		if err == nil {
+			g.setOrigin(mcp.MethodListResourceTemplates, uri, host.Request{Method: mcp.MethodReadResource, Server: serverName, Kind: host.KindResource, Name: t.URITemplate})
 			for _, variable := range variables(t.URITemplate) {
 				g.registerCompleter(serverName, mcp.CompleteReference{Type: mcp.RefResource, URI: uri}, mcp.CompleteReference{Type: mcp.RefResource, URI: t.URITemplate}, variable)
 			}

@@ -108,13 +108,14 @@ type Host struct {
 	versions atomic.Uint64 // the last ServerStatus.Version
 	requests atomic.Uint64 // the number of the last request, for the audit log
 
-	once    sync.Once
-	setting sync.Mutex             // orders calls of SetServers; locked before mu
-	mu      sync.Mutex             // excludes changes of roster and Close
-	roster  atomic.Pointer[roster] // nil before Start
-	results *results               // set by Start
-	changed broadcast              // that the status of a server, or the servers, have changed
-	names   nameTable
+	once     sync.Once
+	setting  sync.Mutex             // orders calls of SetServers; locked before mu
+	mu       sync.Mutex             // excludes changes of roster and Close
+	roster   atomic.Pointer[roster] // nil before Start
+	results  *results               // set by Start
+	policies broadcast              // that the policy has changed
+	changed  broadcast              // that the status of a server, or the servers, have changed
+	names    nameTable
 
 	cataloging sync.Mutex           // orders the making of catalogs
 	cataloged  *catalog             // the last one

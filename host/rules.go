@@ -28,6 +28,8 @@ type Rule struct {
 	// When, if set, must return true. If it returns an error, the request is denied, whatever the
 	// action of the rule is, and later rules are not considered.
 	When func(ctx context.Context, r *Request) (bool, error)
+	// Fixed means that When uses neither the arguments of a request nor the scopes of its caller. See [Hider].
+	Fixed bool
 
 	Action Action
 	Reason string // told to the caller; empty means a text with the number of the rule

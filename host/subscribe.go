@@ -30,7 +30,7 @@ var ErrTooManySubscriptions = errors.New("host: too many subscribed resources")
 // If another server replaces the server, Subscribe continues with it; see [Host.SetServers].
 // Subscribe returns nil when ctx ends. The errors are [ErrUnknownServer], also when the server
 // is removed, [ErrTooManySubscriptions], [ErrClosed], [ErrAnonymousCaller] for a server with CallerAuth, and a
-// *[DeniedError] if the policy rejects it; see [Host.PermitSubscription].
+// *[DeniedError] if the policy rejects it, then or later; see [Host.PermitSubscription] and [Host.PolicyChanged].
 func (h *Host) Subscribe(ctx context.Context, server, uri string, updated func()) error {
 	sub := &subscriber{updated}
 	for {
@@ -38,7 +38,9 @@ func (h *Host) Subscribe(ctx context.Context, server, uri string, updated func()
 		if s == nil {
 			return fmt.Errorf("%w: %q", ErrUnknownServer, server)
 		}
+		var changed <-chan struct{} // of the policy
 		if !rpc.CallerOf(ctx).Permitted {
+			changed = h.policies.wait()
 			if err := h.PermitSubscription(ctx, server, uri); err != nil {
 				return err
 			}
@@ -68,6 +70,8 @@ func (h *Host) Subscribe(ctx context.Context, server, uri string, updated func()
 		case <-h.ctx.Done():
 			end()
 			return ErrClosed
+		case <-changed: // ask the policy again
+			end()
 		case <-s.retired: // go on with the server that replaces it
 			end()
 		}

@@ -74,7 +74,7 @@ func (s *Server) apply(c announcement) {
 			e, known = s.templates.get(c.Name)
 		}
 	case rpc.ResourceUpdated:
-		s.changes.PublishTo(s.readersOf(c.URI), rpc.Change{Kind: c.Kind, URI: c.URI})
+		s.changes.PublishTo(s.notifiedOf(c.URI), rpc.Change{Kind: c.Kind, URI: c.URI})
 		return
 	default:
 		if c.All {

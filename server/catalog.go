@@ -137,7 +137,7 @@ func serveList[E entry](ctx context.Context, s *Server, c *rpc.Call, catalogOf f
 	if err != nil {
 		return nil, err
 	}
-	from, others := catalogOf(s), s.personal(ctx)
+	from, others, hidden := catalogOf(s), s.personal(ctx), s.hiddenFrom(c.Principal(), c.Method())
 	pageUpTo := func(last string, owner *principal.Principal) (page mcp.PageInfo) {
 		if last != "" {
 			cursor := core.cursors.after(c.Method(), last, owner)
@@ -146,20 +146,22 @@ func serveList[E entry](ctx context.Context, s *Server, c *rpc.Call, catalogOf f
 		return page
 	}
 	if len(others) > 0 {
-		return mergedPage(from, others, catalogOf, c, after, s.pageSize(), core.http.Modern.Identity, func(entries []E, page mcp.PageInfo) any {
+		return mergedPage(from, others, catalogOf, c, hidden, after, s.pageSize(), core.http.Modern.Identity, func(entries []E, page mcp.PageInfo) any {
 			return result(entries, page, s.ListCache.hints(true))
 		}, pageUpTo)
 	}
-	encoded, shared, err := from.page(c.Revision(), after, s.pageSize(), core.http.Modern.Identity, func(entries []E, last string) any {
-		return result(entries, pageUpTo(last, nil), s.ListCache.hints(false))
-	})
-	switch {
-	case err != nil:
-		return nil, err
-	case shared:
-		return encoded, nil
+	if hidden == nil {
+		encoded, shared, err := from.page(c.Revision(), after, s.pageSize(), core.http.Modern.Identity, func(entries []E, last string) any {
+			return result(entries, pageUpTo(last, nil), s.ListCache.hints(false))
+		})
+		switch {
+		case err != nil:
+			return nil, err
+		case shared:
+			return encoded, nil
+		}
 	}
-	encoded, err = from.personalPage(c, after, s.pageSize(), core.http.Modern.Identity, func(entries []E, page mcp.PageInfo) any {
+	encoded, err := from.personalPage(c, hidden, after, s.pageSize(), core.http.Modern.Identity, func(entries []E, page mcp.PageInfo) any {
 		return result(entries, page, s.ListCache.hints(true))
 	}, pageUpTo)
 	if err != nil {
@@ -229,7 +231,8 @@ type view[E entry] struct {
 	ordered  []E
 	personal bool // callers see different lists
 	changes  uint64
-	unscoped bool // without the entries that require scopes
+	unscoped bool                   // without the entries that require scopes
+	hidden   func(name string) bool // may be nil
 }
 
 func (c *catalog[E]) view() view[E] {
@@ -270,7 +273,7 @@ func (v view[E]) visible(who principal.Principal, after string, size int) (index
 	first := firstAfter(v.names, after)
 	indexes = make([]int, 0, min(size, len(v.names)-first))
 	for i := first; i < len(v.names); i++ {
-		if !v.ordered[i].visibleTo(who) || v.unscoped && len(v.ordered[i].needs()) > 0 {
+		if !v.ordered[i].visibleTo(who) || v.unscoped && len(v.ordered[i].needs()) > 0 || v.hidden != nil && v.hidden(v.names[i]) {
 			continue
 		}
 		if len(indexes) == size {

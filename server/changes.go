@@ -17,7 +17,7 @@ import (
 // [Server.Bus]; otherwise call ResourceUpdated on every replica. It does not block and is safe for
 // concurrent use. (2026-07-28, server/resources, Subscriptions.)
 func (s *Server) ResourceUpdated(uri string) {
-	s.changes.PublishTo(s.readersOf(uri), rpc.Change{Kind: rpc.ResourceUpdated, URI: uri})
+	s.changes.PublishTo(s.notifiedOf(uri), rpc.Change{Kind: rpc.ResourceUpdated, URI: uri})
 	s.replicas.announce(announcement{Kind: rpc.ResourceUpdated, URI: uri})
 }
 

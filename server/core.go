@@ -125,7 +125,7 @@ func (s *Server) build() error {
 	s.buildTasks(plain, memory, seals)
 	peers := &rpc.PeerCache{}
 	inflight := orDefault(s.Limits.MaxInflight, 128)
-	modernEra := &modern.Server{Engine: c.engine, Peers: peers, Identity: identity, Seals: seals, WatchTasks: s.watchTasks, MayWatch: s.mayWatch}
+	modernEra := &modern.Server{Engine: c.engine, Peers: peers, Identity: identity, Seals: seals, WatchTasks: s.watchTasks, MayWatch: s.mayWatch, Rechecks: s.rechecks.wait}
 	if s.KV != nil { // an entry in the memory of this process would be lost with it, and the retry with the entry
 		modernEra.Store = plain
 	}

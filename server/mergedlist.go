@@ -19,7 +19,7 @@ type listed[E entry] struct {
 
 // mergedPage is personalPage for a list with the entries of a catalog and of those of other servers, which the caller
 // has, too. Of entries with one name, the list has that of the first catalog.
-func mergedPage[E entry](first *catalog[E], others []*Server, catalogOf func(*Server) *catalog[E], asked *rpc.Call, after string, size int, identity []byte, list func([]E, mcp.PageInfo) any, cursor func(last string, owner *principal.Principal) mcp.PageInfo) (any, error) {
+func mergedPage[E entry](first *catalog[E], others []*Server, catalogOf func(*Server) *catalog[E], asked *rpc.Call, hidden func(name string) bool, after string, size int, identity []byte, list func([]E, mcp.PageInfo) any, cursor func(last string, owner *principal.Principal) mcp.PageInfo) (any, error) {
 	who, r := asked.Principal(), asked.Revision()
 	var all []listed[E]
 	more := false // than the entries of all
@@ -29,7 +29,7 @@ func mergedPage[E entry](first *catalog[E], others []*Server, catalogOf func(*Se
 			c = catalogOf(others[i])
 		}
 		v := c.view()
-		v.unscoped = i >= 0 // see Server.Personal
+		v.unscoped, v.hidden = i >= 0, hidden // see Server.Personal
 		indexes, last := v.visible(who, after, size)
 		encodings, err := c.encodingsOf(r, v, indexes, list)
 		if err != nil {

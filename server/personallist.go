@@ -16,9 +16,10 @@ import (
 // personalPage serves a page of a list with entries that some callers cannot see. The entries
 // of a page differ for each caller, but not the encoding of an entry, which is made once per
 // revision. List returns the result for some entries, and cursor the page after a name.
-func (c *catalog[E]) personalPage(asked *rpc.Call, after string, size int, identity []byte, list func([]E, mcp.PageInfo) any, cursor func(last string, owner *principal.Principal) mcp.PageInfo) (*rpc.Encoded, error) {
+func (c *catalog[E]) personalPage(asked *rpc.Call, hidden func(name string) bool, after string, size int, identity []byte, list func([]E, mcp.PageInfo) any, cursor func(last string, owner *principal.Principal) mcp.PageInfo) (*rpc.Encoded, error) {
 	who, r := asked.Principal(), asked.Revision()
 	v := c.view()
+	v.hidden = hidden
 	indexes, last := v.visible(who, after, size)
 	page := cursor(last, &who)
 	encodings, err := c.encodingsOf(r, v, indexes, list)

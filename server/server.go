@@ -11,6 +11,7 @@ import (
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/store"
 )
 
@@ -118,6 +119,13 @@ type Server struct {
 	// for concurrent use, and should return soon. See [Server.PersonalChanged].
 	Personal func(ctx context.Context) []*Server
 
+	// Hide, if set, returns a function that reports what is hidden from a caller, or nil if nothing is. List is the method
+	// of a list, such as tools/list, and name the name, URI or URI template of an entry, which is left out of the list and
+	// of [Server.LookupTool]. If list is resources/subscribe, name is a URI, and the caller is not notified of its updates. The caller can still
+	// use what is hidden, unlike with [VisibleTo]. Lists with a function are computed for each caller. Hide and the
+	// function must be safe for concurrent use and fast, and must not panic. See [Server.PersonalChanged].
+	Hide func(caller principal.Principal) func(list, name string) bool
+
 	// RootsChanged, if set, is called when the client of a session notifies the server that
 	// its roots have changed. [PeerOf] describes the client. RootsChanged cannot ask the
 	// client, so call [Roots] in the next handler that needs the roots. It must be safe for
@@ -136,6 +144,7 @@ type Server struct {
 	// value, except on the loopback interface, where it means the names of that interface.
 	AllowedHosts []string
 
+	rechecks  rechecks
 	tools     catalog[*toolEntry]
 	resources catalog[*resourceEntry]
 	templates templateSet

@@ -29,11 +29,14 @@ func (s *Server) UnlistTools(names ...string) {
 	}
 }
 
-// LookupTool returns the definition of a tool that the caller can see, listed or not. The caller is that
+// LookupTool returns the definition of a tool that the caller can see and that [Server.Hide] does not hide, listed or not. The caller is that
 // of the call with the context ctx; see [VisibleTo]. The definition must not be modified.
 func (s *Server) LookupTool(ctx context.Context, name string) (tool mcp.Tool, ok bool) {
 	e, ok := findFor(ctx, s, (*Server).toolCatalog, name, PrincipalOf(ctx))
 	if !ok {
+		return mcp.Tool{}, false
+	}
+	if hidden := s.hiddenFrom(PrincipalOf(ctx), mcp.MethodListTools); hidden != nil && hidden(name) {
 		return mcp.Tool{}, false
 	}
 	return e.tool, true

@@ -20,6 +20,7 @@ import (
 	"github.com/parley-mcp/parley/gateway"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/loglimit"
+	"github.com/parley-mcp/parley/principal"
 )
 
 // maxApprovalTimeout limits the time for an approval that a policy can set.
@@ -95,7 +96,19 @@ func expandHook(h *config.Hook, values *config.Values) (webhook.Hook, error) {
 	return hook, nil
 }
 
-func (r *rules) set(now *ruleSet) { r.current.Store(now) }
+// set replaces the rules. It reports whether the policy has another version.
+func (r *rules) set(now *ruleSet) (changed bool) {
+	before := r.current.Swap(now)
+	return before.version() != now.version()
+}
+
+// version returns the version of the policy, or "" if there is none.
+func (s *ruleSet) version() string {
+	if s.policy == nil {
+		return ""
+	}
+	return s.policy.Version
+}
 
 // apply sets the fields of a host.
 func (r *rules) apply(h *host.Host) {
@@ -109,6 +122,14 @@ func (r *rules) Decide(ctx context.Context, request *host.Request) (host.Decisio
 		return p.Decide(ctx, request)
 	}
 	return host.Decision{Action: host.Allow}, nil
+}
+
+// Hides implements host.Hider.
+func (r *rules) Hides(caller principal.Principal) func(*host.Request) bool {
+	if p := r.current.Load().policy; p != nil {
+		return p.Hides(caller)
+	}
+	return nil
 }
 
 func (r *rules) request(ctx context.Context, request *host.Request) error {

@@ -201,7 +201,9 @@ func (u *upstreams) reload(ctx context.Context) error {
 	if err := u.toolsets.serve(ctx, u.below(loaded)); err != nil {
 		return err
 	}
-	u.rules.set(set) // before the servers, which may be new
+	if u.rules.set(set) { // before the servers, which may be new
+		u.host.PolicyChanged()
+	}
 	u.host.ReviewAgain()
 	if err := u.host.SetServers(servers); err != nil {
 		return err

@@ -14,8 +14,8 @@ import (
 
 // Listen serves subscriptions/listen (2026-07-28, basic/patterns/subscriptions). It
 // acknowledges the part of the filter that the server's capabilities and MayWatch allow, and delivers
-// notifications until the client cancels. When the server shuts down or the access token
-// expires, Listen returns a result.
+// notifications until the client cancels. When the server shuts down, the access token
+// expires or MayWatch no longer allows one of the resources, Listen returns a result.
 func (s *Server) Listen(ctx context.Context, c *rpc.Call, changes *rpc.Changes, offered mcp.ServerCapabilities) (any, error) {
 	filter, err := filterOf(c.Params())
 	switch {
@@ -26,6 +26,10 @@ func (s *Server) Listen(ctx context.Context, c *rpc.Call, changes *rpc.Changes, 
 	}
 	ids := filter.TaskIDs
 	filter = rpc.SupportedFilter(filter, offered)
+	var recheck <-chan struct{}
+	if s.Rechecks != nil {
+		recheck = s.Rechecks() // first, so that no change is missed
+	}
 	if s.MayWatch != nil {
 		filter.ResourceSubscriptions = slices.DeleteFunc(filter.ResourceSubscriptions, func(uri string) bool { return !s.MayWatch(ctx, c, uri) })
 	}
@@ -65,6 +69,11 @@ func (s *Server) Listen(ctx context.Context, c *rpc.Call, changes *rpc.Changes, 
 			params := append(rpc.AppendSubscription([]byte{'{'}, c.ID()), ',')
 			if c.Notify(ctx, mcp.NotificationTasks, append(params, state[1:]...)) != nil {
 				return nil, errUndelivered
+			}
+		case <-recheck:
+			recheck = s.Rechecks()
+			if slices.ContainsFunc(filter.ResourceSubscriptions, func(uri string) bool { return !s.MayWatch(ctx, c, uri) }) {
+				return s.endListen(ctx, c)
 			}
 		case <-c.Closing:
 			return s.endListen(ctx, c)

@@ -31,6 +31,8 @@ type Server struct {
 	WatchTasks func(ctx context.Context, c *rpc.Call, ids []string) (accepted []string, states <-chan json.RawMessage, stop func(), err error)
 	// MayWatch reports whether the caller may subscribe to a resource. Nil allows all.
 	MayWatch func(ctx context.Context, c *rpc.Call, uri string) bool
+	// Rechecks returns a channel that is closed when MayWatch may have another result. Nil: it never has.
+	Rechecks func() <-chan struct{}
 	Now      func() time.Time
 }
 

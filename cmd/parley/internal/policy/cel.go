@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/ast"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
 
@@ -35,7 +36,7 @@ func Compile(p *config.Policy) (host.Rules, error) {
 	for i := range p.Rules {
 		rule := p.Rules[i].Rule
 		if when := p.Rules[i].When; when != "" {
-			if rule.When, err = compile(env, when); err != nil {
+			if rule.When, rule.Fixed, err = compile(env, when); err != nil {
 				return rules, fmt.Errorf("%s: policy.rules[%d].when: %w", p.Rules[i].Source, i, err)
 			}
 		}
@@ -78,20 +79,23 @@ func within(file, dir ref.Val) ref.Val {
 	return types.Bool(f == d || strings.HasPrefix(f, strings.TrimSuffix(d, "/")+"/"))
 }
 
-// compile compiles a condition.
-func compile(env *cel.Env, text string) (func(context.Context, *host.Request) (bool, error), error) {
-	ast, issues := env.Compile(text)
+// compile compiles a condition. Fixed means that it uses neither arguments nor scopes.
+func compile(env *cel.Env, text string) (when func(context.Context, *host.Request) (bool, error), fixed bool, err error) {
+	parsed, issues := env.Compile(text)
 	if err := issues.Err(); err != nil {
-		return nil, fmt.Errorf("cannot compile the condition: %s", explain(issues))
+		return nil, false, fmt.Errorf("cannot compile the condition: %s", explain(issues))
 	}
-	if t := ast.OutputType(); !t.IsExactType(cel.BoolType) && !t.IsExactType(cel.DynType) {
-		return nil, fmt.Errorf("the condition must be true or false, not of type %s", t)
+	if t := parsed.OutputType(); !t.IsExactType(cel.BoolType) && !t.IsExactType(cel.DynType) {
+		return nil, false, fmt.Errorf("the condition must be true or false, not of type %s", t)
 	}
-	program, err := env.Program(ast, cel.CostLimit(maxCost), cel.InterruptCheckFrequency(checkFrequency))
+	program, err := env.Program(parsed, cel.CostLimit(maxCost), cel.InterruptCheckFrequency(checkFrequency))
 	if err != nil {
-		return nil, fmt.Errorf("cannot compile the condition: %w", err)
+		return nil, false, fmt.Errorf("cannot compile the condition: %w", err)
 	}
-	return func(ctx context.Context, r *host.Request) (bool, error) {
+	uses := ast.MatchDescendants(ast.NavigateAST(parsed.NativeRep()), func(e ast.NavigableExpr) bool {
+		return e.Kind() == ast.IdentKind && (e.AsIdent() == "args" || e.AsIdent() == "scopes")
+	})
+	when = func(ctx context.Context, r *host.Request) (bool, error) {
 		result, _, err := program.ContextEval(ctx, variables(r))
 		if err != nil {
 			return false, err
@@ -101,7 +105,8 @@ func compile(env *cel.Env, text string) (func(context.Context, *host.Request) (b
 			return false, fmt.Errorf("the condition must be true or false, not of type %s", result.Type().TypeName())
 		}
 		return match, nil
-	}, nil
+	}
+	return when, len(uses) == 0, nil
 }
 
 // explain returns the errors of the compiler in one line, each with its column.

@@ -174,3 +174,22 @@ func TestExamplesOfTheDocumentsCompile(t *testing.T) {
 		t.Errorf("compiled %d policies, want 3", compiled)
 	}
 }
+
+// A condition that uses neither arguments nor scopes can hide entries from lists.
+func TestConditionsWithoutArgumentsAreFixed(t *testing.T) {
+	for when, want := range map[string]bool{
+		`principal.subject == 'ada'`:                              true,
+		`server == 'files' && annotations.readOnlyHint`:           true,
+		`name.matches('^a') || method == 'x' || kind == 'prompt'`: true,
+		`args.path == '/tmp'`:                                     false,
+		`name == 'a' && size(args) > 0`:                           false,
+		`'read' in scopes`:                                        false,
+		`[1].exists(x, has(args.a))`:                              false,
+	} {
+		quoted, _ := json.Marshal(when)
+		rules, err := compile(t, `{"policy":{"default":"deny","rules":[{"when":`+string(quoted)+`,"action":"allow"}]}}`)
+		if err != nil || rules.Rules[0].Fixed != want {
+			t.Errorf("%s: %v, %v", when, rules.Rules, err)
+		}
+	}
+}

@@ -1,0 +1,71 @@
+package gateway
+
+import (
+	"context"
+	"strings"
+
+	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
+)
+
+// listedEntry identifies an entry of a list of the gateway.
+type listedEntry struct{ list, name string }
+
+// setOrigin records what a request for an entry is at its server. Entries that only some callers have are not recorded.
+func (g *Gateway) setOrigin(list, name string, r host.Request) {
+	if _, ok := g.host.Policy.(host.Hider); ok && g.main == nil {
+		g.origins.Store(listedEntry{list, name}, r)
+	}
+}
+
+func (g *Gateway) removeOrigin(list, name string) { g.origins.Delete(listedEntry{list, name}) }
+
+// hide is server.Server.Hide: it hides what the policy denies to a caller whatever the arguments are.
+func (g *Gateway) hide(caller principal.Principal) func(list, name string) bool {
+	hides := g.host.Hides(caller)
+	if hides == nil {
+		return nil
+	}
+	return func(list, name string) bool {
+		if list == mcp.MethodSubscribe {
+			serverName, uri, ok := g.currentRoutes().server(name)
+			return ok && hides(&host.Request{Method: list, Server: serverName, Kind: host.KindResource, Name: uri})
+		}
+		origin, ok := g.origins.Load(listedEntry{list, name})
+		if !ok {
+			return false
+		}
+		r := origin.(host.Request)
+		return hides(&r)
+	}
+}
+
+// server returns the server that a URI at the gateway belongs to, and the URI there.
+func (r *routes) server(uri string) (serverName, there string, ok bool) {
+	rank, ok := r.owner(uri)
+	if !ok {
+		return "", "", false
+	}
+	for name, n := range r.rank {
+		if n == rank {
+			return name, strings.TrimPrefix(uri, prefixOf(name)), true
+		}
+	}
+	return "", "", false
+}
+
+// followPolicy notifies the clients when the policy has changed, until ctx ends.
+func (g *Gateway) followPolicy(ctx context.Context) {
+	changed := g.host.PolicyChanges()
+	for {
+		select {
+		case <-changed:
+			changed = g.host.PolicyChanges() // first, so that no change is missed
+			g.server.PersonalChanged()
+			g.server.RecheckSubscriptions()
+		case <-ctx.Done():
+			return
+		}
+	}
+}

@@ -1,0 +1,246 @@
+package gateway_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/gatewaytest"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
+	"github.com/parley-mcp/parley/server"
+)
+
+// changingPolicy is a policy that the test replaces.
+type changingPolicy struct{ atomic.Pointer[host.Rules] }
+
+func (p *changingPolicy) Decide(ctx context.Context, r *host.Request) (host.Decision, error) {
+	return p.Load().Decide(ctx, r)
+}
+
+func (p *changingPolicy) Hides(caller principal.Principal) func(*host.Request) bool {
+	return p.Load().Hides(caller)
+}
+
+// hiding is a gateway with a changing policy. The token of a caller is its name and a scope.
+type hiding struct {
+	gateway *server.Server
+	host    *host.Host
+	policy  changingPolicy
+	url     string
+	denied  chan string // the denied requests
+}
+
+func newHiding(t *testing.T, rules host.Rules) *hiding {
+	up := &server.Server{Name: "library"}
+	for _, name := range []string{"open", "secret", "large"} {
+		server.AddTool(up, mcp.Tool{Name: name, Description: "A tool."}, func(context.Context, struct{}) (string, error) { return name, nil })
+		server.AddPrompt(up, mcp.Prompt{Name: name}, func(context.Context, struct{}) (string, error) { return name, nil })
+		server.AddStatic(up, mcp.Resource{URI: "lib://" + name, Name: name}, "text")
+		server.AddTemplate(up, mcp.ResourceTemplate{URITemplate: name + "://{book}", Name: name}, func(context.Context, map[string]string) (string, error) { return "text", nil })
+	}
+	g := &hiding{gateway: &server.Server{Name: "gateway", Version: "1"}, denied: make(chan string, 100)}
+	g.policy.Store(&rules)
+	endpoint := httptest.NewUnstartedServer(g.gateway)
+	g.url = "http://" + endpoint.Listener.Addr().String() + "/"
+	g.gateway.Auth = &auth.ProtectedResource{URI: g.url, Issuers: []string{"https://issuer.example"}, Verifier: auth.VerifierFunc(func(_ context.Context, token string) (*auth.Info, error) {
+		subject, scope, _ := strings.Cut(token, "-")
+		who, err := principal.New("https://issuer.example", subject, "")
+		return &auth.Info{Principal: who, Scopes: []string{scope}, Audience: []string{g.url}, Expiry: time.Now().Add(time.Hour)}, err
+	})}
+	g.host = &host.Host{
+		Servers: []host.ServerConfig{httpConfig(t, "up", up)}, Policy: &g.policy,
+		Audit: func(_ context.Context, r *host.AuditRecord) error {
+			if r.Event == host.AuditDenied {
+				g.denied <- r.Method + " " + r.Name
+			}
+			return nil
+		},
+	}
+	gatewaytest.Run(t, g.host, g.gateway)
+	endpoint.Start()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		_ = g.gateway.Shutdown(ctx)
+		endpoint.Close()
+	})
+	return g
+}
+
+// set replaces the policy.
+func (g *hiding) set(rules ...host.Rule) {
+	g.policy.Store(&host.Rules{Rules: rules, Default: host.Allow})
+	g.host.PolicyChanged()
+}
+
+func (g *hiding) dial(t *testing.T, r mcp.Revision, token string) *client.Client {
+	d := client.Dialer{Revision: r, Logger: quiet}
+	c, err := d.Dial(t.Context(), &client.HTTPTarget{URL: g.url, Header: http.Header{"Authorization": {"Bearer " + token}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// allListed returns what a client finds in its lists.
+func allListed(t *testing.T, c *client.Client) string {
+	t.Helper()
+	var all []string
+	for tool, err := range c.Tools(t.Context(), client.WithRefresh()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, tool.Name)
+	}
+	for prompt, err := range c.Prompts(t.Context(), client.WithRefresh()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, prompt.Name)
+	}
+	for resource, err := range c.Resources(t.Context(), client.WithRefresh()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, resource.URI)
+	}
+	for template, err := range c.ResourceTemplates(t.Context(), client.WithRefresh()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, template.URITemplate)
+	}
+	slices.Sort(all)
+	return strings.Join(all, " ")
+}
+
+func isAda(_ context.Context, r *host.Request) (bool, error) {
+	return r.Caller.Principal.Subject() == "ada", nil
+}
+
+func isLarge(_ context.Context, r *host.Request) (bool, error) { return len(r.Arguments) > 100, nil }
+
+// What the policy denies to a caller without regard to arguments and scopes is not in the lists of the caller, and
+// clients are notified when that changes.
+func TestDeniedEntriesAreHiddenFromLists(t *testing.T) {
+	const (
+		open  = "large://{book} lib://large lib://open open://{book} up__large up__large up__open up__open"
+		every = "large://{book} lib://large lib://open lib://secret open://{book} secret://{book} up__large up__large up__open up__open up__secret up__secret"
+	)
+	rules := []host.Rule{
+		{When: isAda, Fixed: true, Action: host.Allow},
+		{Tool: "large", Prompt: "large", When: isLarge, Action: host.Deny},
+		{Tool: "large", Prompt: "large", Scope: "large", Action: host.Allow}, // unknown without the scopes
+		{Tool: "large", Prompt: "large", Action: host.Deny},
+		{Method: "*/*", Tool: "secret", Prompt: "secret", Resource: "lib://secret", Action: host.Deny},
+		{Resource: "secret://*", Action: host.Deny},
+		{Tool: "open", Scope: "x", Action: host.Deny}, // depends on the scopes, so the tool is listed
+	}
+	g := newHiding(t, host.Rules{Rules: rules, Default: host.Allow})
+	for _, r := range mcp.Revisions() {
+		t.Run(string(r), func(t *testing.T) {
+			g.set(rules...)
+			ada, bob := g.dial(t, r, "ada-x"), g.dial(t, r, "bob-x")
+			if got := allListed(t, ada); got != every {
+				t.Errorf("Ada finds %s", got)
+			}
+			if got := allListed(t, bob); got != open {
+				t.Errorf("Bob finds %s", got)
+			}
+			if _, err := client.CallTool[string](t.Context(), bob, "up__secret", nil); err == nil || !strings.Contains(err.Error(), "is denied") {
+				t.Errorf("the call of the hidden tool ends with %v", err)
+			}
+			expectMessage(t, g.denied, "tools/call secret")
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			changed := false
+			for change, err := range bob.Watch(ctx, client.WatchFilter{Tools: true}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !changed && change.Resync {
+					changed = true
+					g.set()
+				} else if allListed(t, bob) == every {
+					return
+				}
+			}
+			t.Errorf("Bob finds %s", allListed(t, bob))
+		})
+	}
+}
+
+// A policy that changes ends the subscriptions that it denies.
+func TestChangedPolicyEndsSubscriptions(t *testing.T) {
+	g := newHiding(t, host.Rules{Default: host.Allow})
+	denies := map[string][]host.Rule{
+		"to all":                {{Method: mcp.MethodSubscribe, Resource: "lib://open", Action: host.Deny}},
+		"for want of the scope": {{Method: mcp.MethodSubscribe, Resource: "lib://open", Scope: "watch", Action: host.Allow}, {Method: mcp.MethodSubscribe, Resource: "lib://open", Action: host.Deny}},
+	}
+	for _, r := range mcp.Revisions() {
+		for why, rules := range denies {
+			if why != "to all" && !r.Modern() { // a session does not keep the scopes of its requests
+				continue
+			}
+			t.Run(fmt.Sprintf("%s/denied %s", r, why), func(t *testing.T) {
+				g.set()
+				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+				defer cancel()
+				updates, synced := make(chan string, 100), make(chan struct{}, 100)
+				c := g.dial(t, r, "ada-x")
+				go func() {
+					for change, err := range c.Watch(ctx, client.WatchFilter{URIs: []string{"lib://open", "lib://secret"}}) {
+						switch {
+						case err != nil:
+							return
+						case change.Resync:
+							synced <- struct{}{}
+						default:
+							updates <- change.URI
+						}
+					}
+				}()
+				select {
+				case <-synced:
+				case <-ctx.Done():
+					t.Fatal("not subscribed")
+				}
+				g.gateway.ResourceUpdated("lib://open")
+				expectMessage(t, updates, "lib://open")
+				g.set(rules...)
+				if r.Modern() {
+					expectMessage(t, g.denied, "resources/subscribe lib://open")
+					expectMessage(t, g.denied, "resources/subscribe lib://open") // the client subscribes again
+				}
+				for received := 0; received < 4; {
+					if received > 0 { // updates from before the change have arrived
+						g.gateway.ResourceUpdated("lib://open")
+					}
+					g.gateway.ResourceUpdated("lib://secret")
+					select {
+					case got := <-updates:
+						if got == "lib://secret" {
+							received++
+						} else if received > 0 {
+							t.Fatalf("updated %s", got)
+						}
+					case <-time.After(200 * time.Millisecond): // the client is subscribing again
+					case <-ctx.Done():
+						t.Fatal("no update")
+					}
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,60 @@
+package server
+
+import (
+	"sync"
+
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
+)
+
+// hiddenFrom returns a function that reports which entries Hide hides from a list of a caller; nil if it hides none.
+func (s *Server) hiddenFrom(who principal.Principal, list string) func(name string) bool {
+	if s.Hide == nil {
+		return nil
+	}
+	hides := s.Hide(who)
+	if hides == nil {
+		return nil
+	}
+	return func(name string) bool { return hides(list, name) }
+}
+
+// notifiedOf returns a function that reports who is notified of updates of a resource; nil means every subscriber.
+func (s *Server) notifiedOf(uri string) func(principal.Principal) bool {
+	readers := s.readersOf(uri)
+	if s.Hide == nil {
+		return readers
+	}
+	return func(who principal.Principal) bool {
+		hidden := s.hiddenFrom(who, mcp.MethodSubscribe)
+		return (readers == nil || readers(who)) && (hidden == nil || !hidden(uri))
+	}
+}
+
+// RecheckSubscriptions calls the functions of [BeforeSubscribe] again, because they may have another result now. A
+// subscription of 2026-07-28 with a resource that is rejected ends, and the client can subscribe again to the others.
+// Subscriptions of sessions continue; see [Server.Hide] for those. It does not block and is safe for concurrent use.
+func (s *Server) RecheckSubscriptions() {
+	s.rechecks.mu.Lock()
+	defer s.rechecks.mu.Unlock()
+	if s.rechecks.next != nil {
+		close(s.rechecks.next)
+		s.rechecks.next = nil
+	}
+}
+
+// rechecks announces calls of RecheckSubscriptions.
+type rechecks struct {
+	mu   sync.Mutex
+	next chan struct{} // closed by the next call; nil if nothing waits for it
+}
+
+// wait returns a channel that the next call closes.
+func (r *rechecks) wait() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.next == nil {
+		r.next = make(chan struct{})
+	}
+	return r.next
+}
