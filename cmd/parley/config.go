@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 
@@ -63,8 +64,7 @@ parley config check .vscode/mcp.json mcp.json`,
 		RunE: func(cmd *cobra.Command, paths []string) error {
 			loaded, err := loadFiles(paths)
 			if loaded == nil {
-				fmt.Fprintln(cmd.OutOrStdout(), terminal.Line(err.Error()))
-				return &reportedError{err}
+				return errors.Join(showProblems(cmd, strings.Split(err.Error(), "\n"), nil), &reportedError{err})
 			}
 			return printProblems(cmd, loaded, err)
 		},
@@ -93,11 +93,8 @@ func printProblems(cmd *cobra.Command, c *config.Config, unusable error) error {
 	if unusable != nil {
 		problems = append(problems, strings.Split(unusable.Error(), "\n")...)
 	}
-	for _, text := range problems {
-		fmt.Fprintln(cmd.OutOrStdout(), terminal.Line(text))
-	}
-	for _, text := range c.Warnings {
-		fmt.Fprintln(cmd.OutOrStdout(), terminal.Line(text)+" (warning)")
+	if err := showProblems(cmd, problems, c.Warnings); err != nil {
+		return err
 	}
 	words := []string{count(len(c.Servers), "server")}
 	if n := len(c.Toolsets); n > 0 {
@@ -109,6 +106,25 @@ func printProblems(cmd *cobra.Command, c *config.Config, unusable error) error {
 		return &reportedError{errProblems}
 	}
 	return nil
+}
+
+// showProblems prints problems and warnings to stdout.
+func showProblems(cmd *cobra.Command, problems, warnings []string) error {
+	found := struct {
+		Problems []string `json:"problems"`
+		Warnings []string `json:"warnings"`
+	}{append([]string{}, problems...), append([]string{}, warnings...)}
+	return show(cmd, found, func(w io.Writer) error {
+		var b strings.Builder
+		for _, text := range problems {
+			b.WriteString(terminal.Line(text) + "\n")
+		}
+		for _, text := range warnings {
+			b.WriteString(terminal.Line(text) + " (warning)\n")
+		}
+		_, err := io.WriteString(w, b.String())
+		return err
+	})
 }
 
 // problemsOf returns the reasons why parley up would not use a part of the files, or would not start.

@@ -217,8 +217,15 @@ func createLock(cmd *cobra.Command, flags *lockFlags) error {
 	if err := f.Save(path); err != nil {
 		return fmt.Errorf("cannot write the lock file: %w", err)
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "Wrote %s of %s to %s.\n", count(n, "definition"), count(len(all.servers), "server"), path)
-	return err
+	written := struct {
+		Path        string   `json:"path"`
+		Servers     []string `json:"servers"`
+		Definitions int      `json:"definitions"` // the number
+	}{path, append([]string{}, all.servers...), n}
+	return show(cmd, written, func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, "Wrote %s of %s to %s.\n", count(n, "definition"), count(len(all.servers), "server"), path)
+		return err
+	})
 }
 
 func exists(path string) bool {
@@ -246,6 +253,13 @@ func (f *lockFlags) load(cmd *cobra.Command, only string) (*lock.File, *listed, 
 // errDiffer is the error of parley lock diff if there are differences, which it has printed.
 var errDiffer = &reportedError{errors.New("definitions differ from the lock file")}
 
+// difference is a change of a definition of a server.
+type difference struct {
+	Server string `json:"server"`
+	Change string `json:"change"`
+	Diff   string `json:"diff,omitempty"`
+}
+
 func diffLock(cmd *cobra.Command, flags *lockFlags, args []string) error {
 	if len(args) > 1 {
 		return fmt.Errorf("unexpected argument %q; see %s --help", args[1], cmd.CommandPath())
@@ -255,26 +269,37 @@ func diffLock(cmd *cobra.Command, flags *lockFlags, args []string) error {
 	if err != nil {
 		return err
 	}
-	var text strings.Builder
+	differences := []difference{}
 	for _, server := range all.servers {
 		for _, c := range file.Compare(server, all.byName[server]) {
-			fmt.Fprintf(&text, "%s: %s\n%s\n", server, terminal.Line(c.String()), indentedBlock(c.Diff()))
+			differences = append(differences, difference{server, c.String(), c.Diff()})
 		}
 	}
 	if only == "" {
 		for _, server := range slices.Sorted(maps.Keys(file.Servers)) {
 			if !slices.Contains(all.servers, server) && len(all.missing) == 0 {
-				fmt.Fprintf(&text, "%s: - the configuration has no such server\n", terminal.Line(server))
+				differences = append(differences, difference{Server: server, Change: "- the configuration has no such server"})
 			}
 		}
 	}
-	if _, err := io.WriteString(cmd.OutOrStdout(), text.String()); err != nil {
+	err = show(cmd, differences, func(w io.Writer) error {
+		var text strings.Builder
+		for _, d := range differences {
+			fmt.Fprintf(&text, "%s: %s\n", terminal.Line(d.Server), terminal.Line(d.Change))
+			if d.Diff != "" {
+				text.WriteString(indentedBlock(d.Diff) + "\n")
+			}
+		}
+		_, err := io.WriteString(w, text.String())
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	if err := all.complete(); err != nil {
 		return err
 	}
-	if text.Len() > 0 {
+	if len(differences) > 0 {
 		return errDiffer
 	}
 	return nil
@@ -302,30 +327,42 @@ func acceptLock(cmd *cobra.Command, flags *lockFlags, args []string) error {
 	if err != nil {
 		return err
 	}
-	accepted := 0
+	accepted := []string{}
+	removed := 0
 	for _, server := range all.servers {
 		if name != "" && !slices.ContainsFunc(all.byName[server], func(d host.Definition) bool { return d.Name == name }) {
 			return fmt.Errorf("server %q has no tool or prompt %q", server, name)
 		}
 		if file.Accept(server, name, all.byName[server]) {
-			accepted++
-			fmt.Fprintf(cmd.OutOrStdout(), "Accepted the definitions of %s.\n", strings.TrimSpace(server+" "+name))
+			accepted = append(accepted, strings.TrimSpace(server+" "+name))
 		}
 	}
 	if only == "" {
 		for server := range file.Servers {
 			if !slices.Contains(all.servers, server) {
 				delete(file.Servers, server)
-				accepted++
+				removed++
 			}
 		}
 	}
-	if accepted == 0 {
-		_, err := fmt.Fprintln(cmd.OutOrStdout(), "Nothing has changed.")
+	if len(accepted)+removed > 0 {
+		if err := file.Save(lockPath(flags.path, &flags.files)); err != nil {
+			return fmt.Errorf("cannot write the lock file: %w", err)
+		}
+	}
+	result := struct {
+		Accepted []string `json:"accepted"`
+		Removed  int      `json:"removed"` // servers that the configuration does not have
+	}{accepted, removed}
+	return show(cmd, result, func(w io.Writer) error {
+		var text strings.Builder
+		for _, a := range accepted {
+			fmt.Fprintf(&text, "Accepted the definitions of %s.\n", a)
+		}
+		if len(accepted)+removed == 0 {
+			text.WriteString("Nothing has changed.\n")
+		}
+		_, err := io.WriteString(w, text.String())
 		return err
-	}
-	if err := file.Save(lockPath(flags.path, &flags.files)); err != nil {
-		return fmt.Errorf("cannot write the lock file: %w", err)
-	}
-	return nil
+	})
 }
