@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"reflect"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/loglimit"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
@@ -32,6 +34,8 @@ const (
 // personal is what a Gateway has of the servers with CallerAuth, which list something else for each caller.
 type personal struct {
 	servers atomic.Pointer[[]callerServer] // in their order; set by Run
+
+	failures loglimit.Limiter // lines about lists that cannot be requested
 
 	mu    sync.Mutex
 	views map[viewKey]*server.Server
@@ -117,7 +121,8 @@ func (g *Gateway) viewsOf(ctx context.Context, s *callerServer, listing bool) []
 		g.show(ctx, s.status.Name, 0)
 		return []*server.Server{s.view, s.login}
 	case !errors.Is(err, host.ErrAnonymousCaller):
-		g.logger().WarnContext(ctx, "cannot list what a server has for a caller: using the lists without a caller", "server", s.status.Name, "error", err)
+		g.personal.failures.Log(ctx, g.logger(), slog.LevelWarn, "cannot list what a server has for a caller: using the lists without a caller",
+			slog.String("server", s.status.Name), slog.Any("error", err))
 	}
 	return []*server.Server{s.view}
 }
