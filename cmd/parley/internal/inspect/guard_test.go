@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"context"
 	"io"
 	"net"
 	"net/http"
@@ -11,7 +12,9 @@ import (
 // requestTo sends a GET request with the given headers.
 func (p *page) requestTo(url string, header map[string]string) (status int, head http.Header, body string) {
 	p.t.Helper()
-	req, err := http.NewRequestWithContext(p.t.Context(), http.MethodGet, url, nil)
+	ctx, cancel := context.WithTimeout(p.t.Context(), waitLimit) // an event stream does not end by itself
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		p.t.Fatal(err)
 	}
