@@ -3,6 +3,7 @@ package replay
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -54,7 +55,7 @@ func TestValuesOfTheServerAreMapped(t *testing.T) {
 		w.Header().Set("Mcp-Session-Id", "new")
 		w.Header()["Content-Type"] = nil
 		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%d,"result":{"nextCursor":"new","n":1}}`, len(got))
-	}, Options{}, request, answer, next)
+	}, Options{}, request, answer, next, `{"from":"server","wire":"http","exchange":2,"response":{"status":200,"headers":{"Mcp-Session-Id":["old"]}},"message":{"jsonrpc":"2.0","id":2,"result":{"nextCursor":"older","n":1}},"end":true}`)
 	want := []string{` 1  {"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}}`, `  new {"jsonrpc":"2.0","id":2,"method":"tools/list","params":{"cursor":"new"}}`}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -85,7 +86,10 @@ func TestAMissingResponseIsReported(t *testing.T) {
 	if len(report.Differences) != 2 || report.Differences[0].Problem != Missing || report.Differences[1].Problem != Missing {
 		t.Errorf("%+v", report.Differences)
 	}
-	report = replayed(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, Options{Timeout: time.Millisecond}, request, answer)
+	report = replayed(t, func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // the server notices the end of the connection only then
+		<-r.Context().Done()
+	}, Options{Timeout: time.Millisecond}, request, answer)
 	if len(report.Differences) != 3 || report.Differences[2].Subject != "end of the response to tools/call a" {
 		t.Errorf("%+v", report.Differences)
 	}
