@@ -115,7 +115,11 @@ func (c *Cache) Update(key string, change func(*Server)) error {
 		return err
 	}
 	c.evict(c.path(key))
-	return replace(c.path(key), content)
+	if err := replace(c.path(key), content); err != nil {
+		return err
+	}
+	now := c.now() // the clock of the file system can be some milliseconds behind
+	return os.Chtimes(c.path(key), now, now)
 }
 
 // SetLists returns a change that sets the lists that are not nil.
