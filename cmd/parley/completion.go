@@ -52,7 +52,7 @@ func completes(cmd *cobra.Command, flags completionFlags, kinds ...completion) {
 		c := &completing{ctx: cmd.Context(), cmd: cmd, args: args, word: word}
 		c.config, c.dial = flags.completionFlags()
 		if c.dial != nil {
-			c.dial.completing = true
+			c.dial.named = true // Cobra adds a -- to a line that a shell completes
 		}
 		return kinds[min(len(args), len(kinds)-1)](c)
 	}

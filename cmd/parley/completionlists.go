@@ -98,7 +98,7 @@ func (f *dialFlags) cacheKey(name string) (key, shown string, atURL bool) {
 
 // use records that the user has used a server, for the completion of its URL. Completion is not worth an error.
 func (f *dialFlags) use(cmd *cobra.Command, target []string) {
-	if f.isCommand(cmd) || f.completing || !isURL(target[0]) {
+	if f.isCommand(cmd) || f.named || !isURL(target[0]) {
 		return
 	}
 	if cache, err := completionCache(); err == nil {

@@ -46,7 +46,8 @@ parley doctor --config mcp.json
 parley doctor -- npx -y @modelcontextprotocol/server-everything`,
 		RunE: func(cmd *cobra.Command, args []string) error { return examine(cmd, &flags, args) },
 	}
-	flags.add(cmd)
+	flags.addUnrecorded(cmd, timeoutUsage)
+	flags.limit(cmd)
 	completes(cmd, &flags, completeTarget, completeNothing)
 	return cmd
 }

@@ -47,9 +47,25 @@ parley ls -- npx -y @modelcontextprotocol/server-everything`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w; %s", err, flagAdvice(cmd, err))
 	})
-	root.AddCommand(newUp(), newBridge(), newLock(), newServe(), newLs(), newCall(), newTask(), newRead(), newPrompt(), newComplete(), newWatch(), newInspect(), newPing(), newDoctor(), newReady(), newAdd(), newRm(), newList(), newImport(), newInstall(),
-		newTap(), newReplay(), newHAR(), newSearch(), newConnect(), newDisconnect(), newShell(), newRegistry(),
-		newLogin(), newLogout(), newWhoami(), newConfig(), newVersion())
+	for _, g := range []struct {
+		title    string
+		commands []*cobra.Command
+	}{
+		{"Use Servers:", []*cobra.Command{
+			newLs(), newCall(), newTask(), newRead(), newPrompt(), newComplete(), newWatch(), newSearch(), newShell(), newConnect(), newDisconnect(),
+		}},
+		{"Serve:", []*cobra.Command{newUp(), newServe(), newBridge(), newReady()}},
+		{"Find Faults:", []*cobra.Command{newDoctor(), newPing(), newInspect(), newTap(), newReplay(), newHAR(), newDiff()}},
+		{"Configure:", []*cobra.Command{newAdd(), newRm(), newList(), newImport(), newInstall(), newRegistry(), newConfig(), newLock()}},
+		{"Log In:", []*cobra.Command{newLogin(), newLogout(), newWhoami()}},
+	} {
+		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
+		for _, c := range g.commands {
+			c.GroupID = g.title
+			root.AddCommand(c)
+		}
+	}
+	root.AddCommand(newVersion())
 	// Replace Cobra's descriptions of its own commands.
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()

@@ -32,17 +32,24 @@ type dialFlags struct {
 	record   recordFlags
 
 	unconnected bool // TARGET is not the name of a connection of parley connect
-	completing  bool // a shell completes the command line, whose TARGET is not a command
+	named       bool // TARGET is a URL or a name, although the command line has a --
 }
 
-// isCommand reports whether TARGET is the command after --. Cobra adds a -- to a line that a shell completes.
+// isCommand reports whether TARGET is the command after --.
 func (f *dialFlags) isCommand(cmd *cobra.Command) bool {
-	return cmd.ArgsLenAtDash() >= 0 && !f.completing
+	return cmd.ArgsLenAtDash() >= 0 && !f.named
 }
 
 // add adds the flags to a command that ends by itself. --timeout limits the whole command.
 func (f *dialFlags) add(cmd *cobra.Command) {
-	f.addTo(cmd, "end the command after this time, such as 90s (the default depends on the requests)")
+	f.addTo(cmd, timeoutUsage)
+	f.limit(cmd)
+}
+
+const timeoutUsage = "end the command after this time, such as 90s (the default depends on the requests)"
+
+// limit lets --timeout end a command.
+func (f *dialFlags) limit(cmd *cobra.Command) {
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if f.timeout <= 0 { // dial rejects a negative one
@@ -72,6 +79,12 @@ func (e *timeoutError) Is(target error) bool { return target == context.Deadline
 
 // addTo adds the flags. timeout describes the flag --timeout.
 func (f *dialFlags) addTo(cmd *cobra.Command, timeout string) {
+	f.addUnrecorded(cmd, timeout)
+	f.record.add(cmd)
+}
+
+// addUnrecorded adds the flags except those of recordings, which are of one server.
+func (f *dialFlags) addUnrecorded(cmd *cobra.Command, timeout string) {
 	flags := cmd.Flags()
 	f.config.add(cmd, "configuration file with the servers that TARGET can name")
 	f.env.add(cmd)
@@ -80,7 +93,6 @@ func (f *dialFlags) addTo(cmd *cobra.Command, timeout string) {
 	flags.DurationVar(&f.timeout, "timeout", 0, timeout)
 	flags.StringArrayVarP(&f.headers, "header", "H", nil, "send an HTTP `header`, written as 'Name: value' (repeatable)")
 	flags.BoolVar(&f.trace, "trace", false, "print every message to stderr")
-	f.record.add(cmd)
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "print log messages, and the stderr of the server's program")
 }
 
@@ -198,7 +210,7 @@ func (f *dialFlags) target(cmd *cobra.Command, words []string) (client.Target, e
 			return nil, err
 		}
 	}
-	if !f.isCommand(cmd) && f.env.given() {
+	if cmd.ArgsLenAtDash() < 0 && f.env.given() {
 		return nil, errors.New("--env and --env-all require -- and a command; a server of a configuration file has its variables there")
 	}
 	if p, ok := target.(*client.CommandTarget); ok && f.timeout > 0 {
