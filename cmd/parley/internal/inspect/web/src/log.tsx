@@ -79,7 +79,7 @@ export function Log() {
       {logOpen.value && <div class="resize" role="separator" aria-orientation="horizontal" aria-label="Height of the log" aria-valuenow={height} aria-valuemin={120} aria-valuemax={2000} tabIndex={0} onPointerDown={drag} onKeyDown={resize} />}
       <header class="log-head">
         <button type="button" class="quiet strong" aria-expanded={logOpen.value} aria-controls="log-body" onClick={() => (logOpen.value = !logOpen.value)}>{logOpen.value ? "▾" : "▸"} Log</button>
-        <span class="muted count" role="status">{rows.length === all ? `${all} messages` : `${rows.length} of ${all} messages`}{droppedBefore.value > 1 && `, ${droppedBefore.value - 1} older dropped`}</span>
+        <span class="muted count" role="status">{rows.length === all ? `${all} ${all === 1 ? "message" : "messages"}` : `${rows.length} of ${all} messages`}{droppedBefore.value > 1 && `, ${droppedBefore.value - 1} older dropped`}</span>
         {logOpen.value && (
           <>
             <input type="search" class="filter" id="log-filter" aria-label="Filter by method, name or id" placeholder="Method or name" value={method.value} onInput={(e) => (method.value = e.currentTarget.value)} />
@@ -124,7 +124,7 @@ function ExportMenu() {
   };
   return (
     <>
-      <button type="button" class="quiet" onClick={() => void download("jsonl", "recording.jsonl")} title="A recording for parley replay and parley mock, without credentials">Export recording</button>
+      <button type="button" class="quiet" onClick={() => void download("jsonl", "recording.jsonl")} title="A recording for parley replay, without credentials">Export recording</button>
       <button type="button" class="quiet" onClick={() => void download("har", "recording.har")} title="The HTTP exchanges as an HTTP archive, without credentials">HAR</button>
     </>
   );
