@@ -42,8 +42,8 @@ func replayed(t *testing.T, handler http.HandlerFunc, o Options, lines ...string
 
 const (
 	request = `{"from":"client","wire":"http","exchange":1,"request":{"method":"POST","url":"http://recorded/mcp","headers":{"Authorization":["Bearer redacted-1"],"X-Kept":["1"]}},"message":{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}}}`
-	answer  = `{"from":"server","wire":"http","exchange":1,"response":{"status":200,"headers":{"Mcp-Session-Id":["old"]}},"message":{"jsonrpc":"2.0","id":1,"result":{"nextCursor":"old","n":1}},"end":true}`
-	next    = `{"from":"client","wire":"http","exchange":2,"request":{"method":"POST","url":"http://recorded/mcp","headers":{"Mcp-Session-Id":["old"]}},"message":{"jsonrpc":"2.0","id":2,"method":"tools/list","params":{"cursor":"old"}}}`
+	answer  = `{"from":"server","wire":"http","exchange":1,"response":{"status":200,"headers":{"Mcp-Session-Id":["old-session"]}},"message":{"jsonrpc":"2.0","id":1,"result":{"nextCursor":"old","n":1}},"end":true}`
+	next    = `{"from":"client","wire":"http","exchange":2,"request":{"method":"POST","url":"http://recorded/mcp","headers":{"Mcp-Session-Id":["old-session"]}},"message":{"jsonrpc":"2.0","id":2,"method":"tools/list","params":{"cursor":"old"}}}`
 )
 
 func TestValuesOfTheServerAreMapped(t *testing.T) {
@@ -55,7 +55,7 @@ func TestValuesOfTheServerAreMapped(t *testing.T) {
 		w.Header().Set("Mcp-Session-Id", "new")
 		w.Header()["Content-Type"] = nil
 		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%d,"result":{"nextCursor":"new","n":1}}`, len(got))
-	}, Options{}, request, answer, next, `{"from":"server","wire":"http","exchange":2,"response":{"status":200,"headers":{"Mcp-Session-Id":["old"]}},"message":{"jsonrpc":"2.0","id":2,"result":{"nextCursor":"older","n":1}},"end":true}`)
+	}, Options{}, request, answer, next, `{"from":"server","wire":"http","exchange":2,"response":{"status":200,"headers":{"Mcp-Session-Id":["old-session"]}},"message":{"jsonrpc":"2.0","id":2,"result":{"nextCursor":"older","n":1}},"end":true}`)
 	want := []string{` 1  {"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}}`, `  new {"jsonrpc":"2.0","id":2,"method":"tools/list","params":{"cursor":"new"}}`}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -72,7 +72,7 @@ func TestDifferencesAreReported(t *testing.T) {
 		_, _ = w.Write([]byte("data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{}}\n\ndata: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"n\":2}}\n\n"))
 	}, Options{}, request, answer)
 	want := []Difference{
-		{Line: 3, Subject: "HTTP response to tools/call a", Problem: Different, Changes: []Change{{"status", "200", "202"}, {"Content-Type", "", "text/event-stream"}, {"Mcp-Session-Id", "old", ""}}},
+		{Line: 3, Subject: "HTTP response to tools/call a", Problem: Different, Changes: []Change{{"status", "200", "202"}, {"Content-Type", "", "text/event-stream"}, {"Mcp-Session-Id", "old-session", ""}}},
 		{Line: 3, Subject: "response to tools/call a", Problem: Different, Changes: []Change{{"/result/n", "1", "2"}, {"/result/nextCursor", `"old"`, ""}}},
 		{Subject: "notifications/message", Problem: Unexpected, Message: `{"jsonrpc":"2.0","method":"notifications/message","params":{}}`},
 	}
