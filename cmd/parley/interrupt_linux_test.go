@@ -43,7 +43,9 @@ func TestInterruptAtAQuestionCancelsTheCall(t *testing.T) {
 	h := httptest.NewServer(s)
 	t.Cleanup(h.Close)
 	for _, test := range []struct{ revision, keys string }{{"2025-11-25", "\x03"}, {"2025-11-25", "\r\x03"}, {"2026-07-28", "\x03"}} {
+		mu.Lock()
 		runs = 0
+		mu.Unlock()
 		ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 		defer cancel()
 		user, terminal := openTerminal(t)

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -53,7 +52,7 @@ func newServer() *server.Server {
 // examine returns the findings about a target, as lines of level, check, text and fix.
 func examine(t *testing.T, target client.Target, change ...func(*Examination)) (findings []string, err error) {
 	t.Helper()
-	e := &Examination{Target: target, grace: 300 * time.Millisecond}
+	e := &Examination{Target: target}
 	e.Report = func(f Finding) {
 		findings = append(findings, fmt.Sprintf("%s %s: %s -> %s", f.Level, f.Check, f.Text, f.Fix))
 	}

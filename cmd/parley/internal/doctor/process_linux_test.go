@@ -63,7 +63,7 @@ func TestFaultsOfACommandAreFound(t *testing.T) {
 	target := testServer("bad")
 	target.Env = append(target.Env, pidsFile+"="+pids)
 	target.ExitGrace, target.TermGrace = 100*time.Millisecond, 100*time.Millisecond
-	findings, err := examine(t, target)
+	findings, err := examine(t, target, func(e *Examination) { e.grace = 300 * time.Millisecond })
 	if err != nil {
 		t.Error(err)
 	}
