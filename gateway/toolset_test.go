@@ -76,6 +76,9 @@ func present(t *testing.T, h *host.Host, toolset *gateway.Toolset, tools int) *s
 		<-done
 	})
 	awaitList(t, mcptest.Dial(t, s), func(listed []*mcp.Tool) bool { return len(listed) == tools })
+	if err := g.WaitReady(t.Context()); err != nil { // the instructions, too
+		t.Fatal(err)
+	}
 	return s
 }
 
