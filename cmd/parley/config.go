@@ -96,11 +96,11 @@ func printProblems(cmd *cobra.Command, c *config.Config, unusable error) error {
 	if err := showProblems(cmd, problems, c.Warnings); err != nil {
 		return err
 	}
-	words := []string{count(len(c.Servers), "server")}
+	words := []string{terminal.Count(len(c.Servers), "server")}
 	if n := len(c.Toolsets); n > 0 {
-		words = append(words, count(n, "toolset"))
+		words = append(words, terminal.Count(n, "toolset"))
 	}
-	words = append(words, count(len(problems), "problem"), count(len(c.Warnings), "warning"))
+	words = append(words, terminal.Count(len(problems), "problem"), terminal.Count(len(c.Warnings), "warning"))
 	fmt.Fprintln(cmd.ErrOrStderr(), terminal.Line(c.Path()+": "+strings.Join(words, ", ")))
 	if len(problems) > 0 {
 		return &reportedError{errProblems}

@@ -228,7 +228,7 @@ func (c *shownConfig) print(cmd *cobra.Command, out io.Writer) error {
 		if s.Command != "" {
 			target = s.Command
 			if s.Args > 0 {
-				target += fmt.Sprintf(" (%s)", count(s.Args, "argument"))
+				target += fmt.Sprintf(" (%s)", terminal.Count(s.Args, "argument"))
 			}
 		}
 		rows = append(rows, []string{s.Name, s.Source, target, strings.Join(s.settings(), ", ")})
@@ -241,7 +241,7 @@ func (c *shownConfig) print(cmd *cobra.Command, out io.Writer) error {
 		words = appendWords(words, "hide", t.Hide)
 		words = appendWords(words, "scopes", t.Scopes)
 		if t.Principals != nil {
-			words = append(words, count(len(t.Principals), "principal"))
+			words = append(words, terminal.Count(len(t.Principals), "principal"))
 		}
 		if t.Name == c.Default {
 			words = append(words, "default")
@@ -249,7 +249,7 @@ func (c *shownConfig) print(cmd *cobra.Command, out io.Writer) error {
 		rows = append(rows, []string{t.Path, t.Source, "toolset", strings.Join(words, ", ")})
 	}
 	if p := c.Policy; p != nil {
-		rows = append(rows, []string{"policy", p.Source, count(p.Rules, "rule"), "default " + p.Default + ", version " + p.Version})
+		rows = append(rows, []string{"policy", p.Source, terminal.Count(p.Rules, "rule"), "default " + p.Default + ", version " + p.Version})
 	}
 	for _, h := range c.Hooks {
 		words := appendWords(nil, "headers", h.Headers)

@@ -180,7 +180,7 @@ func describeTarget(cmd *cobra.Command, words []string) string {
 	if len(words) == 1 {
 		return words[0]
 	}
-	return fmt.Sprintf("%s (%s)", words[0], count(len(words)-1, "argument"))
+	return fmt.Sprintf("%s (%s)", words[0], terminal.Count(len(words)-1, "argument"))
 }
 
 func newDisconnect() *cobra.Command {

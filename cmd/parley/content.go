@@ -84,7 +84,7 @@ func (c *contentWriter) binary(of any, head string, data []byte) {
 func size(n int) string {
 	switch {
 	case n < 1<<10:
-		return count(n, "byte")
+		return terminal.Count(n, "byte")
 	case n < 1<<20:
 		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
 	}

@@ -82,16 +82,19 @@ func examine(cmd *cobra.Command, flags *dialFlags, args []string) error {
 	var all []examined
 	counts := make(map[doctor.Level]int)
 	var failed error
-	print := format(cmd) == output.Table
+	table := format(cmd) == output.Table
 	for i, target := range targets {
 		x := examined{Server: strings.Join(target, " ")}
-		if print && len(targets) > 1 {
-			fmt.Fprintf(cmd.OutOrStdout(), "%s%s\n", separator(i), terminal.Line(x.Server))
+		if table && len(targets) > 1 {
+			if i > 0 {
+				fmt.Fprintln(cmd.OutOrStdout())
+			}
+			fmt.Fprintln(cmd.OutOrStdout(), terminal.Line(x.Server))
 		}
 		err := examineOne(cmd, flags, target, func(f doctor.Finding) {
 			counts[f.Level]++
 			x.Findings = append(x.Findings, f)
-			if print {
+			if table {
 				printFinding(cmd.OutOrStdout(), f)
 			}
 		})
@@ -102,7 +105,7 @@ func examine(cmd *cobra.Command, flags *dialFlags, args []string) error {
 		all = append(all, x)
 	}
 	err := show(cmd, all, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "\n%s, %s, %s\n", count(counts[doctor.Problem], "problem"), count(counts[doctor.Warning], "warning"), count(counts[doctor.Note], "note"))
+		_, err := fmt.Fprintf(w, "\n%s, %s, %s\n", terminal.Count(counts[doctor.Problem], "problem"), terminal.Count(counts[doctor.Warning], "warning"), terminal.Count(counts[doctor.Note], "note"))
 		return err
 	})
 	switch {
@@ -114,14 +117,6 @@ func examine(cmd *cobra.Command, flags *dialFlags, args []string) error {
 		return &reportedError{errors.New("the server has problems")}
 	}
 	return nil
-}
-
-// separator returns the text before the title of the i-th server.
-func separator(i int) string {
-	if i == 0 {
-		return ""
-	}
-	return "\n"
 }
 
 // examineOne examines one server. Its error is that of the connection.
@@ -141,9 +136,6 @@ func examineOne(cmd *cobra.Command, flags *dialFlags, target []string, report fu
 				}
 				return c.Status(ctx, web.URL)
 			}
-		}
-		e.Login = func(interaction oauth.Interaction, trace func(oauth.Step)) (*oauth.Client, error) {
-			return &oauth.Client{Name: "Parley", Interaction: interaction, Trace: trace, Logger: slog.New(slog.DiscardHandler)}, nil
 		}
 	}
 	return e.Run(cmd.Context())

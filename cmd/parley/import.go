@@ -113,14 +113,14 @@ func importServers(cmd *cobra.Command, flags *importFlags, args []string) error 
 	if write == 0 {
 		return show(cmd, shown, nil)
 	}
-	if agreed, err := confirm(cmd, flags.yes, fmt.Sprintf("Add %s to %s?", count(write, "server"), terminal.Line(file.Path()))); err != nil || !agreed {
+	if agreed, err := confirm(cmd, flags.yes, fmt.Sprintf("Add %s to %s?", terminal.Count(write, "server"), terminal.Line(file.Path()))); err != nil || !agreed {
 		return err
 	}
 	if err := file.Save(); err != nil {
 		return err
 	}
 	return show(cmd, shown, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "Added %s to %s.\n", count(write, "server"), terminal.Line(file.Path()))
+		_, err := fmt.Fprintf(w, "Added %s to %s.\n", terminal.Count(write, "server"), terminal.Line(file.Path()))
 		return err
 	})
 }

@@ -74,7 +74,7 @@ func newListedServer(s *config.Server) *listedServer {
 	if s.Command != "" {
 		l.Kind, l.Target = "command", s.Command
 		if n := len(s.Args); n > 0 {
-			l.Target += fmt.Sprintf(" (%s)", count(n, "argument"))
+			l.Target += fmt.Sprintf(" (%s)", terminal.Count(n, "argument"))
 		}
 	}
 	return l
@@ -138,7 +138,7 @@ func (l *listedServer) row(status bool) []string {
 		if s := l.Status; s != nil {
 			kind, last = s.State, s.Error
 			if s.Error == "" && l.Connection == nil {
-				target += ", " + count(s.Tools, "tool")
+				target += ", " + terminal.Count(s.Tools, "tool")
 			}
 		}
 	}

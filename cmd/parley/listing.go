@@ -75,13 +75,13 @@ func collect[E any](has bool, elements iter.Seq2[*E, error]) ([]*E, error) {
 
 // counts returns the length of each list. It omits empty lists other than the tools.
 func (l *listing) counts() string {
-	counts := []string{count(len(l.Tools), "tool")}
+	counts := []string{terminal.Count(len(l.Tools), "tool")}
 	for _, c := range []struct {
 		n    int
 		noun string
 	}{{len(l.Resources), "resource"}, {len(l.Templates), "template"}, {len(l.Prompts), "prompt"}} {
 		if c.n > 0 {
-			counts = append(counts, count(c.n, c.noun))
+			counts = append(counts, terminal.Count(c.n, c.noun))
 		}
 	}
 	return strings.Join(counts, ", ")

@@ -223,7 +223,7 @@ func createLock(cmd *cobra.Command, flags *lockFlags) error {
 		Definitions int      `json:"definitions"` // the number
 	}{path, append([]string{}, all.servers...), n}
 	return show(cmd, written, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "Wrote %s of %s to %s.\n", count(n, "definition"), count(len(all.servers), "server"), path)
+		_, err := fmt.Fprintf(w, "Wrote %s of %s to %s.\n", terminal.Count(n, "definition"), terminal.Count(len(all.servers), "server"), path)
 		return err
 	})
 }

@@ -96,11 +96,3 @@ func title(c *client.Client, listed *listing) string {
 	}
 	return terminal.Line(fmt.Sprintf("%s %s · MCP %s · %s", name, info.Version, c.Revision(), listed.counts()))
 }
-
-// count returns a number and a noun, in the plural if necessary.
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}

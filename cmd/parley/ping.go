@@ -55,21 +55,10 @@ func ping(cmd *cobra.Command, flags *dialFlags, target []string) error {
 	}{info.Name, info.Version, c.Revision(), milliseconds(dialled.Sub(start)), milliseconds(answered.Sub(dialled))}
 	return show(cmd, result, func(w io.Writer) error {
 		_, err := fmt.Fprintln(w, terminal.Line(fmt.Sprintf("%s %s · MCP %s · connected in %v, ping answered in %v",
-			info.Name, info.Version, c.Revision(), short(dialled.Sub(start)), short(answered.Sub(dialled)))))
+			info.Name, info.Version, c.Revision(), terminal.Duration(dialled.Sub(start)), terminal.Duration(answered.Sub(dialled)))))
 		return err
 	})
 }
 
 // milliseconds returns a duration in milliseconds, rounded to microseconds.
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
-
-// short rounds a duration to three or four digits.
-func short(d time.Duration) time.Duration {
-	switch {
-	case d > time.Second:
-		return d.Round(10 * time.Millisecond)
-	case d > time.Millisecond:
-		return d.Round(100 * time.Microsecond)
-	}
-	return d.Round(time.Microsecond)
-}

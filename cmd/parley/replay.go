@@ -146,9 +146,9 @@ func printReport(w io.Writer, report *replay.Report) error {
 			}
 		}
 	}
-	fmt.Fprintf(&b, "%s, %s", count(report.Requests, "request"), count(len(report.Differences), "difference"))
+	fmt.Fprintf(&b, "%s, %s", terminal.Count(report.Requests, "request"), terminal.Count(len(report.Differences), "difference"))
 	if report.Skipped > 0 {
-		fmt.Fprintf(&b, "; skipped %s that the server's endpoint does not serve", count(report.Skipped, "request"))
+		fmt.Fprintf(&b, "; skipped %s that the server's endpoint does not serve", terminal.Count(report.Skipped, "request"))
 	}
 	b.WriteString("\n")
 	_, err := io.WriteString(w, b.String())

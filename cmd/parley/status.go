@@ -138,7 +138,7 @@ func (p *statusPrinter) watch(changes iter.Seq[host.ServerStatus]) {
 // summary describes a server that is ready.
 func (p *statusPrinter) summary(s host.ServerStatus) string {
 	info := s.Server.Info
-	text := fmt.Sprintf("%-9s %s", count(len(s.Tools), "tool"),
+	text := fmt.Sprintf("%-9s %s", terminal.Count(len(s.Tools), "tool"),
 		p.dim.Render(terminal.Line(fmt.Sprintf("MCP %s · %s %s", s.Revision, info.Name, info.Version))))
 	if s.Sharing == host.PerCaller {
 		text += " " + p.dim.Render("· one client per caller")

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/internal/httpurl"
 )
 
@@ -33,7 +34,7 @@ func (e *Examination) address(ctx context.Context, raw string) bool {
 		return false
 	}
 	defer conn.Close()
-	e.report("address", OK, "", "%s accepts connections after %v", conn.RemoteAddr(), round(time.Since(start)))
+	e.report("address", OK, "", "%s accepts connections after %v", conn.RemoteAddr(), terminal.Duration(time.Since(start)))
 	if u.Scheme == "https" {
 		return e.certificate(ctx, conn, u.Hostname())
 	}
@@ -68,7 +69,7 @@ func (e *Examination) certificate(ctx context.Context, conn net.Conn, host strin
 	}
 	state := secure.ConnectionState()
 	expires := state.PeerCertificates[0].NotAfter
-	e.report("tls", OK, "", "%s after %v; the certificate is valid until %s", tls.VersionName(state.Version), round(time.Since(start)), expires.Format(time.DateOnly))
+	e.report("tls", OK, "", "%s after %v; the certificate is valid until %s", tls.VersionName(state.Version), terminal.Duration(time.Since(start)), expires.Format(time.DateOnly))
 	if e.time().AddDate(0, 0, 14).After(expires) {
 		e.report("tls", Warning, "renew the certificate", "the certificate expires on %s", expires.Format(time.DateOnly))
 	}

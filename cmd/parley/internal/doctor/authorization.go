@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
@@ -45,9 +46,7 @@ func (e *Examination) authorization(ctx context.Context, target *client.HTTPTarg
 		}
 	}
 	e.challenge(a)
-	if e.Login != nil {
-		e.discovery(ctx, target.URL)
-	}
+	e.discovery(ctx, target.URL)
 	e.login(ctx, target)
 }
 
@@ -84,15 +83,12 @@ type issuerMetadata struct {
 // discovery finds the authorization server as a login does.
 func (e *Examination) discovery(ctx context.Context, server string) {
 	var issuer issuerMetadata
-	c, err := e.Login(discoverOnly{}, func(s oauth.Step) {
+	c := &oauth.Client{Interaction: discoverOnly{}, Logger: slog.New(slog.DiscardHandler), Trace: func(s oauth.Step) {
 		if s.Name == "authorization server metadata" && s.Status == http.StatusOK {
 			_ = schema.Decode(s.ResponseBody, &issuer) // the login reports invalid metadata
 		}
-	})
-	if err == nil {
-		err = c.Login(ctx, server)
-	}
-	if !errors.Is(err, errDiscovered) {
+	}}
+	if err := c.Login(ctx, server); !errors.Is(err, errDiscovered) {
 		e.report("login", Problem, "see parley login --explain for each request", "clients cannot log in: %s", e.text(err))
 		return
 	}

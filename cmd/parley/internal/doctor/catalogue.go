@@ -4,11 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"iter"
 	"time"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -24,16 +24,16 @@ const (
 func (e *Examination) catalogue(ctx context.Context, c *client.Client) {
 	has := c.Server().Capabilities
 	if has.Tools != nil {
-		tools := collect(ctx, e, "tools", c.Tools(ctx))
+		tools := collect(ctx, e, "tool", c.Tools(ctx))
 		e.size(tools)
 		e.lintTools(tools)
 	}
 	if has.Prompts != nil {
-		e.lintPrompts(collect(ctx, e, "prompts", c.Prompts(ctx)))
+		e.lintPrompts(collect(ctx, e, "prompt", c.Prompts(ctx)))
 	}
 	if has.Resources != nil {
-		e.lintResources(collect(ctx, e, "resources", c.Resources(ctx)))
-		e.lintTemplates(collect(ctx, e, "resource templates", c.ResourceTemplates(ctx)))
+		e.lintResources(collect(ctx, e, "resource", c.Resources(ctx)))
+		e.lintTemplates(collect(ctx, e, "resource template", c.ResourceTemplates(ctx)))
 	}
 	if has.Tools == nil && has.Prompts == nil && has.Resources == nil {
 		e.report("lists", Warning, "declare the capabilities of the server", "the server declares neither tools nor prompts nor resources")
@@ -41,40 +41,32 @@ func (e *Examination) catalogue(ctx context.Context, c *client.Client) {
 }
 
 // collect gets a list, and reports its length or the error.
-func collect[E any](ctx context.Context, e *Examination, what string, list iter.Seq2[*E, error]) (all []*E) {
+func collect[E any](ctx context.Context, e *Examination, noun string, list iter.Seq2[*E, error]) (all []*E) {
 	start := time.Now()
 	for entry, err := range list {
 		var reported *jsonrpc.Error
 		var incomplete *client.IncompleteListError
 		switch {
 		case errors.As(err, &reported) && reported.Code == codeMethodNotFound:
-			e.report("lists", Note, "", "the server has no list of %s", what)
+			e.report("lists", Note, "", "the server has no list of %ss", noun)
 			return nil
 		case errors.As(err, &incomplete):
-			e.report("lists", Problem, "let each page have another cursor, and the last one none", "the list of %s does not end: %s", what, e.text(err))
+			e.report("lists", Problem, "let each page have another cursor, and the last one none", "the list of %ss does not end: %s", noun, e.text(err))
 			return all
 		case err != nil && ctx.Err() != nil:
 			return all
 		case err != nil:
-			e.report("lists", Problem, "correct the list, or remove the capability", "cannot list the %s: %s", what, e.text(err))
+			e.report("lists", Problem, "correct the list, or remove the capability", "cannot list the %ss: %s", noun, e.text(err))
 			return all
 		}
 		all = append(all, entry)
 	}
 	took := time.Since(start)
-	e.report("lists", OK, "", "%s after %v", count(len(all), what), round(took))
+	e.report("lists", OK, "", "%s after %v", terminal.Count(len(all), noun), terminal.Duration(took))
 	if took > 2*time.Second {
-		e.report("lists", Warning, "cache the list in the server", "the list of %s takes %v; clients wait for it at their start", what, round(took))
+		e.report("lists", Warning, "cache the list in the server", "the list of %ss takes %v; clients wait for it at their start", noun, terminal.Duration(took))
 	}
 	return all
-}
-
-// count returns a number and a noun in the plural.
-func count(n int, plural string) string {
-	if n == 1 {
-		return "1 " + plural[:len(plural)-1]
-	}
-	return fmt.Sprintf("%d %s", n, plural)
 }
 
 // size examines how much of a model's context the definitions of the tools need.

@@ -13,6 +13,7 @@ import (
 	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -45,10 +46,9 @@ type Examination struct {
 	Report func(Finding)
 	// Explain returns the text of an error, with advice. Nil: the error's own text.
 	Explain func(error) string
-	// Status returns the stored login for the URL of the server, nil if there is none. Nil: there are no logins.
+	// Status returns the stored login for the URL of the server; nil means that the user is not logged in. Without
+	// Status, the login is not examined.
 	Status func(ctx context.Context) (*oauth.Status, error)
-	// Login returns the client that discovers the authorization servers. Nil: authorization is not examined.
-	Login func(interaction oauth.Interaction, trace func(oauth.Step)) (*oauth.Client, error)
 
 	// For tests.
 	now   func() time.Time // nil: time.Now
@@ -58,8 +58,8 @@ type Examination struct {
 // requestTimeout limits each request of an examination.
 const requestTimeout = 10 * time.Second
 
-// Run examines the server. It returns the error of the connection if there is none, and the error of ctx if that ends.
-// Other faults are findings only.
+// Run examines the server. It returns an error if it cannot connect, and the error of ctx if that ends. Other faults are
+// findings only.
 func (e *Examination) Run(ctx context.Context) error {
 	web, isURL := e.Target.(*client.HTTPTarget)
 	if isURL && !e.address(ctx, web.URL) {
@@ -109,10 +109,10 @@ func (e *Examination) connect(ctx context.Context) (*client.Client, error) {
 		return nil, err
 	}
 	info := c.Server().Info
-	e.report("connect", OK, "", "%s %s answers in revision %s after %v", info.Name, info.Version, c.Revision(), round(took))
+	e.report("connect", OK, "", "%s %s answers in revision %s after %v", info.Name, info.Version, c.Revision(), terminal.Duration(took))
 	if took > 5*time.Second {
 		e.report("connect", Warning, "start the server in advance, for example with parley connect or parley up",
-			"the first answer takes %v; many clients wait 10 seconds or less", round(took))
+			"the first answer takes %v; many clients wait 10 seconds or less", terminal.Duration(took))
 	}
 	if info.Name == "" || info.Version == "" {
 		e.report("connect", Warning, "set name and version in the information about the server", "the server has no name or no version")
@@ -135,7 +135,7 @@ func (e *Examination) revisions(ctx context.Context, c *client.Client) (supporte
 		d.Revision = r
 		start := time.Now()
 		other, err := d.Dial(ctx, e.Target)
-		took := round(time.Since(start))
+		took := terminal.Duration(time.Since(start))
 		switch {
 		case ctx.Err() != nil:
 			return supported
@@ -165,15 +165,4 @@ func isRejection(err error) bool {
 	var status *call.StatusError
 	var reported *jsonrpc.Error
 	return errors.As(err, &status) || errors.As(err, &reported)
-}
-
-// round rounds a duration for people.
-func round(d time.Duration) time.Duration {
-	switch {
-	case d > time.Second:
-		return d.Round(10 * time.Millisecond)
-	case d > time.Millisecond:
-		return d.Round(100 * time.Microsecond)
-	}
-	return d.Round(time.Microsecond)
 }

@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"io"
@@ -10,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/cmd/parley/internal/recording"
+	"github.com/parley-mcp/parley/internal/redirect"
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
@@ -17,16 +18,15 @@ import (
 type prober struct {
 	target *client.HTTPTarget
 	auth   client.Authorizer // nil: none
-	http   *http.Client
+	base   http.RoundTripper // nil: http.DefaultTransport
 }
 
-// newProber returns a prober that follows no redirects.
 func (e *Examination) newProber(target *client.HTTPTarget) *prober {
-	h := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	p := &prober{target: target, auth: e.Dialer.Auth}
 	if e.Dialer.HTTPClient != nil {
-		h.Transport = e.Dialer.HTTPClient.Transport
+		p.base = e.Dialer.HTTPClient.Transport
 	}
-	return &prober{target, e.Dialer.Auth, h}
+	return p
 }
 
 // answer is an HTTP response and, if it has one, the first JSON-RPC response in it.
@@ -58,10 +58,48 @@ func (p *prober) post(ctx context.Context, message string, headers ...string) (*
 }
 
 // send sends a request and reads the response: up to the first JSON-RPC response of an event stream, and nothing of a
-// stream that answers a GET.
+// stream that answers a GET. It follows no redirects.
 func (p *prober) send(ctx context.Context, method, message string, headers ...string) (*answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
+	req, err := p.request(ctx, method, message, headers)
+	if err != nil {
+		return nil, err
+	}
+	a := &answer{empty: true}
+	transport := &recording.Transport{Base: p.base, Report: func(e recording.Event) {
+		if e.From == recording.Server && len(e.Message) > 0 {
+			a.empty = false
+			if m, err := jsonrpc.Parse(bytes.TrimSpace(bytes.Clone(e.Message)), jsonrpc.Limits{}); err == nil && m.Kind == jsonrpc.Response && a.message == nil {
+				a.message = &m
+			}
+		}
+	}}
+	h := &http.Client{Transport: transport, CheckRedirect: redirect.None}
+	resp, err := h.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	a.status, a.header = resp.StatusCode, resp.Header
+	a.media, _, _ = mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	if a.media == contentEvents && method == http.MethodGet {
+		return a, nil
+	}
+	body := io.LimitReader(resp.Body, maxProbeBody)
+	for buffer := make([]byte, 4096); a.message == nil; {
+		if _, err = body.Read(buffer); err != nil {
+			break
+		}
+	}
+	if err != nil && err != io.EOF {
+		return nil, err
+	}
+	return a, nil
+}
+
+// request returns a request with the headers of the target and others, and with credentials.
+func (p *prober) request(ctx context.Context, method, message string, headers []string) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, method, p.target.URL, strings.NewReader(message))
 	if err != nil {
 		return nil, err
@@ -81,55 +119,5 @@ func (p *prober) send(ctx context.Context, method, message string, headers ...st
 			return nil, err
 		}
 	}
-	resp, err := p.http.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	a := &answer{status: resp.StatusCode, header: resp.Header}
-	a.media, _, _ = mime.ParseMediaType(resp.Header.Get("Content-Type"))
-	if a.media == contentEvents {
-		if method == http.MethodPost {
-			a.message = readEvents(resp.Body)
-		}
-		return a, nil
-	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxProbeBody))
-	if err != nil {
-		return nil, err
-	}
-	a.empty = len(body) == 0
-	a.message = parseResponse(body)
-	return a, nil
-}
-
-// readEvents returns the first response in an event stream, nil if there is none.
-func readEvents(body io.Reader) *jsonrpc.Message {
-	lines := bufio.NewScanner(io.LimitReader(body, maxProbeBody))
-	lines.Buffer(nil, maxProbeBody)
-	var data []byte
-	for lines.Scan() {
-		line := lines.Bytes()
-		if rest, ok := bytes.CutPrefix(line, []byte("data:")); ok {
-			data = append(append(data, bytes.TrimPrefix(rest, []byte(" "))...), '\n')
-			continue
-		}
-		if len(line) > 0 {
-			continue
-		}
-		if m := parseResponse(data); m != nil {
-			return m
-		}
-		data = nil
-	}
-	return nil
-}
-
-// parseResponse parses a JSON-RPC response, nil if body is something else.
-func parseResponse(body []byte) *jsonrpc.Message {
-	m, err := jsonrpc.Parse(bytes.TrimSpace(body), jsonrpc.Limits{})
-	if err != nil || m.Kind != jsonrpc.Response {
-		return nil
-	}
-	return &m
+	return req, nil
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/transport"
@@ -135,7 +136,7 @@ func (e *Examination) exit(conn *transport.CommandConn) {
 	case err != nil:
 		e.report("process", Note, "", "exits with an error when its standard input is closed: %s", e.text(err))
 	default:
-		e.report("process", OK, "", "exits %v after its standard input was closed", round(took))
+		e.report("process", OK, "", "exits %v after its standard input was closed", terminal.Duration(took))
 	}
 	if left := stillRunning(before); len(left) > 0 {
 		e.report("process", Problem, "end the processes that the server starts, and do not let them leave its process group",

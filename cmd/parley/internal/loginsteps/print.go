@@ -20,7 +20,7 @@ func Print(w io.Writer, s Step) error {
 	fmt.Fprintf(&b, "%d. %s (%s)\n   %s %s\n", s.Number, s.Purpose, s.Reference, s.Method, terminal.Line(s.URL))
 	writeHeader(&b, s.RequestHeader)
 	writeBody(&b, s.RequestBody)
-	took := time.Duration(s.Millis * float64(time.Millisecond)).Round(100 * time.Microsecond)
+	took := terminal.Duration(time.Duration(s.Millis * float64(time.Millisecond)))
 	switch {
 	case s.Error != "":
 		fmt.Fprintf(&b, "   No response after %v: %s\n", took, terminal.Line(s.Error))
