@@ -169,10 +169,10 @@ func shorten(text string, limit int) string {
 }
 
 // responded records the response of an exchange.
-func (l *log) responded(x *exchange, resp *http.Response, secret map[string]bool) {
+func (l *log) responded(x *exchange, status int, header http.Header) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	x.Status, x.ResponseHeader = resp.StatusCode, redacted(resp.Header, secret)
+	x.Status, x.ResponseHeader = status, header
 }
 
 // after returns copies of the entries with numbers above number, and the number of the oldest kept entry.

@@ -1,12 +1,16 @@
 package inspect
 
 import (
-	"bytes"
 	"fmt"
+	"io"
+	"net/http"
+	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
+	"github.com/parley-mcp/parley/cmd/parley/internal/recording"
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
@@ -98,25 +102,43 @@ func TestSearchIgnoresCase(t *testing.T) {
 	}
 }
 
-func TestEventsAreSplitAtBlankLines(t *testing.T) {
+// body is a transport whose responses are event streams with this body, one byte at a time.
+type body string
+
+func (b body) RoundTrip(req *http.Request) (*http.Response, error) {
+	return &http.Response{
+		StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/event-stream"}}, Request: req,
+		Body: io.NopCloser(iotest.OneByteReader(strings.NewReader(string(b)))),
+	}, nil
+}
+
+func TestEventsOfAStreamAreMessages(t *testing.T) {
 	l := newTestLog()
-	record := recorder{log: l, server: "server", observe: func(*entry, *jsonrpc.Message, []byte) {}}
-	x := &exchange{Status: 200}
-	b := &tappedBody{record: &record, exchange: x, events: true}
-	stream := ": comment\r\n\r\nevent: message\r\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"a\"}\r\n\r\nid: 7\ndata: {\"jsonrpc\":\"2.0\",\ndata: \"method\":\"b\"}\n\nevent: endpoint\ndata: /messages\n\ndata: {\"jsonrpc\""
-	for _, c := range []byte(stream) { // one byte at a time
-		b.text = append(b.text, c)
-		b.takeEvents()
+	exchanges := &httpRecorder{recorder: recorder{log: l, server: "server", observe: func(*entry, *jsonrpc.Message, []byte) {}}, open: make(map[int64]*exchange)}
+	h := &http.Client{Transport: &recording.Transport{
+		Base:   body(": comment\r\n\r\nevent: message\r\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"a\"}\r\n\r\nid: 7\ndata: {\"jsonrpc\":\"2.0\",\ndata: \"method\":\"b\"}\n\nevent: endpoint\ndata: /messages\n\ndata: {\"jsonrpc\""),
+		Report: exchanges.report,
+	}}
+	resp, err := h.Get("http://user@server/mcp")
+	if err != nil {
+		t.Fatal(err)
 	}
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
 	entries, _ := l.after(0)
 	var got []string
 	for _, e := range entries {
-		got = append(got, e.Kind+" "+e.Method)
+		got = append(got, fmt.Sprint(e.Kind, " ", e.Method, " ", e.Status, " ", e.exchange.URL))
 	}
-	if text := strings.Join(got, ", "); text != "notification a, notification b, http event endpoint" {
-		t.Errorf("messages: %s", text)
+	want := []string{
+		"http GET 0 http://server/mcp", "notification a 200 http://server/mcp", "notification b 200 http://server/mcp", "http event endpoint 200 http://server/mcp",
 	}
-	if !bytes.HasPrefix(b.text, []byte("data:")) {
-		t.Errorf("the rest is %q", b.text)
+	if !slices.Equal(got, want) {
+		t.Errorf("the log has %q, want %q", got, want)
+	}
+	if len(exchanges.open) > 0 {
+		t.Error("the exchange is kept after its end")
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/cmd/parley/internal/recording"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -154,7 +155,8 @@ func (s *server) dialer(settings Settings) (*client.Dialer, error) {
 	d.Revision, d.NoTasks = settings.Revision, !settings.Tasks
 	d.OnConnectionLost = func(err error) { s.lost(err) }
 	if t, ok := s.Target.(*client.HTTPTarget); ok {
-		d.HTTPClient = &http.Client{Transport: &wiretap{next: s.hub.transport, secret: secretNames(t.Header), record: record}}
+		exchanges := &httpRecorder{recorder: record, secret: secretNames(t.Header), open: make(map[int64]*exchange)}
+		d.HTTPClient = &http.Client{Transport: &recording.Transport{Base: s.hub.transport, Report: exchanges.report}}
 	} else {
 		d.Trace = func(sent bool, text []byte) { record.message(sent, text, nil) }
 	}
