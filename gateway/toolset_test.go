@@ -76,9 +76,6 @@ func present(t *testing.T, h *host.Host, toolset *gateway.Toolset, tools int) *s
 		<-done
 	})
 	awaitList(t, mcptest.Dial(t, s), func(listed []*mcp.Tool) bool { return len(listed) == tools })
-	if err := g.WaitReady(t.Context()); err != nil { // the instructions, too
-		t.Fatal(err)
-	}
 	return s
 }
 
@@ -134,6 +131,9 @@ func TestToolsetsOfOneHostAreServedSideBySide(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := present(t, h, c.toolset, c.tools)
+			for server := range strings.FieldsSeq(c.instructions) { // the gateway sets them after the tools
+				awaitInstructions(t, func() string { return mcptest.Dial(t, s).Server().Instructions }, "Text of "+server+".")
+			}
 			d := mcptest.Dial(t, s)
 			if got := namesOf(t, d); !slices.Equal(got, c.want) {
 				t.Errorf("offered:\n%q\nwant:\n%q", got, c.want)
