@@ -12,9 +12,9 @@ import (
 // listedEntry identifies an entry of a list of the gateway.
 type listedEntry struct{ list, name string }
 
-// setOrigin records what a request for an entry is at its server. Entries that only some callers have are not recorded.
+// setOrigin records what a request for an entry is at its server.
 func (g *Gateway) setOrigin(list, name string, r host.Request) {
-	if _, ok := g.host.Policy.(host.Hider); ok && g.main == nil {
+	if _, ok := g.host.Policy.(host.Hider); ok {
 		g.origins.Store(listedEntry{list, name}, r)
 	}
 }

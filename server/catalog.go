@@ -137,7 +137,7 @@ func serveList[E entry](ctx context.Context, s *Server, c *rpc.Call, catalogOf f
 	if err != nil {
 		return nil, err
 	}
-	from, others, hidden := catalogOf(s), s.personal(ctx), s.hiddenFrom(c.Principal(), c.Method())
+	from, others := catalogOf(s), s.personal(ctx)
 	pageUpTo := func(last string, owner *principal.Principal) (page mcp.PageInfo) {
 		if last != "" {
 			cursor := core.cursors.after(c.Method(), last, owner)
@@ -146,10 +146,11 @@ func serveList[E entry](ctx context.Context, s *Server, c *rpc.Call, catalogOf f
 		return page
 	}
 	if len(others) > 0 {
-		return mergedPage(from, others, catalogOf, c, hidden, after, s.pageSize(), core.http.Modern.Identity, func(entries []E, page mcp.PageInfo) any {
+		return mergedPage(s, others, catalogOf, c, after, s.pageSize(), core.http.Modern.Identity, func(entries []E, page mcp.PageInfo) any {
 			return result(entries, page, s.ListCache.hints(true))
 		}, pageUpTo)
 	}
+	hidden := s.hiddenFrom(c.Principal(), c.Method())
 	if hidden == nil {
 		encoded, shared, err := from.page(c.Revision(), after, s.pageSize(), core.http.Modern.Identity, func(entries []E, last string) any {
 			return result(entries, pageUpTo(last, nil), s.ListCache.hints(false))

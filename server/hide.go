@@ -19,6 +19,23 @@ func (s *Server) hiddenFrom(who principal.Principal, list string) func(name stri
 	return func(name string) bool { return hides(list, name) }
 }
 
+// either returns a function that reports whether a or b hides a name. Both may be nil.
+func either(a, b func(name string) bool) func(name string) bool {
+	if a == nil {
+		return b
+	}
+	if b == nil {
+		return a
+	}
+	return func(name string) bool { return a(name) || b(name) }
+}
+
+// hides reports whether Hide hides an entry from a list of a caller.
+func (s *Server) hides(who principal.Principal, list, name string) bool {
+	hidden := s.hiddenFrom(who, list)
+	return hidden != nil && hidden(name)
+}
+
 // notifiedOf returns a function that reports who is notified of updates of a resource; nil means every subscriber.
 func (s *Server) notifiedOf(uri string) func(principal.Principal) bool {
 	readers := s.readersOf(uri)
@@ -26,8 +43,7 @@ func (s *Server) notifiedOf(uri string) func(principal.Principal) bool {
 		return readers
 	}
 	return func(who principal.Principal) bool {
-		hidden := s.hiddenFrom(who, mcp.MethodSubscribe)
-		return (readers == nil || readers(who)) && (hidden == nil || !hidden(uri))
+		return (readers == nil || readers(who)) && !s.hides(who, mcp.MethodSubscribe, uri)
 	}
 }
 

@@ -17,19 +17,20 @@ type listed[E entry] struct {
 	encoding []byte
 }
 
-// mergedPage is personalPage for a list with the entries of a catalog and of those of other servers, which the caller
-// has, too. Of entries with one name, the list has that of the first catalog.
-func mergedPage[E entry](first *catalog[E], others []*Server, catalogOf func(*Server) *catalog[E], asked *rpc.Call, hidden func(name string) bool, after string, size int, identity []byte, list func([]E, mcp.PageInfo) any, cursor func(last string, owner *principal.Principal) mcp.PageInfo) (any, error) {
+// mergedPage is personalPage for a list with the entries of a server and of other servers, which the caller has, too. Of
+// entries with one name, the list has that of the first server.
+func mergedPage[E entry](first *Server, others []*Server, catalogOf func(*Server) *catalog[E], asked *rpc.Call, after string, size int, identity []byte, list func([]E, mcp.PageInfo) any, cursor func(last string, owner *principal.Principal) mcp.PageInfo) (any, error) {
 	who, r := asked.Principal(), asked.Revision()
 	var all []listed[E]
 	more := false // than the entries of all
-	for i := -1; i < len(others); i++ {
-		c := first
-		if i >= 0 {
-			c = catalogOf(others[i])
-		}
+	hidden := first.hiddenFrom(who, asked.Method())
+	for i, s := range append([]*Server{first}, others...) {
+		c := catalogOf(s)
 		v := c.view()
-		v.unscoped, v.hidden = i >= 0, hidden // see Server.Personal
+		v.unscoped, v.hidden = i > 0, hidden // see Server.Personal
+		if i > 0 {
+			v.hidden = either(hidden, s.hiddenFrom(who, asked.Method()))
+		}
 		indexes, last := v.visible(who, after, size)
 		encodings, err := c.encodingsOf(r, v, indexes, list)
 		if err != nil {

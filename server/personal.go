@@ -55,18 +55,19 @@ func (s *Server) personal(ctx context.Context) []*Server {
 	return others
 }
 
-// findFor returns the entry with a name that the caller of ctx can see: of s or, if s has none, of the servers of
-// Personal. Catalog returns that of a server.
-func findFor[E entry](ctx context.Context, s *Server, catalog func(*Server) *catalog[E], name string, who principal.Principal) (e E, ok bool) {
+// findFor returns the entry with a name that the caller of ctx can see, and the server that has it: s or, if s has none,
+// one of Personal. Catalog returns that of a server.
+func findFor[E entry](ctx context.Context, s *Server, catalog func(*Server) *catalog[E], name string, who principal.Principal) (e E, from *Server, ok bool) {
 	if e, ok = catalog(s).find(name, who); ok || s.Personal == nil || rpc.From(ctx) == nil {
-		return e, ok
+		return e, s, ok
 	}
 	for _, other := range s.personal(ctx) {
 		if e, ok = catalog(other).find(name, who); ok && len(e.needs()) == 0 {
-			return e, true
+			return e, other, true
 		}
 	}
-	return catalog(s).find(name, who) // Personal may have added it
+	e, ok = catalog(s).find(name, who) // Personal may have added it
+	return e, s, ok
 }
 
 func (s *Server) toolCatalog() *catalog[*toolEntry]         { return &s.tools }

@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/server"
 )
 
@@ -137,4 +139,55 @@ func TestSubscriptionsToPersonalResources(t *testing.T) {
 	}
 	hers.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
 	d.expect(t, "-note://secret")
+}
+
+// Hide of a server of Personal hides the entries of that server, and Hide of the server itself hides those of both.
+func TestPersonalEntriesAreHidden(t *testing.T) {
+	for _, c := range []struct {
+		s, hers string // what they hide
+		want    string
+	}{
+		{"", "secret", "a both open x"},
+		{"a", "x", "both open secret x"},
+		{"x", "a", "both open secret"},
+	} {
+		s, hers := personal(t)
+		s.Hide, hers.Hide = hideName(c.s), hideName(c.hers)
+		type named struct {
+			Name string `json:"name"`
+		}
+		server.AddTool(s, mcp.Tool{Name: "zz_find"}, func(ctx context.Context, in named) (string, error) {
+			_, ok := s.LookupTool(ctx, in.Name)
+			return fmt.Sprintf("found: %t", ok), nil
+		})
+		ada := connectLineAs(t, s, person(t, "ada"))
+		raw, err := ada.ask(mcp.MethodListTools, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var page mcp.ListToolsResult
+		if err := json.Unmarshal(raw, &page); err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, tool := range page.Tools[:len(page.Tools)-1] {
+			names = append(names, tool.Name)
+		}
+		if got := strings.Join(names, " "); got != c.want {
+			t.Errorf("with %q and %q hidden: %s, want %s", c.s, c.hers, got, c.want)
+		}
+		for _, name := range []string{"a", "both", "open", "secret", "x"} {
+			raw, err := ada.ask(mcp.MethodCallTool, fmt.Sprintf(`"name":"zz_find","arguments":{"name":%q}`, name))
+			if want := fmt.Sprintf("found: %t", slices.Contains(names, name)); err != nil || !strings.Contains(string(raw), want) {
+				t.Errorf("with %q and %q hidden, LookupTool of %q: %s, %v; want %s", c.s, c.hers, name, raw, err, want)
+			}
+		}
+	}
+}
+
+// hideName returns a function for server.Server.Hide that hides one name from every caller.
+func hideName(hidden string) func(principal.Principal) func(list, name string) bool {
+	return func(principal.Principal) func(list, name string) bool {
+		return func(_, name string) bool { return name == hidden }
+	}
 }

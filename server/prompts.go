@@ -39,7 +39,7 @@ func (s *Server) getPrompt(ctx context.Context, c *rpc.Call) (any, error) {
 		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.name must be a string: the name of a prompt")
 	}
 	name := jsonrpc.Unquote(raw)
-	entry, ok := findFor(ctx, s, (*Server).promptCatalog, name, c.Principal())
+	entry, _, ok := findFor(ctx, s, (*Server).promptCatalog, name, c.Principal())
 	if !ok {
 		return nil, unknownPrompt(name)
 	}

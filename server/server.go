@@ -115,7 +115,7 @@ type Server struct {
 	// has in addition to those of this server, which come first: of several entries with one name or URI, the caller
 	// has the first. It is called before each list, and when this server has no entry with a requested name or URI; it
 	// may add such an entry. The returned servers need not serve. Entries with [RequireScopes] and directories are left out.
-	// The context is that of a handler, or, for [WhileSubscribed], has the caller only. Personal must be safe
+	// Hide of a returned server hides its entries, in addition to Hide of this server. The context is that of a handler, or, for [WhileSubscribed], has the caller only. Personal must be safe
 	// for concurrent use, and should return soon. See [Server.PersonalChanged].
 	Personal func(ctx context.Context) []*Server
 

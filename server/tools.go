@@ -115,7 +115,7 @@ func (s *Server) callTool(ctx context.Context, c *rpc.Call) (any, error) {
 		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.name must be a string: the name of a tool")
 	}
 	name := jsonrpc.Unquote(raw)
-	entry, ok := findFor(ctx, s, (*Server).toolCatalog, name, c.Principal())
+	entry, _, ok := findFor(ctx, s, (*Server).toolCatalog, name, c.Principal())
 	if !ok {
 		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "unknown tool: %.128q", name)
 	}

@@ -32,11 +32,9 @@ func (s *Server) UnlistTools(names ...string) {
 // LookupTool returns the definition of a tool that the caller can see and that [Server.Hide] does not hide, listed or not. The caller is that
 // of the call with the context ctx; see [VisibleTo]. The definition must not be modified.
 func (s *Server) LookupTool(ctx context.Context, name string) (tool mcp.Tool, ok bool) {
-	e, ok := findFor(ctx, s, (*Server).toolCatalog, name, PrincipalOf(ctx))
-	if !ok {
-		return mcp.Tool{}, false
-	}
-	if hidden := s.hiddenFrom(PrincipalOf(ctx), mcp.MethodListTools); hidden != nil && hidden(name) {
+	who := PrincipalOf(ctx)
+	e, from, ok := findFor(ctx, s, (*Server).toolCatalog, name, who)
+	if !ok || s.hides(who, mcp.MethodListTools, name) || from != s && from.hides(who, mcp.MethodListTools, name) {
 		return mcp.Tool{}, false
 	}
 	return e.tool, true
@@ -83,7 +81,7 @@ func (s *Server) targetOf(ctx context.Context, entry *toolEntry, arguments json.
 	if arguments == nil {
 		arguments = json.RawMessage("{}")
 	}
-	target, ok := findFor(ctx, s, (*Server).toolCatalog, name, who)
+	target, _, ok := findFor(ctx, s, (*Server).toolCatalog, name, who)
 	switch {
 	case !ok:
 		return nil, nil, fmt.Errorf("unknown tool: %.128q", name)
