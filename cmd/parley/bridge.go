@@ -88,10 +88,10 @@ func bridge(cmd *cobra.Command, flags *bridgeFlags, words []string) error {
 	}
 	defer h.Close()
 	return serveHost(cmd, h, flags.timeout, func(ctx context.Context, s *server.Server) error {
-		if flags.http.addr == "" {
-			return serveConn(ctx, cmd, s, flags.trace)
-		}
 		flags.http.trace = flags.trace
+		if flags.http.addr == "" {
+			return flags.http.serveConn(ctx, cmd, s)
+		}
 		return flags.http.serveAlone(cmd, s, nil)
 	})
 }

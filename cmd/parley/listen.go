@@ -39,6 +39,7 @@ type httpFlags struct {
 	limitCalls int
 	limitLists int
 	trace      bool
+	record     recordFlags
 	auth       authFlag
 	store      storeFlags
 	admin      adminFlags
@@ -54,8 +55,9 @@ func (f *httpFlags) add(cmd *cobra.Command) {
 		cmd.Flags().StringVar(&f.addr, f.addrFlag, "", "serve HTTP on this `address`, as HOST:PORT, instead of standard input and output")
 	}
 	cmd.Flags().IntVar(&f.limitCalls, "limit-calls", defaultLimitCalls, "maximum `number` of tool calls, completions and reads of resources per second of each caller; 0 means no limit")
-	if cmd.Flags().Lookup("trace") == nil { // a command that also dials has it
+	if cmd.Flags().Lookup("trace") == nil { // a command that also dials has these flags
 		cmd.Flags().BoolVar(&f.trace, "trace", false, "print every message to stderr")
+		f.record.add(cmd)
 	}
 	cmd.Flags().IntVar(&f.limitLists, "limit-lists", defaultLimitLists, "maximum `number` of requests for lists and server/discover per second of each caller; 0 means no limit")
 	f.auth.add(cmd)
@@ -172,13 +174,14 @@ func (f *httpFlags) limit(s *server.Server) {
 // closes the listener.
 func (f *httpFlags) serve(ctx context.Context, cmd *cobra.Command, listener net.Listener, s *server.Server, below *toolsets) error {
 	f.limit(s)
-	traced := func(handler http.Handler) http.Handler { return handler }
-	if f.trace {
-		traced = newTracer(cmd.ErrOrStderr()).handler
+	o, err := f.observer(cmd, urlOf(listener))
+	if err != nil {
+		return err
 	}
+	observed := o.handlers(urlOf(listener))
 	mux := http.NewServeMux()
-	mux.Handle(endpoint, traced(s))
-	mux.Handle(endpoint+"/{toolset}", traced(below))
+	mux.Handle(endpoint, observed(s))
+	mux.Handle(endpoint+"/{toolset}", observed(below))
 	if f.login != nil {
 		mux.Handle(loginPath+"/", f.login)
 	}

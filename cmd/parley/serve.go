@@ -22,7 +22,7 @@ func newServe() *cobra.Command {
 the files of a directory as resources, and notify clients when they change. To serve the
 servers of a configuration file, see parley up.
 
-` + authHelp + "\n\n" + storeHelp + "\n\n" + adminHelp,
+` + authHelp + "\n\n" + storeHelp + "\n\n" + adminHelp + "\n\n" + servedRecordHelp,
 		Example: `
 parley serve --addr 127.0.0.1:8080
 parley serve --auth dev
@@ -40,7 +40,7 @@ parley ls -- parley serve --stdio`,
 			if err := flags.checkStdio(cmd, "remove it or --stdio"); err != nil {
 				return err
 			}
-			return serveStdio(cmd, &dirs, flags.trace)
+			return serveStdio(cmd, &flags, &dirs)
 		},
 	}
 	flags.add(cmd)
@@ -68,25 +68,26 @@ func newServer(cmd *cobra.Command, dirs *dirFlag, authorized bool) (*server.Serv
 }
 
 // serveStdio serves demo tools or directories over standard input and output.
-func serveStdio(cmd *cobra.Command, dirs *dirFlag, trace bool) error {
+func serveStdio(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag) error {
 	s, served, err := newServer(cmd, dirs, false)
 	if err != nil {
 		return err
 	}
 	defer served.Close()
-	return serveConn(cmd.Context(), cmd, s, trace)
+	return flags.serveConn(cmd.Context(), cmd, s)
 }
 
 // serveConn serves standard input and output until the client closes them or ctx ends. Neither is an error.
-func serveConn(ctx context.Context, cmd *cobra.Command, s *server.Server, trace bool) error {
+func (f *httpFlags) serveConn(ctx context.Context, cmd *cobra.Command, s *server.Server) error {
+	o, err := f.observer(cmd, "parley "+cmd.Name()+" --stdio")
+	if err != nil {
+		return err
+	}
 	conn, err := transport.Stdio(transport.StdioOptions{})
 	if err != nil {
 		return err
 	}
-	if trace {
-		conn = newTracer(cmd.ErrOrStderr()).conn(conn, "client")
-	}
-	err = s.ServeConn(ctx, conn)
+	err = s.ServeConn(ctx, o.conn(conn))
 	if ctx.Err() != nil {
 		return nil
 	}

@@ -51,7 +51,7 @@ problems of a file, and parley config show prints what is used.
 If a server at a URL requires a login, parley uses the login of the user who runs parley up,
 for all callers (see parley login). It does not forward the tokens of callers.
 
-` + callerAuthHelp + "\n\n" + guardHelp + "\n\n" + discoverHelp + "\n\n" + authHelp + "\n\n" + storeHelp + "\n\n" + adminHelp,
+` + callerAuthHelp + "\n\n" + guardHelp + "\n\n" + discoverHelp + "\n\n" + authHelp + "\n\n" + storeHelp + "\n\n" + adminHelp + "\n\n" + servedRecordHelp,
 		Example: `
 parley up
 parley up --config mcp.json --dir docs
@@ -75,7 +75,7 @@ parley up --config mcp.json --store '${REDIS_URL}' --key-file keys`,
 				return err
 			}
 			if o.stdio {
-				return serveStdio(cmd, &dirs, flags.trace)
+				return serveStdio(cmd, &flags, &dirs)
 			}
 			return serveHTTP(cmd, &flags, &dirs)
 		},
@@ -238,7 +238,7 @@ func up(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag, files *configFlags,
 	}
 	if o.stdio {
 		awaitFirstLists(ctx, g)
-		err = serveConn(ctx, cmd, s, flags.trace)
+		err = flags.serveConn(ctx, cmd, s)
 	} else {
 		err = flags.serve(ctx, cmd, listener, s, u.toolsets)
 	}

@@ -2,9 +2,7 @@ package recording
 
 import (
 	"io"
-	"mime"
 	"net/http"
-	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -35,7 +33,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	head := &Response{Status: resp.StatusCode, Header: resp.Header.Clone()}
 	body := &responseBody{ReadCloser: resp.Body, request: req, report: t.Report, exchange: n, length: resp.ContentLength}
-	if media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); media == "text/event-stream" {
+	if isEventStream(resp.Header) {
 		t.Report(Event{From: Server, Wire: HTTP, Exchange: n, Response: head})
 		body.events = &eventParser{emit: func(part StreamPart, data []byte) {
 			t.Report(Event{From: Server, Wire: HTTP, Exchange: n, Stream: &part, Message: data})
@@ -65,48 +63,6 @@ func (t *Transport) request(n int64, req *http.Request) *http.Request {
 	out := *req
 	out.Body = &requestBody{ReadCloser: req.Body, report: t.Report, event: e}
 	return &out
-}
-
-// requestBody reports a request when its body ends.
-type requestBody struct {
-	io.ReadCloser
-	report func(Event)
-
-	mu    sync.Mutex // Close may be called during Read
-	event Event
-	done  bool
-}
-
-// Read implements io.Reader.
-func (b *requestBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	b.mu.Lock()
-	b.event.Message = appendBounded(b.event.Message, p[:n])
-	b.mu.Unlock()
-	if err != nil {
-		b.end(err)
-	}
-	return n, err
-}
-
-// Close implements io.Closer.
-func (b *requestBody) Close() error {
-	b.end(io.EOF)
-	return b.ReadCloser.Close()
-}
-
-func (b *requestBody) end(err error) {
-	b.mu.Lock()
-	done, e := b.done, b.event
-	b.done = true
-	b.mu.Unlock()
-	if done {
-		return
-	}
-	if err != io.EOF {
-		e.Error = err.Error()
-	}
-	b.report(e)
 }
 
 // endedBy returns the side that has ended an exchange with an error.
@@ -184,81 +140,4 @@ func (b *responseBody) end(e Event) {
 		}
 	}
 	b.report(e)
-}
-
-// appendBounded appends to a message. It drops what exceeds MaxMessage by more than a byte, by which a Writer
-// recognises the message as too long.
-func appendBounded(message, part []byte) []byte {
-	return append(message, part[:min(len(part), MaxMessage+1-len(message))]...)
-}
-
-// eventParser finds the events in the bytes of an event stream (HTML Living Standard, section 9.2.6).
-type eventParser struct {
-	emit func(part StreamPart, data []byte) // owns nothing of data
-
-	started bool // a leading BOM has been skipped
-	skip    bool // the last line ended with CR: ignore an LF that follows
-	line    []byte
-	part    StreamPart
-	data    []byte
-	any     bool // a field has been read
-}
-
-func (p *eventParser) write(b []byte) {
-	for _, c := range b {
-		if p.skip {
-			p.skip = false
-			if c == '\n' {
-				continue
-			}
-		}
-		switch c {
-		case '\r', '\n':
-			p.skip = c == '\r'
-			p.endLine()
-		default:
-			p.line = appendBounded(p.line, []byte{c})
-		}
-	}
-}
-
-func (p *eventParser) endLine() {
-	line := p.line
-	p.line = p.line[:0]
-	if !p.started {
-		p.started = true
-		if len(line) >= 3 && string(line[:3]) == "\xEF\xBB\xBF" {
-			line = line[3:]
-		}
-	}
-	if len(line) == 0 {
-		if p.any {
-			p.emit(p.part, p.data)
-		}
-		p.part, p.data, p.any = StreamPart{}, p.data[:0], false
-		return
-	}
-	field, value := line, []byte(nil)
-	if i := slices.Index(line, ':'); i >= 0 {
-		field, value = line[:i], line[i+1:]
-	}
-	if len(value) > 0 && value[0] == ' ' {
-		value = value[1:]
-	}
-	switch string(field) {
-	case "data":
-		if len(p.data) > 0 {
-			p.data = appendBounded(p.data, []byte("\n"))
-		}
-		p.data = appendBounded(p.data, value)
-	case "event":
-		p.part.Name = string(value)
-	case "id":
-		p.part.ID = string(value)
-	case "retry":
-		p.part.Retry = string(value)
-	default:
-		return // a comment, or unknown
-	}
-	p.any = true
 }

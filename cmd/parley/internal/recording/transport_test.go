@@ -23,6 +23,9 @@ func (r *reports) add(e Event) {
 	text := fmt.Sprintf("%d %s", e.Exchange, e.From)
 	if e.Request != nil {
 		text += " " + e.Request.Method
+		if strings.HasPrefix(e.Request.URL, "http://named/") {
+			text += " " + e.Request.URL
+		}
 	}
 	if e.Response != nil {
 		text += fmt.Sprintf(" %d", e.Response.Status)
@@ -33,8 +36,14 @@ func (r *reports) add(e Event) {
 	if e.Message != nil {
 		text += fmt.Sprintf(" %q", e.Message)
 	}
+	if e.Truncated {
+		text += " truncated"
+	}
 	if e.End {
 		text += " end"
+	}
+	if e.Error != "" {
+		text += " error"
 	}
 	r.lines = append(r.lines, text)
 }
@@ -46,7 +55,7 @@ func TestTransportReportsRequestsAndResponses(t *testing.T) {
 			return
 		}
 		w.Header().Set("Content-Type", "text/event-stream")
-		_, _ = io.WriteString(w, ": comment\nid: 1\nretry: 5\n\ndata: a\ndata:b\r\n\r\nevent: endpoint\rdata: /x\r\rdata: unfinished")
+		_, _ = io.WriteString(w, ": comment\nid: 1\nretry: 5\n\ndata: a\r\ndata:b\r\n\r\nevent: endpoint\rdata: /x\r\rdata\ndata: c\n\ndata: unfinished")
 	}))
 	defer s.Close()
 	got := new(reports)
@@ -79,7 +88,7 @@ func TestTransportReportsRequestsAndResponses(t *testing.T) {
 	want := []string{
 		`1 client POST "one"`, `1 server 200 "answer to one" end`,
 		`2 client POST "two"`, `2 server 200 "answer to two" end`,
-		`3 client POST`, `3 server 200`, `3 server {ID:1 Name: Retry:5}`, `3 server {ID: Name: Retry:} "a\nb"`, `3 server {ID: Name:endpoint Retry:} "/x"`, `3 server end`,
+		`3 client POST`, `3 server 200`, `3 server {ID:1 Name: Retry:5}`, `3 server {ID: Name: Retry:} "a\nb"`, `3 server {ID: Name:endpoint Retry:} "/x"`, `3 server {ID: Name: Retry:} "\nc"`, `3 server end`,
 	}
 	if !slices.Equal(got.lines, want) {
 		t.Errorf("reported\n%s\nwant\n%s", strings.Join(got.lines, "\n"), strings.Join(want, "\n"))
@@ -120,8 +129,8 @@ func TestTransportReportsWhoEndsAStream(t *testing.T) {
 	}
 	want := []string{
 		`1 client GET`, `1 server 200`, `1 server {ID: Name: Retry:} "1"`, `1 client end`,
-		`2 client POST`, `2 server 200`, `2 server {ID: Name: Retry:} "1"`, `2 server end`,
-		`3 client GET`, `3 server end`,
+		`2 client POST`, `2 server 200`, `2 server {ID: Name: Retry:} "1"`, `2 server end error`,
+		`3 client GET`, `3 server end error`,
 	}
 	for i, line := range got.lines {
 		got.lines[i] = strings.Replace(line, ` "" end`, ` end`, 1)
