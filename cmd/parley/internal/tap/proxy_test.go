@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/recording"
 )
@@ -82,6 +83,39 @@ func TestEventsAreForwardedAtOnceAndEndWithTheServer(t *testing.T) {
 	close(next)
 	if _, err := r.ReadString('\n'); err == nil || err == io.EOF {
 		t.Errorf("the stream ends with %v, want that it breaks", err)
+	}
+}
+
+func TestABodyIsForwardedAtOnce(t *testing.T) {
+	first := make(chan struct{})
+	_, proxy := through(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Content-Length", "4") // net/http sends bodies without a length at once
+		_, _ = io.WriteString(w, "[1")
+		_ = http.NewResponseController(w).Flush()
+		select {
+		case <-first:
+			_, _ = io.WriteString(w, "1]")
+		case <-r.Context().Done():
+		}
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, proxy.URL, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if _, err := io.ReadFull(resp.Body, make([]byte, 2)); err != nil {
+		t.Fatal(err)
+	}
+	close(first)
+	if rest, err := io.ReadAll(resp.Body); err != nil || len(rest) != 2 {
+		t.Errorf("%q, %v", rest, err)
 	}
 }
 
