@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"sync"
 	"time"
+
+	"github.com/parley-mcp/parley/internal/childenv"
 )
 
 // CommandOptions configure the server that [StartCommand] runs. Only Path is required.
@@ -118,7 +120,7 @@ type CommandConn struct {
 func StartCommand(opts CommandOptions) (*CommandConn, error) {
 	cmd := exec.Command(opts.Path, opts.Args...)
 	cmd.Dir = opts.Dir
-	cmd.Env = environ(opts)
+	cmd.Env = childenv.New(opts.InheritEnv, opts.Env)
 	setGroup(cmd)
 
 	var ends pipes

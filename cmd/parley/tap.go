@@ -19,10 +19,12 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/recording"
 	"github.com/parley-mcp/parley/cmd/parley/internal/tap"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
+	"github.com/parley-mcp/parley/transport"
 )
 
 // tapFlags are the flags of parley tap.
 type tapFlags struct {
+	config  configFlags
 	listen  string
 	headers []string
 	quiet   bool
@@ -47,37 +49,59 @@ func newTap() *cobra.Command {
 		Long: `Forward the traffic between a client and a server unchanged, and print every message to stderr:
 → to the server, ← from the server.
 
-TARGET is a URL, or -- and the command that starts the server. With a command, parley is a server
-on standard input and output for a client that starts it: write parley tap -- before the command in
-the client's configuration. The server has the environment, the stderr, the signals and the exit code of
-parley. With a URL, parley listens on --listen, and the client connects to the URL that parley
-prints. All transports and revisions work, and all paths of the server are forwarded. Only two
-things differ: the server does not compress, and the endpoint event of HTTP+SSE and redirects name
-parley instead of the server. A client cannot log in through parley, because it would log in
-to another URL than the server's; send credentials with --header.
+TARGET is a URL, the name of a server in your configuration (see parley list and --config), or -- and
+the command that starts the server. With a command, parley is a server on standard input and output
+for a client that starts it: write parley tap -- before the command in the client's configuration. The
+server has the environment, the stderr, the signals and the exit code of parley; a server of a
+configuration has the environment that is described there. With a URL, parley listens on --listen, and
+the client connects to the URL that parley prints. All transports and revisions work, and all paths of
+the server are forwarded. Only two things differ: the server does not compress, and the endpoint event
+of HTTP+SSE and redirects name parley instead of the server. A client cannot log in through parley,
+because it would log in to another URL than the server's; send credentials with --header.
 
 ` + recordHelp,
 		Example: `
 parley tap -- npx -y @modelcontextprotocol/server-everything
 parley tap --record session.jsonl -- npx -y @modelcontextprotocol/server-everything
-parley tap https://example.com/mcp --listen 127.0.0.1:8080 --record session.jsonl`,
+parley tap https://example.com/mcp --listen 127.0.0.1:8080 --record session.jsonl
+parley tap notes`,
 		Annotations: map[string]string{exitCodesKey: tapExitCodes},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			target, err := onlyTarget(cmd, args)
 			if err != nil {
 				return err
 			}
-			if cmd.ArgsLenAtDash() < 0 {
-				return tapURL(cmd, &flags, target[0])
+			switch {
+			case cmd.ArgsLenAtDash() >= 0:
+				return tapCommand(cmd, &flags, target, transport.CommandOptions{Path: target[0], Args: target[1:], InheritEnv: true})
+			case isURL(target[0]):
+				return tapURL(cmd, &flags, target[0], nil)
 			}
-			return tapCommand(cmd, &flags, target)
+			return tapServer(cmd, &flags, target[0])
 		},
 	}
+	flags.config.add(cmd, "configuration file with the servers that TARGET can name")
 	cmd.Flags().StringVar(&flags.listen, "listen", "127.0.0.1:0", "`address` to listen on for the server of a URL, as HOST:PORT; port 0 means a free one")
 	cmd.Flags().StringArrayVarP(&flags.headers, "header", "H", nil, "add an HTTP `header` to each request, written as 'Name: value' (repeatable)")
 	cmd.Flags().BoolVarP(&flags.quiet, "quiet", "q", false, "do not print the messages")
 	flags.record.add(cmd)
+	completes(cmd, &flags.config, completeTarget, completeNothing)
 	return cmd
+}
+
+// tapServer forwards to a server of a configuration file.
+func tapServer(cmd *cobra.Command, flags *tapFlags, name string) error {
+	target, err := flags.config.target(cmd, name)
+	if err != nil {
+		return err
+	}
+	switch t := target.(type) {
+	case *client.CommandTarget:
+		return tapCommand(cmd, flags, []string{name}, t.CommandOptions)
+	case *client.HTTPTarget:
+		return tapURL(cmd, flags, t.URL, t.Header)
+	}
+	return fmt.Errorf("cannot forward to %s", target)
 }
 
 // reporter returns a function that prints and records events.
@@ -85,8 +109,8 @@ func (f *tapFlags) reporter(cmd *cobra.Command, r *recorder) func(recording.Even
 	t := newTracer(cmd.ErrOrStderr())
 	return func(e recording.Event) {
 		r.report(e)
-		if !f.quiet && len(e.Message) > 0 {
-			t.print(e.From == recording.Client, "server", e.Message)
+		if !f.quiet {
+			t.event(recording.Client, "server", e)
 		}
 	}
 }
@@ -96,7 +120,8 @@ type exitStatus int
 
 func (e exitStatus) Error() string { return fmt.Sprintf("the server has exited with code %d", int(e)) }
 
-func tapCommand(cmd *cobra.Command, flags *tapFlags, words []string) error {
+// tapCommand forwards to a program. words name it in a recording.
+func tapCommand(cmd *cobra.Command, flags *tapFlags, words []string, server transport.CommandOptions) error {
 	for _, name := range []string{"listen", "header"} {
 		if cmd.Flags().Changed(name) {
 			return fmt.Errorf("--%s requires a server at a URL", name)
@@ -121,7 +146,7 @@ func tapCommand(cmd *cobra.Command, flags *tapFlags, words []string) error {
 	signal.Notify(broken, syscall.SIGPIPE) // a write to a client that has gone returns an error
 	defer signal.Stop(broken)
 	c := tap.Command{
-		Path: words[0], Args: words[1:], In: os.Stdin, Out: os.Stdout, Stderr: os.Stderr, Signals: signals, Report: flags.reporter(cmd, r),
+		Server: server, In: os.Stdin, Out: os.Stdout, Stderr: os.Stderr, Signals: signals, Report: flags.reporter(cmd, r),
 	}
 	code, err := c.Run()
 	if err != nil {
@@ -133,10 +158,8 @@ func tapCommand(cmd *cobra.Command, flags *tapFlags, words []string) error {
 	return nil
 }
 
-func tapURL(cmd *cobra.Command, flags *tapFlags, text string) error {
-	if !isURL(text) {
-		return fmt.Errorf("%q is not a URL; write http:// or https:// before a host, or -- before a command", client.URL(text))
-	}
+// tapURL forwards to a URL. The requests have the headers of a configuration, and those of --header.
+func tapURL(cmd *cobra.Command, flags *tapFlags, text string, configured http.Header) error {
 	target, err := url.Parse(text)
 	if err != nil || target.Host == "" || target.User != nil {
 		return fmt.Errorf("invalid URL %q; write https://HOST/PATH, and credentials with --header", client.URL(text))
@@ -144,6 +167,11 @@ func tapURL(cmd *cobra.Command, flags *tapFlags, text string) error {
 	header, err := parseHeaders(flags.headers)
 	if err != nil {
 		return err
+	}
+	for name, values := range configured {
+		if header[name] == nil {
+			header[name] = values
+		}
 	}
 	listener, err := listenTCP(cmd, "--listen", flags.listen)
 	if err != nil {

@@ -1,4 +1,5 @@
-package transport
+// Package childenv decides which environment variables the program of a server inherits.
+package childenv
 
 import (
 	"os"
@@ -6,15 +7,17 @@ import (
 	"strings"
 )
 
-// environ returns the environment of the child. As in os/exec, later entries override earlier ones.
-func environ(opts CommandOptions) []string {
+// New returns the environment of a child: all variables of this process or, without all, those that most programs need
+// (on Unix HOME, LANG, LC_*, LOGNAME, PATH, SHELL, TERM, TMPDIR, TZ and USER), and then the additional ones. As in os/exec,
+// later entries override earlier ones.
+func New(all bool, additional []string) []string {
 	var env []string
 	for _, entry := range os.Environ() {
-		if name, value, _ := strings.Cut(entry, "="); opts.InheritEnv || isInherited(name, value) {
+		if name, value, _ := strings.Cut(entry, "="); all || isInherited(name, value) {
 			env = append(env, entry)
 		}
 	}
-	return append(env, opts.Env...)
+	return append(env, additional...)
 }
 
 // isInherited reports whether a child inherits a variable by default.

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/recording"
+	"github.com/parley-mcp/parley/internal/childenv"
+	"github.com/parley-mcp/parley/transport"
 )
 
 // outputGrace is the time for output after the server has exited, which a process that it has started can write.
@@ -20,8 +22,8 @@ const outputGrace = 2 * time.Second
 
 // Command is a server that is a program, between In and Out.
 type Command struct {
-	Path string // of the program
-	Args []string
+	// Server is the program. Its Path, Args, Dir, Env and InheritEnv are used.
+	Server transport.CommandOptions
 	// In and Out are the client. Run closes Out when the output of the server ends, and In, if it is an
 	// io.Closer, when the server reads no more.
 	In  io.Reader
@@ -38,8 +40,8 @@ type Command struct {
 // Run starts the server, forwards until it has exited, and returns its exit code: 128 and the number of the
 // signal if one has ended it. The error is of the start. When Run returns, a read of In may still be blocked.
 func (c *Command) Run() (code int, err error) {
-	cmd := exec.Command(c.Path, c.Args...)
-	cmd.Stderr = c.Stderr
+	cmd := exec.Command(c.Server.Path, c.Server.Args...)
+	cmd.Dir, cmd.Env, cmd.Stderr = c.Server.Dir, childenv.New(c.Server.InheritEnv, c.Server.Env), c.Stderr
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		return 0, err

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/recording"
+	"github.com/parley-mcp/parley/transport"
 )
 
 // The test binary is the server if the variable has the name of one.
@@ -82,7 +83,7 @@ func TestEachByteIsForwardedAtOnce(t *testing.T) {
 	in, client := io.Pipe()
 	answers, out := io.Pipe()
 	reported := new(events)
-	c := Command{Path: os.Args[0], In: in, Out: out, Stderr: os.Stderr, Report: reported.add}
+	c := Command{Server: transport.CommandOptions{Path: os.Args[0], InheritEnv: true}, In: in, Out: out, Stderr: os.Stderr, Report: reported.add}
 	ended := make(chan int, 1)
 	go func() {
 		code, err := c.Run()
@@ -122,11 +123,11 @@ func TestTheExitCodeAndStderrAreThoseOfTheServer(t *testing.T) {
 	var stderr bytes.Buffer
 	in, client := io.Pipe()
 	defer client.Close()
-	c := Command{Path: os.Args[0], In: in, Out: closer{io.Discard}, Stderr: &stderr, Report: new(events).add}
+	c := Command{Server: transport.CommandOptions{Path: os.Args[0], InheritEnv: true}, In: in, Out: closer{io.Discard}, Stderr: &stderr, Report: new(events).add}
 	if code, err := c.Run(); code != 5 || err != nil || stderr.String() != "failed\n" {
 		t.Errorf("%d, %v, %q", code, err, stderr.String())
 	}
-	c.Path = "no-such-program"
+	c.Server.Path = "no-such-program"
 	if _, err := c.Run(); err == nil {
 		t.Error("no error of a program that does not exist")
 	}
@@ -138,7 +139,7 @@ func TestSignalsAreForwarded(t *testing.T) {
 		signals := make(chan os.Signal, 1)
 		in, client := io.Pipe()
 		answers, out := io.Pipe()
-		c := Command{Path: os.Args[0], In: in, Out: out, Stderr: os.Stderr, Signals: signals, Report: new(events).add}
+		c := Command{Server: transport.CommandOptions{Path: os.Args[0], InheritEnv: true}, In: in, Out: out, Stderr: os.Stderr, Signals: signals, Report: new(events).add}
 		go func() {
 			_, _ = io.ReadFull(answers, make([]byte, len("ready\n")))
 			signals <- s
@@ -155,7 +156,7 @@ func TestClosedStreamsAreClosedOnTheOtherSide(t *testing.T) {
 	t.Setenv("TAP_SERVER", "closed")
 	in, client := io.Pipe()
 	answers, out := io.Pipe()
-	c := Command{Path: os.Args[0], In: in, Out: out, Stderr: os.Stderr, Report: new(events).add}
+	c := Command{Server: transport.CommandOptions{Path: os.Args[0], InheritEnv: true}, In: in, Out: out, Stderr: os.Stderr, Report: new(events).add}
 	ended := make(chan int, 1)
 	go func() {
 		code, _ := c.Run()
