@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -44,7 +45,9 @@ func wordsOf[Word ~string](words []Word) (all []string) {
 // also completes all further arguments. After --, shells complete commands and files.
 func completes(cmd *cobra.Command, flags completionFlags, kinds ...completion) {
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		if afterDash(cmd, args) {
+		if shellOf(cmd) != nil {
+			args = slices.Insert(args, 0, "") // TARGET, which commands of parley shell do not have
+		} else if afterDash(cmd, args) {
 			return nil, cobra.ShellCompDirectiveDefault
 		}
 		cmd.SetIn(strings.NewReader("")) // completion asks no questions

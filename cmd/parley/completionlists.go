@@ -123,9 +123,12 @@ func (f *dialFlags) remember(cmd *cobra.Command, target []string, c *client.Clie
 	}
 }
 
-// lists returns the names of the server that is the first argument. It connects to the server only if they are not known, or
+// lists returns the names of the server that is the first argument, or of the shell. It connects to the server only if they are not known, or
 // if the server is at a URL and they are old.
 func (c *completing) lists() *listcache.Lists {
+	if of := shellOf(c.cmd); of != nil {
+		return of.lists.get(c.ctx, of)
+	}
 	s, _, _ := c.server()
 	if s == nil {
 		return new(listcache.Lists)
@@ -182,14 +185,17 @@ func (c *completing) connect(ctx context.Context) (*client.Client, error) {
 
 // values returns the values of an argument that begin with value, which the server completes. It does not start a program.
 func (c *completing) values(ref mcp.CompleteReference, argument, value string, others map[string]string) []string {
+	params := mcp.CompleteParams{Ref: ref, Argument: mcp.CompleteArgument{Name: argument, Value: value}}
+	if len(others) > 0 {
+		params.Context = &mcp.CompleteContext{Arguments: others}
+	}
+	if of := shellOf(c.cmd); of != nil {
+		return of.values(c.ctx, params)
+	}
 	s, key, atURL := c.server()
 	cache, err := completionCache()
 	if err != nil || s == nil || !s.Lists.Completes {
 		return nil
-	}
-	params := mcp.CompleteParams{Ref: ref, Argument: mcp.CompleteArgument{Name: argument, Value: value}}
-	if len(others) > 0 {
-		params.Context = &mcp.CompleteContext{Arguments: others}
 	}
 	text, err := json.Marshal(params)
 	if err != nil {

@@ -69,7 +69,7 @@ type shell struct {
 	cmd    *cobra.Command // parley shell
 	target client.Target
 	editor *linesh.Editor // nil without a terminal
-	lists  listCache
+	lists  shellLists
 }
 
 type shellKey struct{}

@@ -58,7 +58,9 @@ func TestShellAtATerminal(t *testing.T) {
 	shown.find(ctx, t, `token=a(?s:.*)parley> $`)
 	golden(t, "testdata/shell.golden", strings.ReplaceAll(screenOf(shown.String()), version(), "VERSION"))
 
-	typed(`.`, "call shop open=true\r")
+	typed(`.`, "read demo://ci\tKyo\t\r") // a resource template, and a value of its variable
+	typed(`"Kyoto"(?s:.*)parley> $`, "complete prompt postcard ci\tOs\r")
+	typed(`Osaka\r\nOslo(?s:.*)parley> $`, "call shop open=true\r")
 	shown.find(ctx, t, `The shop is open`)
 	typed(`The list of tools has changed\.`, "call buy th\t")
 	typed(`thing=`, "apples\r")

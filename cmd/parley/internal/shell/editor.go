@@ -25,9 +25,15 @@ type Editor struct {
 	reading bool
 }
 
-// NewEditor returns an editor. complete returns the candidates for the current word of the line before the cursor, which
-// replace the line from start on.
-func NewEditor(in *os.File, out io.Writer, history *History, complete func(line string) (candidates []string, start int)) *Editor {
+// Candidates are the words that can replace the current word of a line.
+type Candidates struct {
+	Words []string
+	Start int  // the index in the line at which the current word begins
+	Open  bool // the user continues the word, so no space follows it
+}
+
+// NewEditor returns an editor. complete returns the candidates for the current word of the line before the cursor.
+func NewEditor(in *os.File, out io.Writer, history *History, complete func(line string) Candidates) *Editor {
 	e := &Editor{in: in, keys: &keys{Reader: in}}
 	e.terminal = term.NewTerminal(struct {
 		io.Reader
@@ -38,8 +44,9 @@ func NewEditor(in *os.File, out io.Writer, history *History, complete func(line 
 		if key != '\t' {
 			return "", 0, false
 		}
-		candidates, start := complete(line[:at])
-		inserted, list := choose(line[start:at], candidates)
+		candidates := complete(line[:at])
+		start := candidates.Start
+		inserted, list := candidates.choose(line[start:at])
 		if list != "" {
 			_, _ = io.WriteString(e.terminal, list+"\n")
 		}
@@ -50,20 +57,19 @@ func NewEditor(in *os.File, out io.Writer, history *History, complete func(line 
 
 // choose returns what replaces the current word, and the list of candidates if there are several and the word cannot
 // become longer.
-func choose(word string, candidates []string) (inserted, list string) {
-	switch len(candidates) {
-	case 0:
+func (c Candidates) choose(word string) (inserted, list string) {
+	switch {
+	case len(c.Words) == 0:
 		return word, ""
-	case 1:
-		if strings.HasSuffix(candidates[0], "=") {
-			return candidates[0], ""
-		}
-		return candidates[0] + " ", ""
+	case len(c.Words) == 1 && c.Open:
+		return c.Words[0], ""
+	case len(c.Words) == 1:
+		return c.Words[0] + " ", ""
 	}
-	common := candidates[0]
-	for _, c := range candidates[1:] {
+	common := c.Words[0]
+	for _, w := range c.Words[1:] {
 		n := 0
-		for n < min(len(common), len(c)) && common[n] == c[n] {
+		for n < min(len(common), len(w)) && common[n] == w[n] {
 			n++
 		}
 		common = common[:n]
@@ -72,7 +78,7 @@ func choose(word string, candidates []string) (inserted, list string) {
 	if len(common) > len(word) {
 		return common, ""
 	}
-	return word, strings.Join(candidates, "  ")
+	return word, strings.Join(c.Words, "  ")
 }
 
 // ReadLine shows a prompt and returns a line. It returns ErrInterrupted after Ctrl-C, and io.EOF after Ctrl-D in an empty

@@ -101,18 +101,18 @@ func TestHistoryIsBounded(t *testing.T) {
 func TestTabInsertsWhatAllCandidatesHave(t *testing.T) {
 	for _, c := range []struct {
 		word           string
-		candidates     []string
+		candidates     Candidates
 		inserted, list string
 	}{
-		{"x", nil, "x", ""},
-		{"gr", []string{"greet"}, "greet ", ""},
-		{"na", []string{"name="}, "name=", ""},
-		{"c", []string{"count", "counter"}, "count", ""},
-		{"count", []string{"count", "counter"}, "count", "count  counter"},
-		{"", []string{"é", "è"}, "", "é  è"},
+		{"x", Candidates{}, "x", ""},
+		{"gr", Candidates{Words: []string{"greet"}}, "greet ", ""},
+		{"na", Candidates{Words: []string{"name="}, Open: true}, "name=", ""},
+		{"c", Candidates{Words: []string{"count", "counter"}}, "count", ""},
+		{"count", Candidates{Words: []string{"count", "counter"}}, "count", "count  counter"},
+		{"", Candidates{Words: []string{"é", "è"}}, "", "é  è"},
 	} {
-		if inserted, list := choose(c.word, c.candidates); inserted != c.inserted || list != c.list {
-			t.Errorf("%s %q: %q %q", c.word, c.candidates, inserted, list)
+		if inserted, list := c.candidates.choose(c.word); inserted != c.inserted || list != c.list {
+			t.Errorf("%s %+v: %q %q", c.word, c.candidates, inserted, list)
 		}
 	}
 }
