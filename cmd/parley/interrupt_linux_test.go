@@ -5,13 +5,9 @@ import (
 	"errors"
 	"io"
 	"net/http/httptest"
-	"os"
 	"os/exec"
 	"sync"
-	"syscall"
 	"testing"
-
-	"github.com/charmbracelet/x/term"
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/mcp"
@@ -48,30 +44,15 @@ func TestInterruptAtAQuestionCancelsTheCall(t *testing.T) {
 		mu.Unlock()
 		ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 		defer cancel()
-		user, terminal := openTerminal(t)
-		if _, err := term.MakeRaw(terminal.Fd()); err != nil { // see TestTaskWaitAsksAtTheTerminal
-			t.Fatal(err)
-		}
 		run := exec.CommandContext(ctx, program, "call", "--revision", test.revision, h.URL, "ask")
-		run.Env = append(os.Environ(), "TERM=xterm-256color", "PARLEY_NO_KEYRING=1", "PARLEY_CONFIG_DIR="+t.TempDir())
-		run.Stdin, run.Stdout, run.Stderr = terminal, io.Discard, terminal
-		if err := run.Start(); err != nil {
-			t.Fatal(err)
-		}
-		terminal.Close()
-		shown := &terminalText{written: make(chan struct{}, 1)}
-		var reading sync.WaitGroup
-		reading.Go(func() {
-			if _, err := io.Copy(shown, user); err != nil && !errors.Is(err, syscall.EIO) { // EIO: the program has exited
-				t.Error(err)
-			}
-		})
+		run.Env, run.Stdout = terminalEnv(t.TempDir()), io.Discard
+		p := startAtTerminal(t, run, true)
+		shown := p.shown
 		for i, key := range test.keys {
 			shown.find(ctx, t, []string{`> .*Answer`, `name`}[i])
-			_, _ = user.WriteString(string(key))
+			p.enter(string(key))
 		}
-		err := run.Wait()
-		reading.Wait()
+		err := p.wait()
 		if code := run.ProcessState.ExitCode(); code != exitInterrupted {
 			t.Errorf("%s, keys %q: %v, the terminal shows %q", test.revision, test.keys, err, shown)
 		}

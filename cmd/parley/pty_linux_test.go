@@ -1,15 +1,21 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"unsafe"
+
+	"github.com/charmbracelet/x/term"
 )
 
 // openTerminal returns both ends of a pseudo-terminal with 24 lines of 80 columns. Nothing answers the
@@ -39,6 +45,104 @@ func openTerminal(t *testing.T) (user, program *os.File) {
 	return user, program
 }
 
+// atTerminal is a program at a pseudo-terminal.
+type atTerminal struct {
+	*exec.Cmd
+	user    *os.File // the end of the user
+	shown   *terminalText
+	reading sync.WaitGroup
+}
+
+// startAtTerminal starts a command at a terminal of its own, which is its standard input, its standard error, and its standard
+// output unless the command has another one. In raw mode the terminal passes all keys on. Otherwise Ctrl-C is a signal, and
+// Enter is another key until the program changes the mode.
+func startAtTerminal(t *testing.T, cmd *exec.Cmd, raw bool) *atTerminal {
+	t.Helper()
+	user, program := openTerminal(t)
+	if raw {
+		if _, err := term.MakeRaw(program.Fd()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd.Stdin, cmd.Stderr = program, program
+	if cmd.Stdout == nil {
+		cmd.Stdout = program
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	program.Close()
+	p := &atTerminal{Cmd: cmd, user: user, shown: &terminalText{written: make(chan struct{}, 1)}}
+	p.reading.Go(func() {
+		if _, err := io.Copy(p.shown, user); err != nil && !errors.Is(err, syscall.EIO) { // EIO: the program has exited
+			t.Error(err)
+		}
+	})
+	return p
+}
+
+// terminalEnv returns the environment of a program at a terminal, with a configuration directory.
+func terminalEnv(config string) []string {
+	return append(os.Environ(), "TERM=xterm-256color", "PARLEY_NO_KEYRING=1", "PARLEY_CONFIG_DIR="+config)
+}
+
+// enter enters keys. They are lost if the program has exited.
+func (p *atTerminal) enter(keys string) { _, _ = p.user.WriteString(keys) }
+
+// wait waits until the program exits and the terminal has shown all of its output.
+func (p *atTerminal) wait() error {
+	defer p.reading.Wait()
+	return p.Wait()
+}
+
+// terminalText is what a program has written to a terminal.
+type terminalText struct {
+	mu      sync.Mutex
+	text    bytes.Buffer
+	written chan struct{} // capacity 1
+}
+
+func (s *terminalText) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case s.written <- struct{}{}:
+	default:
+	}
+	return s.text.Write(p)
+}
+
+func (s *terminalText) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
+// find waits until the text matches a pattern, and returns the submatches.
+func (s *terminalText) find(ctx context.Context, t *testing.T, pattern string) []string {
+	t.Helper()
+	m, _ := s.after(ctx, t, 0, pattern)
+	return m
+}
+
+// after is like find for the text after its first from bytes. It also returns the end of the match in the text.
+func (s *terminalText) after(ctx context.Context, t *testing.T, from int, pattern string) (submatches []string, end int) {
+	t.Helper()
+	re := regexp.MustCompile(pattern)
+	for {
+		text := s.String()[from:]
+		if m := re.FindStringSubmatch(text); m != nil {
+			return m, from + re.FindStringIndex(text)[1]
+		}
+		select {
+		case <-s.written:
+		case <-ctx.Done():
+			t.Fatalf("the terminal does not show %s: %.4000q", pattern, text)
+		}
+	}
+}
+
 // A program that queries the colours of a terminal waits for seconds if the terminal does not
 // answer.
 func TestErrorsAndHelpDoNotQueryTheTerminal(t *testing.T) {
@@ -54,20 +158,11 @@ func TestErrorsAndHelpDoNotQueryTheTerminal(t *testing.T) {
 		{"help call", "Usage:"},
 		{"--version", "parley version"},
 	} {
-		user, terminal := openTerminal(t)
 		cmd := exec.Command(program, strings.Fields(c.args)...)
-		cmd.Env = append(os.Environ(), "TERM=xterm-256color")
-		cmd.Stdin, cmd.Stdout, cmd.Stderr = terminal, terminal, terminal
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		terminal.Close()
-		output, err := io.ReadAll(user)
-		if err != nil && !errors.Is(err, syscall.EIO) { // EIO: the program has exited
-			t.Error(err)
-		}
-		_ = cmd.Wait() // errors have an exit code
-		if text := string(output); !strings.Contains(text, c.want) || strings.Contains(text, "\x1b") {
+		cmd.Env = terminalEnv(t.TempDir())
+		p := startAtTerminal(t, cmd, false)
+		_ = p.wait() // errors have an exit code
+		if text := p.shown.String(); !strings.Contains(text, c.want) || strings.Contains(text, "\x1b") {
 			t.Errorf("parley %s prints %q, want %q and no escape sequences", c.args, text, c.want)
 		}
 	}

@@ -2,14 +2,10 @@ package main
 
 import (
 	"context"
-	"errors"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 )
 
@@ -22,27 +18,15 @@ func TestShellAtATerminal(t *testing.T) {
 	dir := t.TempDir()
 	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 	defer cancel()
-	user, terminal := openTerminal(t)
 	shell := exec.CommandContext(ctx, program, "shell", "--", program, "serve", "--stdio")
-	shell.Env = append(os.Environ(), "TERM=xterm-256color", "PARLEY_NO_KEYRING=1", "PARLEY_CONFIG_DIR="+dir)
-	shell.Stdin, shell.Stdout, shell.Stderr = terminal, terminal, terminal
-	shell.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true} // so that Ctrl-C is a signal
-	if err := shell.Start(); err != nil {
-		t.Fatal(err)
-	}
-	terminal.Close()
-	shown := &terminalText{written: make(chan struct{}, 1)}
-	var reading sync.WaitGroup
-	reading.Go(func() {
-		if _, err := io.Copy(shown, user); err != nil && !errors.Is(err, syscall.EIO) { // EIO: the program has exited
-			t.Error(err)
-		}
-	})
+	shell.Env = terminalEnv(dir)
+	p := startAtTerminal(t, shell, false)
+	shown := p.shown
 	// Each step enters keys when the terminal shows a pattern.
 	typed := func(pattern, keys string) {
 		t.Helper()
 		shown.find(ctx, t, pattern)
-		_, _ = user.WriteString(keys)
+		p.enter(keys)
 	}
 	typed(`Ctrl-D ends the shell\.\r\n.*parley> `, "\t")
 	typed(`watch\r\n`, "ca\t")
@@ -70,10 +54,9 @@ func TestShellAtATerminal(t *testing.T) {
 	typed(`Answer the server's questions\?(?s:.*)> .*Answer`, "j")
 	typed(`(?s:> .*Decline.*)`, "\r")
 	typed(`(?i)declined(?s:.*)parley> $`, "\x04")
-	if err := shell.Wait(); err != nil {
+	if err := p.wait(); err != nil {
 		t.Errorf("%v; the terminal shows %.3000q", err, shown.String())
 	}
-	reading.Wait()
 	history, err := os.ReadFile(filepath.Join(dir, "history"))
 	if err != nil || strings.Contains(string(history), "token") || !strings.HasPrefix(string(history), "call greet name=Ada\ncall weather city=Oslo unit=fahrenheit \n") {
 		t.Errorf("history %q, %v", history, err)

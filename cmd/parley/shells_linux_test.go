@@ -4,15 +4,11 @@ package main
 
 import (
 	"context"
-	"errors"
-	"io"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 
 	"github.com/parley-mcp/parley/cmd/parley/demo"
@@ -70,10 +66,9 @@ func TestShellsCompleteCommandLines(t *testing.T) {
 
 // testShell is an interactive shell at a terminal.
 type testShell struct {
-	ctx   context.Context
-	user  *os.File
-	shown *terminalText
-	seen  int // bytes of the text that were before the last command
+	*atTerminal
+	ctx  context.Context
+	seen int // bytes of the text that were before the last command
 }
 
 func startShell(t *testing.T, program, root string, setup shellSetup) *testShell {
@@ -89,30 +84,16 @@ func startShell(t *testing.T, program, root string, setup shellSetup) *testShell
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*waitLimit) // t.Context ends before the shell exits
 	t.Cleanup(cancel)
-	user, terminal := openTerminal(t)
 	cmd := exec.CommandContext(ctx, program, setup.args...)
 	cmd.Dir = home
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "ZDOTDIR=" + home, "TERM=xterm", "LANG=C.UTF-8", "GORACE=atexit_sleep_ms=0",
 		"PARLEY_NO_KEYRING=1", "PARLEY_CONFIG_DIR=" + filepath.Join(home, "config"), "PARLEY_CACHE_DIR=" + filepath.Join(home, "cache")}
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = terminal, terminal, terminal
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	terminal.Close()
-	s := &testShell{ctx: ctx, user: user, shown: &terminalText{written: make(chan struct{}, 1)}}
-	var reading sync.WaitGroup
-	reading.Go(func() {
-		if _, err := io.Copy(s.shown, user); err != nil && !errors.Is(err, syscall.EIO) { // EIO: the shell has exited
-			t.Error(err)
-		}
-	})
+	s := &testShell{ctx: ctx, atTerminal: startAtTerminal(t, cmd, false)}
 	t.Cleanup(func() {
-		_, _ = user.WriteString("exit\r")
-		if err := cmd.Wait(); err != nil && ctx.Err() != nil {
+		s.enter("exit\r")
+		if err := s.wait(); err != nil && ctx.Err() != nil {
 			t.Errorf("the shell does not exit: %v, the terminal shows %.4000q", err, s.shown)
 		}
-		reading.Wait()
 	})
 	s.shown.find(ctx, t, `READY> `)
 	return s
@@ -121,8 +102,6 @@ func startShell(t *testing.T, program, root string, setup shellSetup) *testShell
 // run types keys, and waits until the terminal shows the pattern and another prompt.
 func (s *testShell) run(t *testing.T, keys, pattern string) {
 	t.Helper()
-	if _, err := s.user.WriteString(keys); err != nil {
-		t.Fatal(err)
-	}
+	s.enter(keys)
 	_, s.seen = s.shown.after(s.ctx, t, s.seen, `(?s:`+pattern+`.*READY> )`)
 }

@@ -3,17 +3,11 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"net/http/httptest"
-	"os"
 	"os/exec"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
-
-	"github.com/charmbracelet/x/term"
 
 	"github.com/parley-mcp/parley/cmd/parley/demo"
 )
@@ -26,7 +20,7 @@ func TestTaskWaitAsksAtTheTerminal(t *testing.T) {
 	}
 	s := httptest.NewServer(demo.New("0"))
 	t.Cleanup(s.Close)
-	env := append(os.Environ(), "TERM=xterm-256color", "PARLEY_NO_KEYRING=1", "PARLEY_CONFIG_DIR="+t.TempDir())
+	env := terminalEnv(t.TempDir())
 	for _, revision := range []string{"2025-11-25", "2026-07-28"} {
 		ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 		defer cancel()
@@ -36,28 +30,13 @@ func TestTaskWaitAsksAtTheTerminal(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", revision, err)
 		}
-		user, terminal := openTerminal(t)
-		// Otherwise the terminal turns Enter into another key while no form is shown.
-		if _, err := term.MakeRaw(terminal.Fd()); err != nil {
-			t.Fatal(err)
-		}
 		wait := exec.CommandContext(ctx, program, "task", "wait", "--revision", revision, s.URL, strings.TrimSpace(string(id)))
 		var result bytes.Buffer
-		wait.Env, wait.Stdin, wait.Stdout, wait.Stderr = env, terminal, &result, terminal
-		if err := wait.Start(); err != nil {
-			t.Fatal(err)
-		}
-		terminal.Close()
-		var shown bytes.Buffer
-		var reading sync.WaitGroup
-		reading.Go(func() {
-			if _, err := shown.ReadFrom(user); err != nil && !errors.Is(err, syscall.EIO) { // EIO: the program has exited
-				t.Error(err)
-			}
-		})
+		wait.Env, wait.Stdout = env, &result
+		p := startAtTerminal(t, wait, true)
 		// The user presses Enter until the program exits: the defaults answer the question.
 		exited := make(chan error, 1)
-		go func() { exited <- wait.Wait() }()
+		go func() { exited <- p.wait() }()
 		press := time.NewTicker(100 * time.Millisecond)
 		defer press.Stop()
 		for running := true; running; {
@@ -65,12 +44,11 @@ func TestTaskWaitAsksAtTheTerminal(t *testing.T) {
 			case err = <-exited:
 				running = false
 			case <-press.C:
-				_, _ = user.WriteString("\r") // fails when the program exits
+				p.enter("\r")
 			}
 		}
-		reading.Wait()
-		if err != nil || !strings.Contains(result.String(), ": plum, icing: sugar, candles: 0. ") || !strings.Contains(shown.String(), "The plum cake is baked.") {
-			t.Errorf("%s: %v, result %q, terminal %q", revision, err, result.String(), shown.String())
+		if err != nil || !strings.Contains(result.String(), ": plum, icing: sugar, candles: 0. ") || !strings.Contains(p.shown.String(), "The plum cake is baked.") {
+			t.Errorf("%s: %v, result %q, terminal %q", revision, err, result.String(), p.shown)
 		}
 	}
 }
