@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+
+	"github.com/parley-mcp/parley/internal/atomicfile"
 )
 
 // Bounds of a cache.
@@ -115,7 +117,7 @@ func (c *Cache) Update(key string, change func(*Server)) error {
 		return err
 	}
 	c.evict(c.path(key))
-	if err := replace(c.path(key), content); err != nil {
+	if err := atomicfile.Write(c.path(key), content); err != nil {
 		return err
 	}
 	now := c.now() // the clock of the file system can be some milliseconds behind
@@ -217,24 +219,4 @@ func oldest(values map[string]Completion) (key string) {
 		}
 	}
 	return key
-}
-
-// replace replaces a file. A reader sees the old or the new content. After a crash of the system the file may be empty, which
-// is as if the cache had nothing.
-func replace(path string, content []byte) error {
-	temporary, err := os.CreateTemp(filepath.Dir(path), "*.tmp") // with mode 0600
-	if err != nil {
-		return err
-	}
-	_, err = temporary.Write(content)
-	if closed := temporary.Close(); err == nil {
-		err = closed
-	}
-	if err == nil {
-		err = os.Rename(temporary.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(temporary.Name())
-	}
-	return err
 }
