@@ -13,8 +13,8 @@ import (
 )
 
 // Step is one step of an authorization: a request of a [Client] and its response, or the authorization page
-// that the user opens and the redirect from it. Secrets in it, such as tokens and codes, and text that can repeat them,
-// are replaced by "redacted". A Step does not share memory with the Client.
+// that the user opens and the redirect from it. A Step has the text "redacted" in place of secrets, such as tokens and codes,
+// and in place of texts of the server that can contain a secret. A Step does not share memory with the Client.
 type Step struct {
 	// Name tells the purpose: "challenge" (a request without a token), "resource metadata", "authorization
 	// server metadata", "registration", "authorization" (the page), "token" or "revocation".
@@ -23,15 +23,16 @@ type Step struct {
 	Method, URL   string
 	RequestHeader http.Header
 	RequestBody   []byte
-	// Status, ResponseHeader and ResponseBody are the response. Status is zero if there is none, and
-	// ResponseHeader has only fields that matter to authorization. The redirect from an authorization page is in
-	// its field Location. ResponseBody has at most 256 KiB; it is nil if it is not JSON.
+	// Status, ResponseHeader and ResponseBody are the response. They are zero values if there was no response.
+	// ResponseHeader has only the fields Content-Type, Retry-After and WWW-Authenticate. ResponseBody has at most
+	// 256 KiB; it is nil if the body is not JSON. The step "authorization" has the redirect in the field Location,
+	// and no Status.
 	Status         int
 	ResponseHeader http.Header
 	ResponseBody   []byte
 	// Duration is the time from the request to the end of the response.
 	Duration time.Duration
-	// Err is the reason if there is no response.
+	// Err is the reason why there was no response; otherwise it is nil.
 	Err error
 }
 

@@ -12,10 +12,10 @@ import (
 )
 
 func place(system string, env map[string]string) *Place {
-	p := &Place{OS: system, Home: "/home/ada", Workspace: "/work", Getenv: func(name string) string { return env[name] }}
+	p := &Place{OS: system, Home: "/home/ada", Workspace: "/project", Getenv: func(name string) string { return env[name] }}
 	switch system {
 	case "windows":
-		p.Home, p.Workspace = `C:\Users\ada`, `D:\work`
+		p.Home, p.Workspace = `C:\Users\ada`, `D:\project`
 	case "darwin":
 		p.Home = "/Users/ada"
 	}
@@ -34,26 +34,26 @@ func TestFilesAreWhereEachSystemHasThem(t *testing.T) {
 		{"claude", "darwin", nil, "/Users/ada/Library/Application Support/Claude/claude_desktop_config.json"},
 		{"claude", "windows", map[string]string{"APPDATA": `C:\Roaming`}, `C:\Roaming\Claude\claude_desktop_config.json`},
 		{"claude", "windows", nil, `C:\Users\ada\AppData\Roaming\Claude\claude_desktop_config.json`},
-		{"claude-code", "linux", nil, "/home/ada/.claude.json /work/.mcp.json"},
-		{"claude-code", "linux", map[string]string{"CLAUDE_CONFIG_DIR": "/claude"}, "/claude/.claude.json /work/.mcp.json"},
-		{"claude-code", "darwin", nil, "/Users/ada/.claude.json /work/.mcp.json"},
-		{"claude-code", "windows", nil, `C:\Users\ada\.claude.json D:\work\.mcp.json`},
-		{"cursor", "linux", nil, "/home/ada/.cursor/mcp.json /work/.cursor/mcp.json"},
-		{"cursor", "darwin", nil, "/Users/ada/.cursor/mcp.json /work/.cursor/mcp.json"},
-		{"cursor", "windows", nil, `C:\Users\ada\.cursor\mcp.json D:\work\.cursor\mcp.json`},
-		{"vscode", "linux", nil, "/home/ada/.config/Code/User/mcp.json /work/.vscode/mcp.json"},
-		{"vscode", "darwin", nil, "/Users/ada/Library/Application Support/Code/User/mcp.json /work/.vscode/mcp.json"},
-		{"vscode", "windows", map[string]string{"APPDATA": `C:\Roaming`}, `C:\Roaming\Code\User\mcp.json D:\work\.vscode\mcp.json`},
+		{"claude-code", "linux", nil, "/home/ada/.claude.json /project/.mcp.json"},
+		{"claude-code", "linux", map[string]string{"CLAUDE_CONFIG_DIR": "/claude"}, "/claude/.claude.json /project/.mcp.json"},
+		{"claude-code", "darwin", nil, "/Users/ada/.claude.json /project/.mcp.json"},
+		{"claude-code", "windows", nil, `C:\Users\ada\.claude.json D:\project\.mcp.json`},
+		{"cursor", "linux", nil, "/home/ada/.cursor/mcp.json /project/.cursor/mcp.json"},
+		{"cursor", "darwin", nil, "/Users/ada/.cursor/mcp.json /project/.cursor/mcp.json"},
+		{"cursor", "windows", nil, `C:\Users\ada\.cursor\mcp.json D:\project\.cursor\mcp.json`},
+		{"vscode", "linux", nil, "/home/ada/.config/Code/User/mcp.json /project/.vscode/mcp.json"},
+		{"vscode", "darwin", nil, "/Users/ada/Library/Application Support/Code/User/mcp.json /project/.vscode/mcp.json"},
+		{"vscode", "windows", map[string]string{"APPDATA": `C:\Roaming`}, `C:\Roaming\Code\User\mcp.json D:\project\.vscode\mcp.json`},
 		{"windsurf", "linux", nil, "/home/ada/.codeium/windsurf/mcp_config.json"},
 		{"windsurf", "darwin", nil, "/Users/ada/.codeium/windsurf/mcp_config.json"},
 		{"windsurf", "windows", nil, `C:\Users\ada\.codeium\windsurf\mcp_config.json`},
-		{"zed", "linux", nil, "/home/ada/.config/zed/settings.json /work/.zed/settings.json"},
-		{"zed", "linux", map[string]string{"XDG_CONFIG_HOME": "/xdg"}, "/xdg/zed/settings.json /work/.zed/settings.json"},
-		{"zed", "darwin", nil, "/Users/ada/.config/zed/settings.json /work/.zed/settings.json"},
-		{"zed", "windows", map[string]string{"APPDATA": `C:\Roaming`}, `C:\Roaming\Zed\settings.json D:\work\.zed\settings.json`},
-		{"gemini", "linux", nil, "/home/ada/.gemini/settings.json /work/.gemini/settings.json"},
-		{"gemini", "darwin", nil, "/Users/ada/.gemini/settings.json /work/.gemini/settings.json"},
-		{"gemini", "windows", nil, `C:\Users\ada\.gemini\settings.json D:\work\.gemini\settings.json`},
+		{"zed", "linux", nil, "/home/ada/.config/zed/settings.json /project/.zed/settings.json"},
+		{"zed", "linux", map[string]string{"XDG_CONFIG_HOME": "/xdg"}, "/xdg/zed/settings.json /project/.zed/settings.json"},
+		{"zed", "darwin", nil, "/Users/ada/.config/zed/settings.json /project/.zed/settings.json"},
+		{"zed", "windows", map[string]string{"APPDATA": `C:\Roaming`}, `C:\Roaming\Zed\settings.json D:\project\.zed\settings.json`},
+		{"gemini", "linux", nil, "/home/ada/.gemini/settings.json /project/.gemini/settings.json"},
+		{"gemini", "darwin", nil, "/Users/ada/.gemini/settings.json /project/.gemini/settings.json"},
+		{"gemini", "windows", nil, `C:\Users\ada\.gemini\settings.json D:\project\.gemini\settings.json`},
 	} {
 		if got := strings.Join(Find(c.client).Files(place(c.system, c.env)), " "); got != c.want {
 			t.Errorf("%s on %s with %v: %s, want %s", c.client, c.system, c.env, got, c.want)
