@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"net/http/cookiejar"
 	"regexp"
 	"slices"
 	"strings"
@@ -103,73 +101,26 @@ func (b *brokered) addReplica() {
 // webUser is the browser of a user.
 type webUser struct {
 	*brokered
+	*gatewaytest.Browser
 	name string
-	jar  http.CookieJar
 }
 
 func (b *brokered) browser(name string) *webUser {
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return &webUser{b, name, jar}
-}
-
-// page opens a page, and follows redirects. At an issuer the user allows the request, with the account there.
-func (w *webUser) page(ctx context.Context, method, address string) (body string, err error) {
-	c := http.Client{Jar: w.jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	defer c.CloseIdleConnections()
-	for range 10 {
-		account := ""
-		switch {
-		case strings.HasPrefix(address, w.issuer.URL()):
-			account = w.name
-		case strings.HasPrefix(address, w.upstream.URL()):
-			account = w.name + "@up"
-		}
-		if account != "" {
-			if address, err = (&devissuer.Browser{User: account}).Authorize(ctx, address); err != nil {
-				return "", err
-			}
-			continue
-		}
-		r, err := http.NewRequestWithContext(ctx, method, address, nil)
-		if err != nil {
-			return "", err
-		}
-		if method == http.MethodPost {
-			r.Header.Set("Sec-Fetch-Site", "same-origin")
-		}
-		resp, err := c.Do(r)
-		if err != nil {
-			return "", err
-		}
-		raw, err := io.ReadAll(resp.Body)
-		resp.Body.Close()
-		switch {
-		case err != nil:
-			return "", err
-		case resp.StatusCode == http.StatusSeeOther:
-			method, address = http.MethodGet, resp.Header.Get("Location")
-		case resp.StatusCode != http.StatusOK:
-			return string(raw), fmt.Errorf("%s: %s: %s", address, resp.Status, raw)
-		default:
-			return string(raw), nil
-		}
-	}
-	return "", errors.New("too many redirects")
+	return &webUser{b, gatewaytest.NewBrowser(map[string]gatewaytest.Account{
+		b.issuer.URL(): &devissuer.Browser{User: name}, b.upstream.URL(): &devissuer.Browser{User: name + "@up"},
+	}), name}
 }
 
 // logIn opens the first page of a login, and consents.
 func (w *webUser) logIn(ctx context.Context, start string) error {
-	body, err := w.page(ctx, http.MethodGet, start)
+	body, err := w.Open(ctx, http.MethodGet, start)
 	if err != nil {
 		return err
 	}
 	if !strings.Contains(body, "<b>"+w.name+"</b>") || !strings.Contains(body, w.up.url) || !strings.Contains(body, `<form method="post" action="`+start+`">`) {
 		return fmt.Errorf("the page of %s is %s", w.name, body)
 	}
-	if body, err = w.page(ctx, http.MethodPost, start); err == nil && !strings.Contains(body, "Login complete") {
+	if body, err = w.Open(ctx, http.MethodPost, start); err == nil && !strings.Contains(body, "Login complete") {
 		err = errors.New(body)
 	}
 	return err

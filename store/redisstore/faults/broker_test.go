@@ -5,10 +5,7 @@ package faults
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"net/http"
-	"net/http/cookiejar"
 	"net/http/httptest"
 	"regexp"
 	"strings"
@@ -113,44 +110,6 @@ func (b *brokered) dial(name string, r mcp.Revision) *client.Client {
 	return c
 }
 
-// page sends a request of a user's browser, and follows redirects. At an issuer the user allows the request.
-func (b *brokered) page(jar http.CookieJar, name, method, address string) (string, error) {
-	c := http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	defer c.CloseIdleConnections()
-	for range 10 {
-		account := map[bool]string{strings.HasPrefix(address, b.issuer.URL()): name, strings.HasPrefix(address, b.there.URL()): name + "@up"}[true]
-		if account != "" {
-			var err error
-			if address, err = (&devissuer.Browser{User: account}).Authorize(b.t.Context(), address); err != nil {
-				return "", err
-			}
-			continue
-		}
-		r, err := http.NewRequestWithContext(b.t.Context(), method, address, nil)
-		if err != nil {
-			return "", err
-		}
-		r.Header.Set("Sec-Fetch-Site", "same-origin")
-		resp, err := c.Do(r)
-		if err != nil {
-			return "", err
-		}
-		raw, err := io.ReadAll(resp.Body)
-		resp.Body.Close()
-		switch {
-		case err != nil:
-			return "", err
-		case resp.StatusCode == http.StatusSeeOther:
-			method, address = http.MethodGet, resp.Header.Get("Location")
-		case resp.StatusCode != http.StatusOK:
-			return "", fmt.Errorf("%s: %s: %s", address, resp.Status, raw)
-		default:
-			return string(raw), nil
-		}
-	}
-	return "", errors.New("too many redirects")
-}
-
 var loginURL = regexp.MustCompile(`http://\S+/login/start/up`)
 
 // Users log in at the pages of the replicas, call the server with their own login and read large results. Each request
@@ -165,14 +124,17 @@ func TestUsersLogInAtReplicasOfAGateway(t *testing.T) {
 			}
 			results := make(map[string]string) // URIs by user
 			for _, name := range []string{"ada", "bob"} {
-				c, jar := b.dial(name, r), newJar(t)
+				c := b.dial(name, r)
+				browser := gatewaytest.NewBrowser(map[string]gatewaytest.Account{
+					b.issuer.URL(): &devissuer.Browser{User: name}, b.there.URL(): &devissuer.Browser{User: name + "@up"},
+				})
 				required, err := c.CallTool(t.Context(), "up__login", nil)
 				if err != nil || !required.IsError {
 					t.Fatalf("%s: %+v, %v", name, required, err)
 				}
 				start := loginURL.FindString(textOf(required))
 				for _, method := range []string{http.MethodGet, http.MethodPost} {
-					if _, err := b.page(jar, name, method, start); err != nil {
+					if _, err := browser.Open(t.Context(), method, start); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -199,7 +161,7 @@ func TestUsersLogInAtReplicasOfAGateway(t *testing.T) {
 				if _, err := c.ReadResource(t.Context(), results["ada"]); !errors.Is(err, client.ErrResourceNotFound) {
 					t.Errorf("%s reads the result of ada: %v", name, err)
 				}
-				if body, err := b.page(jar, name, http.MethodPost, b.proxy.url+"/login/end/up"); err != nil || !strings.Contains(body, "keeps no logins") {
+				if body, err := browser.Open(t.Context(), http.MethodPost, b.proxy.url+"/login/end/up"); err != nil || !strings.Contains(body, "keeps no logins") {
 					t.Errorf("after the end of the login of %s: %s, %v", name, body, err)
 				}
 			}
@@ -208,14 +170,6 @@ func TestUsersLogInAtReplicasOfAGateway(t *testing.T) {
 			}
 		})
 	}
-}
-
-func newJar(t *testing.T) http.CookieJar {
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return jar
 }
 
 func textOf(result *mcp.CallToolResult) (text string) {
