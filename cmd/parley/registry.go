@@ -22,18 +22,19 @@ import (
 func newRegistry() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "registry",
-		Short: "Find servers in an MCP registry, and add them",
-		Long: `Find servers in an MCP registry, and add them to your configuration. The registry is the official one, or
-one with the same API (v0.1) that --registry names. The official registry does not review servers: look at what
-a server runs before you add it.`,
+		Short: "Find servers in an MCP registry, add them, and check your own",
+		Long: `Find servers in an MCP registry, add them to your configuration, and check the file that describes your own
+server. The registry is the official one, or one with the same API (v0.1) that --registry names. The official
+registry does not review servers: look at what a server runs before you add it.`,
 		Example: `
 parley registry search weather
 parley registry show io.github.example/weather
-parley registry add io.github.example/weather --as weather`,
+parley registry add io.github.example/weather --as weather
+parley registry validate server.json`,
 		Args: unknownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newRegistrySearch(), newRegistryShow(), newRegistryAdd())
+	cmd.AddCommand(newRegistrySearch(), newRegistryShow(), newRegistryAdd(), newRegistryValidate())
 	return cmd
 }
 

@@ -1,0 +1,183 @@
+package serverjson
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// packageRegistries are the URLs of the registries whose packages have a name and a version, by their type.
+var packageRegistries = map[string]string{
+	"npm":   "https://registry.npmjs.org",
+	"pypi":  "https://pypi.org",
+	"nuget": "https://api.nuget.org/v3/index.json",
+	"cargo": "https://crates.io",
+	"go":    "https://proxy.golang.org",
+}
+
+// imageRegistries are the hosts of OCI images that the official registry accepts. An entry that begins with a dot means all
+// subdomains.
+var imageRegistries = []string{"docker.io", "registry-1.docker.io", "index.docker.io", "ghcr.io", "mcr.microsoft.com", ".pkg.dev", ".azurecr.io"}
+
+func (p place) checkPackage() {
+	p.only("registryType", "registryBaseUrl", "identifier", "version", "fileSha256", "runtimeHint", "transport", "runtimeArguments", "packageArguments", "environmentVariables")
+	identifier, kind := p.member("identifier"), p.member("registryType")
+	if strings.ContainsAny(identifier.text(), " \t\r\n") {
+		identifier.problem("identifier must not have spaces", fixes["identifier"])
+	}
+	p.member("version").checkVersion()
+	switch base := packageRegistries[kind.text()]; {
+	case base != "":
+		p.checkVersioned(base)
+	case kind.text() == "oci":
+		p.checkImage()
+	case kind.text() == "mcpb":
+		p.checkBundle()
+	case kind.text() != "":
+		kind.problem("the official registry does not accept packages of this type", fixes["registryType"])
+	}
+	variables := p.checkArguments()
+	if len(p.member("runtimeArguments").elements()) > 0 && p.member("runtimeHint").text() == "" {
+		p.member("runtimeHint").warning("package has runtimeArguments, but no runtimeHint", "name the program that receives them, such as npx or docker")
+	}
+	p.member("transport").checkTransport(variables)
+}
+
+// checkVersioned checks a package with a name and a version.
+func (p place) checkVersioned(base string) {
+	if version := p.member("version"); !version.exists() {
+		version.problem("required member is missing", "add the version of the package, such as 1.0.2")
+	}
+	if given := p.member("registryBaseUrl"); given.text() != "" && given.text() != base {
+		given.problem("the official registry accepts only "+base, "write this URL, or remove the member")
+	}
+	p.without("fileSha256", "is only for MCP bundles")
+}
+
+// checkImage checks an OCI image.
+func (p place) checkImage() {
+	p.without("registryBaseUrl", "belongs into the identifier of an image, such as docker.io/OWNER/IMAGE:1.0.2")
+	p.without("version", "belongs into the identifier of an image, such as docker.io/OWNER/IMAGE:1.0.2")
+	p.without("fileSha256", "is only for MCP bundles")
+	identifier := p.member("identifier")
+	host, path, found := strings.Cut(identifier.text(), "/")
+	if !found || !strings.ContainsAny(host, ".:") && host != "localhost" {
+		host, path = "docker.io", identifier.text()
+	}
+	known := func(registry string) bool {
+		return host == registry || registry[0] == '.' && strings.HasSuffix(host, registry)
+	}
+	switch {
+	case path == "" || strings.Contains(path, "://"):
+		identifier.problem("identifier must be a reference to an image", "write a reference such as docker.io/OWNER/IMAGE:1.0.2")
+	case !slices.ContainsFunc(imageRegistries, known):
+		identifier.problem("the official registry does not accept images of "+host, "publish the image at docker.io, ghcr.io, *.pkg.dev, *.azurecr.io or mcr.microsoft.com")
+	case !strings.ContainsAny(path[strings.LastIndexByte(path, '/')+1:], ":@"):
+		identifier.warning("image has no tag, so that it can change", "add the tag of the version, such as :1.0.2")
+	}
+}
+
+// checkBundle checks an MCP bundle (MCPB).
+func (p place) checkBundle() {
+	if digest := p.member("fileSha256"); !digest.exists() {
+		digest.problem("required member is missing", fixes["fileSha256"])
+	}
+	p.without("registryBaseUrl", "has no meaning for an MCP bundle, whose identifier is a URL")
+	identifier := p.member("identifier")
+	u, err := url.Parse(identifier.text())
+	if identifier.text() == "" {
+		return
+	}
+	if err != nil || u.Scheme != "https" || !isRelease(strings.TrimPrefix(strings.ToLower(u.Host), "www."), strings.Split(u.Path, "/")) {
+		identifier.problem("identifier must be the https URL of a file of a release at github.com or gitlab.com", "write a URL such as https://github.com/OWNER/REPOSITORY/releases/download/TAG/FILE.mcpb")
+	} else if !strings.Contains(strings.ToLower(identifier.text()), "mcp") {
+		identifier.problem(`URL must contain "mcp"`, "name the file so that it ends with .mcpb")
+	}
+}
+
+// isRelease reports whether the parts of the path of a URL, which begins with a slash, are those of a file of a release.
+func isRelease(host string, parts []string) bool {
+	if slices.Contains(parts[1:], "") {
+		return false
+	}
+	switch host {
+	case "github.com":
+		return len(parts) == 7 && parts[3] == "releases" && parts[4] == "download"
+	case "gitlab.com":
+		at := slices.Index(parts, "-")
+		if at < 2 {
+			return false
+		}
+		rest := parts[at+1:]
+		return len(rest) == 4 && rest[0] == "releases" && rest[2] == "downloads" || len(rest) == 3 && rest[0] == "package_files" && rest[2] == "download"
+	}
+	return false
+}
+
+// without checks that a package does not have a member.
+func (p place) without(name, reason string) {
+	if m := p.member(name); m.exists() {
+		m.problem("member must be absent: it "+reason, "remove it")
+	}
+}
+
+// checkArguments checks the arguments and environment variables of a package. It returns the names that the URL of its transport
+// can use.
+func (p place) checkArguments() (variables []string) {
+	for _, list := range []string{"runtimeArguments", "packageArguments"} {
+		for _, a := range p.member(list).elements() {
+			a.checkArgument()
+			variables = append(variables, a.member("name").text(), a.member("valueHint").text())
+		}
+	}
+	for _, e := range p.member("environmentVariables").elements() {
+		e.checkInput("name", "variables")
+		variables = append(variables, e.member("name").text())
+	}
+	return variables
+}
+
+func (p place) checkArgument() {
+	p.checkInput("type", "name", "valueHint", "isRepeated", "variables")
+	name := p.member("name")
+	switch p.member("type").text() {
+	case "positional":
+		if !p.member("value").exists() && !p.member("valueHint").exists() {
+			p.problem("positional argument must have a value or a valueHint", "add the value, or a valueHint that names what the user enters")
+		}
+	case "named":
+		if name.text() == "" {
+			name.problem("named argument must have a name", "write the name with its dashes, such as --port")
+			return
+		}
+		if strings.ContainsAny(name.text(), "<> $") {
+			name.problem("name of an argument must not have spaces and the characters < > $", "write only the name, such as --port; its value belongs into value or default")
+		}
+		for _, member := range []string{"value", "default"} {
+			if m := p.member(member); strings.HasPrefix(m.text(), name.text()) {
+				m.problem("value must not begin with the name of the argument", "write only the value")
+			}
+		}
+	}
+}
+
+// checkInput checks a value that the description sets, or that the user enters. Others are the names of its other members.
+func (p place) checkInput(others ...string) {
+	p.only(append([]string{"description", "isRequired", "isSecret", "format", "value", "default", "placeholder", "choices"}, others...)...)
+	choices := p.member("choices").elements()
+	for _, name := range []string{"value", "default"} {
+		m := p.member(name)
+		if m.text() == "" {
+			continue
+		}
+		if p.member("isSecret").isTrue() && !strings.Contains(m.text(), "{") {
+			m.warning("secret is published with the file", "remove it; clients ask the user for the value")
+		}
+		if len(choices) > 0 && name == "default" && !slices.ContainsFunc(choices, func(c place) bool { return c.text() == m.text() }) {
+			m.warning("default is not one of the choices", "")
+		}
+	}
+	for _, name := range p.member("variables").names() {
+		p.member("variables").member(name).checkInput()
+	}
+}
