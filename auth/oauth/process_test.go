@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -191,6 +192,37 @@ func TestProcessesShareOneRefresh(t *testing.T) {
 	}
 	if n := w.count("as POST /token"); n != 2 {
 		t.Fatalf("%d token requests, %d of them refreshes", n, n-1)
+	}
+}
+
+// A process that is killed during a refresh does not prevent that of the next process.
+func TestKilledProcessDoesNotPreventARefresh(t *testing.T) {
+	w := newEnvironment(t)
+	var pause atomic.Bool
+	refreshing := make(chan struct{})
+	w.serveAS = func(_ http.ResponseWriter, r *http.Request) (served bool) {
+		if r.URL.Path != "/token" || !pause.CompareAndSwap(true, false) {
+			return false
+		}
+		close(refreshing)
+		<-r.Context().Done()
+		return true
+	}
+	store, path := fileStore(t)
+	c := w.expired(store)
+	pause.Store(true)
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childVariable+"="+path+"\n"+w.url())
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	<-refreshing
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	if header, err := authorize(c, w.url()); err != nil || !strings.HasPrefix(header, "Bearer "+secret) {
+		t.Errorf("next process: %q, %v", header, err)
 	}
 }
 

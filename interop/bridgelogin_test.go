@@ -1,0 +1,245 @@
+//go:build integration
+
+package interop
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http/httptest"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/auth/devissuer"
+	"github.com/parley-mcp/parley/auth/jwt"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/server"
+)
+
+// Clients that start their servers use a server over HTTP that requires a login, through parley bridge and the login of
+// parley login. A bridge that is killed does not prevent the next one.
+func TestTheirClientsUseAServerThatRequiresALoginThroughABridge(t *testing.T) {
+	parley := buildProgram(t, "../cmd/parley", "")
+	s := newServer()
+	s.Logger = slog.New(slog.DiscardHandler)
+	s.Auth = jwt.Protect(&auth.ProtectedResource{Issuers: []string{newIssuer(t).URL()}, Scopes: []string{"mcp"}})
+	started := make(chan struct{}, 1)
+	server.AddTool(s, mcp.Tool{Name: "block"}, func(ctx context.Context, _ struct{}) (string, error) {
+		started <- struct{}{}
+		<-ctx.Done()
+		return "", ctx.Err()
+	})
+	server.AddTool(s, mcp.Tool{Name: "whoami"}, func(ctx context.Context, _ struct{}) (string, error) {
+		return server.PrincipalOf(ctx).Subject(), nil
+	})
+	endpoint := httptest.NewServer(s)
+	t.Cleanup(endpoint.Close)
+	t.Cleanup(endpoint.CloseClientConnections)
+	// The SDKs pass few environment variables to their servers.
+	command := []string{"/usr/bin/env", "PARLEY_NO_KEYRING=1", "PARLEY_CONFIG_DIR=" + t.TempDir(), parley}
+	logIn(t, append(slices.Clone(command), "login", "--print-url", endpoint.URL))
+	bridge := append(slices.Clone(command), "bridge", endpoint.URL)
+
+	for name, c := range map[string]struct {
+		command  []string
+		revision string
+	}{
+		"v1":        {[]string{"v1-client.mjs"}, "2025-11-25"},
+		"v2 legacy": {[]string{"v2-client.mjs", "--era", "legacy"}, "2025-11-25"},
+		"v2 modern": {[]string{"v2-client.mjs", "--era", "modern"}, "2026-07-28"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			arguments := slices.Concat(c.command[1:], []string{"--gateway", "yes", "stdio"}, bridge, []string{"--revision", c.revision})
+			seen := observe(t, node(t, c.command[0], arguments...))
+			if seen.Revision != c.revision || seen.Server.Name != "interop-parley" || len(seen.Tools) == 0 {
+				t.Errorf("revision %s, server %s, %d tools", seen.Revision, seen.Server.Name, len(seen.Tools))
+			}
+			if call := seen.Calls["region"]; call.text() != "eu-north" {
+				t.Errorf("a call with a mirrored parameter: %+v", call)
+			}
+		})
+	}
+	for name, killAt := range map[string]func(e *editor){
+		"at its start":     func(*editor) {},
+		"in the handshake": func(e *editor) { e.initialize() },
+		"with a session":   func(e *editor) { e.response(e.initialize()) },
+		"during a call": func(e *editor) {
+			e.response(e.initialize())
+			e.request("tools/call", `{"name": "block"}`)
+			await(t, started)
+		},
+	} {
+		t.Run("killed "+name, func(t *testing.T) {
+			killed := startEditor(t, bridge)
+			killAt(killed)
+			if err := killed.cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			useLikeAnEditor(startEditor(t, bridge))
+		})
+	}
+}
+
+// logIn runs a command that prints the address of a login page, and logs in there.
+func logIn(t *testing.T, command []string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), peerTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var output strings.Builder
+	page := regexp.MustCompile(`http://\S+/login/\S+`)
+	for lines := bufio.NewScanner(stderr); lines.Scan(); {
+		output.WriteString(lines.Text() + "\n")
+		if address := page.FindString(lines.Text()); address != "" {
+			if text, err := new(devissuer.Browser).LogIn(ctx, address); err != nil || !strings.Contains(text, "Login complete") {
+				t.Fatal(text, err)
+			}
+		}
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatalf("login: %v\n%s", err, output.String())
+	}
+}
+
+// editor is a client as editors have it: it starts a server, initializes a session of 2025-06-18, asks for all lists at
+// once, and closes the input of the server when it ends.
+type editor struct {
+	t       *testing.T
+	cmd     *exec.Cmd
+	stdin   io.WriteCloser
+	lines   chan string
+	pending map[int]json.RawMessage // results that were not asked for yet
+	last    int
+}
+
+// startEditor starts a server until the end of the test.
+func startEditor(t *testing.T, command []string) *editor {
+	t.Helper()
+	e := &editor{t: t, cmd: exec.Command(command[0], command[1:]...), lines: make(chan string), pending: make(map[int]json.RawMessage)}
+	var stderr bytes.Buffer
+	e.cmd.Stderr = &stderr
+	var err error
+	if e.stdin, err = e.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := e.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	drained := make(chan struct{})
+	go func() {
+		defer close(drained)
+		defer close(e.lines)
+		for lines := bufio.NewScanner(stdout); lines.Scan(); {
+			select {
+			case e.lines <- lines.Text():
+			case <-t.Context().Done():
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		_ = e.cmd.Process.Kill()
+		<-drained
+		_ = e.cmd.Wait()
+		if t.Failed() {
+			t.Logf("the server wrote\n%s", stderr.Bytes())
+		}
+	})
+	return e
+}
+
+func (e *editor) send(message string) {
+	e.t.Helper()
+	if _, err := io.WriteString(e.stdin, message+"\n"); err != nil {
+		e.t.Fatal(err)
+	}
+}
+
+// request sends a request and returns its id.
+func (e *editor) request(method, params string) (id int) {
+	e.t.Helper()
+	e.last++
+	e.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`, e.last, method, params))
+	return e.last
+}
+
+// response returns the result of a request. Meanwhile it answers requests for roots, and ignores notifications.
+func (e *editor) response(id int) json.RawMessage {
+	e.t.Helper()
+	for e.pending[id] == nil {
+		var message struct {
+			ID     *int
+			Method string
+			Result json.RawMessage
+		}
+		line := await(e.t, e.lines)
+		if err := json.Unmarshal([]byte(line), &message); err != nil {
+			e.t.Fatalf("%v: %q", err, line)
+		}
+		switch {
+		case message.Method == "roots/list":
+			e.send(fmt.Sprintf(`{"jsonrpc": "2.0", "id": %d, "result": {"roots": [{"uri": "file:///project", "name": "project"}]}}`, *message.ID))
+		case message.Method == "":
+			if message.ID == nil || message.Result == nil {
+				e.t.Fatalf("got %s, want a result", line)
+			}
+			e.pending[*message.ID] = message.Result
+		}
+	}
+	return e.pending[id]
+}
+
+func (e *editor) initialize() (id int) {
+	e.t.Helper()
+	return e.request("initialize", `{"protocolVersion":"2025-06-18",`+
+		`"capabilities":{"roots":{"listChanged":true},"sampling":{},"elicitation":{},"experimental":{"editor":{}}},`+
+		`"clientInfo":{"name":"editor","version":"1.100.0","title":"Editor"}}`)
+}
+
+// useLikeAnEditor uses a server whose tool whoami returns ada, and ends it.
+func useLikeAnEditor(e *editor) {
+	t := e.t
+	t.Helper()
+	var session struct{ ProtocolVersion string }
+	if err := json.Unmarshal(e.response(e.initialize()), &session); err != nil || session.ProtocolVersion != "2025-06-18" {
+		t.Fatalf("revision %s, %v", session.ProtocolVersion, err)
+	}
+	e.send(`{"jsonrpc": "2.0", "method": "notifications/initialized"}`)
+	lists := make(map[string]int)
+	for _, kind := range []string{"tools", "prompts", "resources", "resources/templates"} {
+		lists[kind] = e.request(kind+"/list", "{}")
+	}
+	called := e.request("tools/call", `{"name": "whoami", "arguments": {}, "_meta": {"progressToken": "1"}}`)
+	for kind, id := range lists {
+		var page map[string]json.RawMessage
+		if err := json.Unmarshal(e.response(id), &page); err != nil || len(page) == 0 {
+			t.Errorf("%s: %v, %v", kind, page, err)
+		}
+	}
+	if result := string(e.response(called)); !strings.Contains(result, `"ada"`) {
+		t.Errorf("result of whoami: %s", result)
+	}
+	if err := e.stdin.Close(); err != nil {
+		t.Error(err)
+	}
+	for range e.lines { // until the server has ended
+	}
+}
