@@ -29,12 +29,13 @@ func ordered(entries []recording.Entry) []*recording.Entry {
 			continue
 		}
 		last := i // the last response before that of the DELETE request
+		var late []*recording.Entry
 		for _, other := range out[:j] {
 			response, ok := responses[other.Exchange]
 			switch {
 			case !ok || other.Exchange == e.Exchange || other.Request == nil:
-			case response > j && out[response].Response.Status == http.StatusNotFound:
-				after[j] = append(after[j], other)
+			case response > i && out[response].Response.Status == http.StatusNotFound:
+				late = append(late, other)
 			case response > i && response < j, response > j && other.Request.Method == http.MethodGet:
 				last = max(last, response)
 			}
@@ -42,8 +43,15 @@ func ordered(entries []recording.Entry) []*recording.Entry {
 		if last > i {
 			after[last] = append(after[last], e)
 		}
+		end := max(last, j)
 		if last > j {
 			after[last] = append(after[last], out[j])
+		}
+		for _, other := range late {
+			after[end] = append(after[end], other)
+			if response := responses[other.Exchange]; response < end {
+				after[end] = append(after[end], out[response])
+			}
 		}
 	}
 	moved := make(map[*recording.Entry]bool)

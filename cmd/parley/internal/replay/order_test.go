@@ -9,8 +9,10 @@ import (
 func TestRequestsAreOrderedAroundTheEndOfTheirSession(t *testing.T) {
 	for recorded, want := range map[string]string{
 		// The session was not found: the request follows the response to the DELETE request.
-		"DELETE 1, GET 2, response 1 204, response 2 404": "DELETE 1, response 1 204, GET 2, response 2 404",
-		"GET 2, DELETE 1, response 1 204, response 2 404": "DELETE 1, response 1 204, GET 2, response 2 404",
+		"DELETE 1, GET 2, response 1 204, response 2 404":                        "DELETE 1, response 1 204, GET 2, response 2 404",
+		"GET 2, DELETE 1, response 1 204, response 2 404":                        "DELETE 1, response 1 204, GET 2, response 2 404",
+		"GET 2, DELETE 1, response 2 404, response 1 204":                        "DELETE 1, response 1 204, GET 2, response 2 404",
+		"GET 2, DELETE 1, response 2 404, GET 3, response 1 204, response 3 200": "GET 3, response 3 200, DELETE 1, response 1 204, GET 2, response 2 404",
 		// The response came before that of the DELETE request, which follows it.
 		"DELETE 1, GET 2, response 2 200, response 1 204": "GET 2, response 2 200, DELETE 1, response 1 204",
 		"GET 2, DELETE 1, response 2 200, response 1 204": "GET 2, response 2 200, DELETE 1, response 1 204",
