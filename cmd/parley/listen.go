@@ -44,7 +44,8 @@ type httpFlags struct {
 	store      storeFlags
 	admin      adminFlags
 	log        logFlag
-	login      http.Handler // serves the pages below loginPath; may be nil
+	login      http.Handler                    // serves the pages below loginPath; may be nil
+	wrap       func(http.Handler) http.Handler // of the endpoint; may be nil
 }
 
 func (f *httpFlags) add(cmd *cobra.Command) {
@@ -178,9 +179,13 @@ func (f *httpFlags) serve(ctx context.Context, cmd *cobra.Command, listener net.
 	if err != nil {
 		return err
 	}
+	var handler http.Handler = s
+	if f.wrap != nil {
+		handler = f.wrap(s)
+	}
 	observed := o.handlers(urlOf(listener))
 	mux := http.NewServeMux()
-	mux.Handle(endpoint, observed(s))
+	mux.Handle(endpoint, observed(handler))
 	mux.Handle(endpoint+"/{toolset}", observed(below))
 	if f.login != nil {
 		mux.Handle(loginPath+"/", f.login)

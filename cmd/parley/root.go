@@ -54,7 +54,7 @@ parley ls -- npx -y @modelcontextprotocol/server-everything`,
 		{"Use Servers:", []*cobra.Command{
 			newLs(), newCall(), newTask(), newRead(), newPrompt(), newComplete(), newWatch(), newSearch(), newShell(), newConnect(), newDisconnect(),
 		}},
-		{"Serve:", []*cobra.Command{newUp(), newServe(), newBridge(), newReady()}},
+		{"Serve:", []*cobra.Command{newUp(), newServe(), newBridge(), newMock(), newReady()}},
 		{"Find Faults:", []*cobra.Command{newDoctor(), newPing(), newInspect(), newTap(), newReplay(), newHAR(), newDiff()}},
 		{"Configure:", []*cobra.Command{newAdd(), newRm(), newList(), newImport(), newInstall(), newRegistry(), newConfig(), newLock()}},
 		{"Log In:", []*cobra.Command{newLogin(), newLogout(), newWhoami()}},

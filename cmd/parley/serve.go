@@ -79,6 +79,11 @@ func serveStdio(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag) error {
 
 // serveConn serves standard input and output until the client closes them or ctx ends. Neither is an error.
 func (f *httpFlags) serveConn(ctx context.Context, cmd *cobra.Command, s *server.Server) error {
+	return f.serveStream(ctx, cmd, s.ServeConn)
+}
+
+// serveStream calls serve with standard input and output, as serveConn does.
+func (f *httpFlags) serveStream(ctx context.Context, cmd *cobra.Command, serve func(context.Context, transport.Conn) error) error {
 	o, err := f.observer(cmd, "parley "+cmd.Name()+" --stdio")
 	if err != nil {
 		return err
@@ -87,7 +92,7 @@ func (f *httpFlags) serveConn(ctx context.Context, cmd *cobra.Command, s *server
 	if err != nil {
 		return err
 	}
-	err = s.ServeConn(ctx, o.conn(conn))
+	err = serve(ctx, o.conn(conn))
 	if ctx.Err() != nil {
 		return nil
 	}

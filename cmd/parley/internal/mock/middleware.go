@@ -1,0 +1,176 @@
+package mock
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// requestRule is the latency and fault of the requests of a method.
+type requestRule struct {
+	method  string // "*" means every method
+	name    string // "" means every name
+	times   int64  // 0 means without limit
+	used    atomic.Int64
+	latency *time.Duration
+	outcome *outcome // nil means that of the server
+}
+
+// rule returns the first rule for a call that was not used as often as it may be, or nil.
+func (m *Mock) rule(c *call.Call) *requestRule {
+	for _, r := range m.requests {
+		if r.method != "*" && r.method != c.Method() || r.name != "" && r.name != c.Name() {
+			continue
+		}
+		if used := r.used.Add(1); r.times == 0 || used <= r.times {
+			return r
+		}
+	}
+	return nil
+}
+
+// middleware causes the latencies and faults of requests.
+func (m *Mock) middleware(next call.Handler) call.Handler {
+	return func(ctx context.Context, c *call.Call) (any, error) {
+		if c.Notification() {
+			return next(ctx, c)
+		}
+		latency, played := m.latency, hasScript(c.Method())
+		if played {
+			latency = 0 // the response has it
+		}
+		r := m.rule(c)
+		if r != nil && r.latency != nil {
+			latency = *r.latency
+		}
+		if err := sleep(ctx, latency); err != nil {
+			return nil, err
+		}
+		if r != nil && r.outcome != nil {
+			return end(ctx, c, r.outcome)
+		}
+		if s := m.others[c.Method()]; s != nil {
+			return m.other(ctx, c, s)
+		}
+		var ending ending
+		result, err := next(context.WithValue(ctx, endingKey{}, &ending), c)
+		if o := ending.take(); o != nil {
+			return end(ctx, c, o)
+		}
+		return result, err
+	}
+}
+
+// other plays the response to a request that the server does not know.
+func (m *Mock) other(ctx context.Context, c *call.Call, s *script) (any, error) {
+	var ending ending
+	params := c.Params().Raw()
+	raw, err := m.play(context.WithValue(ctx, endingKey{}, &ending), s, withoutMeta(params), params)
+	if o := ending.take(); o != nil {
+		return end(ctx, c, o)
+	}
+	return raw, err
+}
+
+// hasScript reports whether the responses to a method are those of a tool, prompt or resource.
+func hasScript(method string) bool {
+	return method == mcp.MethodCallTool || method == mcp.MethodGetPrompt || method == mcp.MethodReadResource
+}
+
+// ending is how a handler ends a request in another way than with a result or an error. The middleware sees it.
+type ending struct {
+	mu    sync.Mutex
+	as    *outcome
+	taken bool
+}
+
+type endingKey struct{}
+
+// take returns the outcome that the handler has set, or nil. Later ones are not set.
+func (e *ending) take() *outcome {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.taken = true
+	return e.as
+}
+
+func (e *ending) set(o *outcome) bool {
+	if e == nil {
+		return false
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.taken {
+		e.as = o
+	}
+	return !e.taken
+}
+
+// endAs makes the middleware end the request of a handler. The error is for the client if the request has ended
+// already, because the handler runs as a task.
+func endAs(ctx context.Context, o *outcome) error {
+	e, _ := ctx.Value(endingKey{}).(*ending)
+	set := e.set(o)
+	switch {
+	case o.err != nil:
+		return o.err
+	case set:
+		return errEnded
+	case o.fault == noResponse:
+		return silence(ctx)
+	}
+	return errTask
+}
+
+var (
+	errEnded = jsonrpc.Errorf(jsonrpc.CodeInternalError, "mock: the request ends with a fault")
+	errTask  = jsonrpc.Errorf(jsonrpc.CodeInternalError, "mock: a task can end with a result, an error or no response only")
+)
+
+// end ends a request.
+func end(ctx context.Context, c *call.Call, o *outcome) (any, error) {
+	switch {
+	case o.err != nil:
+		return nil, o.err
+	case o.raw != nil:
+		return o.raw, nil
+	case o.fault == rateLimit:
+		return nil, &call.OverloadError{Limit: "requests", RetryAfter: o.retryAfter}
+	case o.fault == noResponse:
+		return nil, silence(ctx)
+	}
+	w, _ := ctx.Value(wireKey{}).(wire)
+	if w != nil {
+		w.spoil(c.ID().String(), o)
+	}
+	if o.status != 0 {
+		return nil, jsonrpc.Errorf(jsonrpc.CodeInternalError, "%s", statusText(o.status))
+	}
+	return nil, jsonrpc.Errorf(jsonrpc.CodeInternalError, "mock: %s", o.fault)
+}
+
+// maxSilence is the longest time for which a request has no response, if the client does not cancel it and stays
+// connected.
+const maxSilence = 10 * time.Minute
+
+// silence waits until the client cancels the request or disconnects.
+func silence(ctx context.Context) error {
+	if err := sleep(ctx, maxSilence); err != nil {
+		return err
+	}
+	return errors.New("mock: the client has neither cancelled the request nor disconnected")
+}
+
+// withoutMeta returns the members of params except for _meta.
+func withoutMeta(params json.RawMessage) map[string]json.RawMessage {
+	members := argumentsOf(params)
+	delete(members, "_meta")
+	return members
+}

@@ -1,0 +1,212 @@
+package mock
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/mcptest"
+	"github.com/parley-mcp/parley/transport"
+)
+
+const faulty = `
+tools:
+  - name: fail
+    inputSchema: {type: object, properties: {how: {type: string}}}
+    responses:
+      - {when: {how: disconnect}, fault: disconnect}
+      - {when: {how: truncate}, fault: truncate}
+      - {when: {how: malformed}, fault: malformed}
+      - {when: {how: status}, status: 503, retryAfter: 1500ms}
+      - {when: {how: rate}, fault: rate-limit, retryAfter: 2s}
+      - {when: {how: invalid}, result: {content: "none"}}
+      - {when: {how: silence}, fault: no-response}
+      - {when: {how: late}, latency: 1m, text: late}
+      - {when: {how: midway}, steps: [{progress: 1}], fault: disconnect}
+      - text: fine
+requests:
+  - {method: prompts/list, times: 1, status: 500}
+  - {method: tools/call, name: other, error: {code: -32001, message: other}}
+`
+
+// post sends a tools/call to a handler, and returns the response.
+func post(t *testing.T, url string, revision mcp.Revision, how, accept string) (*http.Response, string, error) {
+	t.Helper()
+	params, extra := "", map[string]string{"Mcp-Method": "tools/call", "Mcp-Name": "fail"}
+	if revision.Modern() {
+		params = `,"_meta":{"progressToken":1,"io.modelcontextprotocol/protocolVersion":"` + string(revision) + `","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}`
+	}
+	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"fail","arguments":{"how":%q}%s}}`, how, params)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", accept)
+	req.Header.Set("Mcp-Protocol-Version", string(revision))
+	for name, value := range extra {
+		req.Header.Set(name, value)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, "", err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	return resp, string(text), err
+}
+
+func serve(t *testing.T, m *Mock) string {
+	t.Helper()
+	s := httptest.NewServer(m.Handler(m.Server()))
+	s.Config.ErrorLog = nil
+	t.Cleanup(func() { s.Close(); _ = m.Server().Shutdown(t.Context()) })
+	return s.URL
+}
+
+func TestFaultsOfHTTPResponses(t *testing.T) {
+	url := serve(t, fromYAML(t, faulty))
+	for _, accept := range []string{"application/json, text/event-stream", "application/json"} {
+		if _, text, err := post(t, url, mcp.V20260728, "disconnect", accept); err == nil {
+			t.Errorf("disconnect: got %s", text)
+		}
+		if resp, text, err := post(t, url, mcp.V20260728, "truncate", accept); err == nil || resp == nil || !strings.Contains(text, `{"jsonrpc":"2.0"`) || strings.HasSuffix(strings.TrimSpace(text), "}") {
+			t.Errorf("truncate: got %s, %v", text, err)
+		}
+		if resp, text, err := post(t, url, mcp.V20260728, "malformed", accept); err != nil || resp.StatusCode != 200 || !strings.Contains(text, invalidJSON) {
+			t.Errorf("malformed: got %s, %v", text, err)
+		}
+		if resp, text, err := post(t, url, mcp.V20260728, "status", accept); err != nil || resp.StatusCode != 503 || resp.Header.Get("Retry-After") != "2" || resp.Header.Get("Content-Type") != "text/plain; charset=utf-8" {
+			t.Errorf("status: got %+v %s, %v", resp, text, err)
+		}
+		if resp, text, err := post(t, url, mcp.V20260728, "rate", accept); err != nil || resp.StatusCode != 429 || resp.Header.Get("Retry-After") != "2" {
+			t.Errorf("rate limit: got %+v %s, %v", resp, text, err)
+		}
+		if resp, text, err := post(t, url, mcp.V20260728, "invalid", accept); err != nil || resp.StatusCode != 200 || !strings.Contains(text, `"content":"none"`) {
+			t.Errorf("invalid result: got %+v %s, %v", resp, text, err)
+		}
+		if resp, text, err := post(t, url, mcp.V20260728, "none", accept); err != nil || resp.StatusCode != 200 || !strings.Contains(text, "fine") {
+			t.Errorf("no fault: got %+v %s, %v", resp, text, err)
+		}
+	}
+	resp, text, err := post(t, url, mcp.V20260728, "midway", "application/json, text/event-stream")
+	if err == nil || resp == nil || !strings.Contains(text, "notifications/progress") || strings.Contains(text, `"id":7`) {
+		t.Errorf("midway: got %s, %v", text, err)
+	}
+}
+
+func TestFaultsOfSessionsOverHTTP(t *testing.T) {
+	url := serve(t, fromYAML(t, faulty))
+	for _, revision := range []mcp.Revision{mcp.V20250326, mcp.V20251125} {
+		c, err := (&client.Dialer{Revision: revision}).Dial(t.Context(), client.URL(url))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		for how, check := range map[string]func(error) bool{
+			"disconnect": func(err error) bool { return errors.Is(err, client.ErrConnectionLost) },
+			"truncate":   func(err error) bool { return errors.Is(err, client.ErrConnectionLost) },
+			"malformed": func(err error) bool {
+				return errors.Is(err, call.ErrInvalidResponse) || errors.Is(err, client.ErrConnectionLost)
+			},
+			"status": func(err error) bool {
+				e, ok := errors.AsType[*call.OverloadError](err)
+				return ok && e.RetryAfter == 2*time.Second
+			},
+			"rate": func(err error) bool { _, ok := errors.AsType[*call.OverloadError](err); return ok },
+			"none": func(err error) bool { return err == nil },
+		} {
+			if _, err := c.CallTool(t.Context(), "fail", map[string]any{"how": how}); !check(err) {
+				t.Errorf("%s: %s: got %v", revision, how, err)
+			}
+		}
+	}
+}
+
+func TestFaultsOverByteStreams(t *testing.T) {
+	for how, want := range map[string]string{
+		"disconnect": "",
+		"truncate":   `{"jsonrpc":"2.0","id":7`,
+		"malformed":  invalidJSON,
+		"status":     "mock: HTTP status 503",
+		"rate":       "retryAfterMs",
+		"none":       "fine",
+	} {
+		here, there := transport.Pipe()
+		m := fromYAML(t, faulty)
+		served := make(chan error, 1)
+		go func() { served <- m.ServeConn(t.Context(), there) }()
+		request := fmt.Sprintf(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"fail","arguments":{"how":%q},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}`, how)
+		if err := here.Write(t.Context(), []byte(request)); err != nil {
+			t.Fatal(err)
+		}
+		message, err := here.Read(t.Context())
+		if want == "" && !errors.Is(err, io.EOF) || want != "" && !strings.Contains(string(message), want) {
+			t.Errorf("%s: got %s, %v", how, message, err)
+		}
+		if how == "disconnect" || how == "truncate" {
+			if message, err := here.Read(t.Context()); !errors.Is(err, io.EOF) {
+				t.Errorf("%s: the connection continues with %s, %v", how, message, err)
+			}
+		}
+		here.Close()
+		<-served
+	}
+}
+
+func TestLatencyDelaysTheResponse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := mcptest.Dial(t, fromYAML(t, faulty).Server())
+		start := time.Now()
+		if got, err := client.CallTool[string](t.Context(), c, "fail", map[string]any{"how": "late"}, client.WithTimeout(time.Hour)); err != nil || got != "late" {
+			t.Errorf("got %q, %v", got, err)
+		}
+		if took := time.Since(start); took != time.Minute {
+			t.Errorf("took %v", took)
+		}
+		start = time.Now()
+		if _, err := c.CallTool(t.Context(), "fail", map[string]any{"how": "silence"}, client.WithTimeout(time.Hour)); err == nil {
+			t.Error("there is a response")
+		}
+		if took := time.Since(start); took != maxSilence {
+			t.Errorf("silence took %v", took)
+		}
+	})
+}
+
+func TestRulesOfRequestsComeFirst(t *testing.T) {
+	url := serve(t, fromYAML(t, faulty+"prompts: [{name: p, text: x}]\n"))
+	c, err := client.Dial(t.Context(), client.URL(url))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	prompts := func() (n int, err error) {
+		for _, err := range c.Prompts(t.Context()) {
+			if err != nil {
+				return n, err
+			}
+			n++
+		}
+		return n, nil
+	}
+	var status *call.StatusError
+	if _, err := prompts(); !errors.As(err, &status) || status.Status != 500 {
+		t.Errorf("the first list: %v", err)
+	}
+	if n, err := prompts(); err != nil || n != 1 {
+		t.Errorf("the second list: %d, %v", n, err)
+	}
+	if _, err := c.CallTool(t.Context(), "other", nil); err == nil || !strings.Contains(err.Error(), "other (code -32001)") {
+		t.Errorf("got %v", err)
+	}
+}

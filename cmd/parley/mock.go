@@ -1,0 +1,88 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+
+	"github.com/spf13/cobra"
+
+	"github.com/parley-mcp/parley/cmd/parley/internal/mock"
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
+)
+
+// mockFlags are the flags of parley mock.
+type mockFlags struct {
+	http   httpFlags
+	schema bool
+}
+
+func newMock() *cobra.Command {
+	flags := mockFlags{http: httpFlags{addrFlag: "listen"}}
+	cmd := &cobra.Command{
+		Use:   "mock FILE [flags]",
+		Short: "Serve a server that a file describes, with latencies and faults",
+		Long: `Serve a server whose responses are in a file, for tests of clients. Without --listen, it serves
+standard input and output. It serves every revision of the protocol, and the same file always has
+the same responses.
+
+FILE is in YAML. It has tools, resources and prompts, and the responses to each: by the values of
+arguments, with latencies, progress, log messages and questions, and with faults such as an error, an
+HTTP status, a connection that ends, an invalid response, or none:
+
+  tools:
+    - name: forecast
+      responses:
+        - when: {city: Atlantis}
+          text: There is no ${city}.
+          isError: true
+        - {times: 2, status: 503, retryAfter: 1s}
+        - {latency: 200ms, text: "Sunny in ${city}"}
+
+docs/mock.md describes all members, and --schema prints their JSON Schema. A request without a
+response is an error that names those that have one; parley prints a warning for it.
+
+` + authHelp + "\n\n" + storeHelp + "\n\n" + adminHelp,
+		Example: `
+parley mock weather.yaml --listen 127.0.0.1:8080
+parley ls -- parley mock weather.yaml
+parley mock --schema > mock.schema.json`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 || flags.schema && len(args) == 0 {
+				return nil
+			}
+			return fmt.Errorf("mock needs one FILE; see %s --help", cmd.CommandPath())
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if flags.schema {
+				_, err := cmd.OutOrStdout().Write(mock.Schema)
+				return err
+			}
+			if err := flags.http.log.apply(cmd); err != nil {
+				return err
+			}
+			if flags.http.addr == "" {
+				if err := flags.http.checkStdio(cmd, "add --listen"); err != nil {
+					return err
+				}
+			}
+			return serveMock(cmd, &flags, args[0])
+		},
+	}
+	flags.http.add(cmd)
+	cmd.Flags().BoolVar(&flags.schema, "schema", false, "print the JSON Schema of the file, and exit")
+	return cmd
+}
+
+func serveMock(cmd *cobra.Command, flags *mockFlags, path string) error {
+	m, err := mock.Load(path, mock.Options{Logger: newLogger(cmd.ErrOrStderr(), slog.LevelWarn)})
+	if err != nil {
+		return err
+	}
+	if flags.http.addr == "" {
+		return flags.http.serveStream(cmd.Context(), cmd, m.ServeConn)
+	}
+	flags.http.wrap = m.Handler
+	return flags.http.serveAlone(cmd, m.Server(), func(status *statusPrinter, _ string, _ bool) {
+		status.print("  %s: %s\n\n", terminal.Line(path), m.Summary())
+	})
+}
