@@ -15,9 +15,11 @@ import (
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
+	"github.com/parley-mcp/parley/server"
 )
 
-// Catalog describes the tools that a gateway has registered at one time. See [Gateway.OnCatalog].
+// Catalog describes the tools that a gateway has registered at one time. See [Gateway.OnCatalog]. It does not include those of
+// servers with CallerAuth, which depend on the caller.
 type Catalog struct {
 	Tools  int  // number of tools of all servers
 	Bytes  int  // size of their definitions, as JSON
@@ -40,8 +42,10 @@ const (
 
 // discovery is the state of the tools for discovery. Only Run changes it.
 type discovery struct {
-	added    bool     // the tools are registered
-	reported *Catalog // by report
+	added    bool                    // the tools are registered
+	reported *Catalog                // by report
+	current  atomic.Pointer[Catalog] // nil before the first call of discover
+	personal *server.Server          // with the tools, for callers whose own tools are not listed; set by Run
 
 	// names are the names at the gateway by the server and the name of the tool there. They are immutable.
 	names atomic.Pointer[map[string]map[string]string]
@@ -60,6 +64,7 @@ func (g *Gateway) discover(changed string) Catalog {
 		now.Bytes += size.Bytes
 	}
 	now.Listed = g.ListBudget == 0 || g.ListBudget > 0 && now.Bytes <= g.ListBudget
+	defer g.discovery.current.Store(&now)
 	if now.Listed {
 		g.server.UnlistTools()
 		g.removeDiscovery()
@@ -74,6 +79,28 @@ func (g *Gateway) discover(changed string) Catalog {
 	return now
 }
 
+// exceeds reports whether the definitions of all tools are larger than a budget for a caller with some views.
+func (d *discovery) exceeds(budget int, views []*callerView) bool {
+	now := d.current.Load()
+	if budget == 0 || now == nil {
+		return false
+	}
+	bytes := now.Bytes
+	for _, v := range views {
+		bytes += v.bytes
+	}
+	return !now.Listed || bytes > budget
+}
+
+// sizeOf returns the number of tools, and the size of their definitions.
+func sizeOf(tools []*registration[host.MergedTool]) Catalog {
+	size := Catalog{Tools: len(tools)}
+	for _, t := range tools {
+		size.Bytes += len(t.definition)
+	}
+	return size
+}
+
 // setTools replaces the tools of a server.
 func (d *discovery) setTools(server string, tools []*registration[host.MergedTool]) {
 	all := make(map[string]map[string]string)
@@ -86,12 +113,11 @@ func (d *discovery) setTools(server string, tools []*registration[host.MergedToo
 		if d.sizes == nil {
 			d.sizes = make(map[string]Catalog)
 		}
-		names, size := make(map[string]string, len(tools)), Catalog{Tools: len(tools)}
+		names := make(map[string]string, len(tools))
 		for _, t := range tools {
 			names[t.entry.Definition.Name] = t.want
-			size.Bytes += len(t.definition)
 		}
-		all[server], d.sizes[server] = names, size
+		all[server], d.sizes[server] = names, sizeOf(tools)
 	}
 	d.names.Store(&all)
 }
@@ -125,9 +151,14 @@ func (g *Gateway) addDiscovery() {
 		return
 	}
 	g.discovery.added = true
+	g.registerDiscovery(g.server)
+}
+
+// registerDiscovery registers the tools for discovery with a server.
+func (g *Gateway) registerDiscovery(s *server.Server) {
 	readOnly := &mcp.ToolAnnotations{ReadOnlyHint: true}
 	for name, err := range map[string]error{
-		searchTools: g.server.RegisterTool(mcp.Tool{
+		searchTools: s.RegisterTool(mcp.Tool{
 			Name:  searchTools,
 			Title: "Search tools",
 			Description: "Find tools of the connected servers. The result has their names, the best match first. " +
@@ -135,14 +166,14 @@ func (g *Gateway) addDiscovery() {
 			InputSchema: json.RawMessage(searchSchema),
 			Annotations: readOnly,
 		}, g.search),
-		describeTool: g.server.RegisterTool(mcp.Tool{
+		describeTool: s.RegisterTool(mcp.Tool{
 			Name:        describeTool,
 			Title:       "Describe a tool",
 			Description: "Return the definition of a tool that " + searchTools + " has found, with the schema of its arguments. Use it before " + callTool + ".",
 			InputSchema: json.RawMessage(describeSchema),
 			Annotations: readOnly,
 		}, g.describe),
-		callTool: g.server.RegisterToolCaller(mcp.Tool{
+		callTool: s.RegisterToolCaller(mcp.Tool{
 			Name:        callTool,
 			Title:       "Call a tool",
 			Description: "Call a tool that " + searchTools + " has found. The arguments must match the schema that " + describeTool + " returns.",
@@ -211,8 +242,8 @@ func (g *Gateway) search(ctx context.Context, raw json.RawMessage) (*mcp.CallToo
 	if err := schema.Decode(raw, &arguments); err != nil {
 		return nil, err
 	}
-	found := foundTools{Version: g.host.ToolsVersion()}
 	visible := g.find(ctx, arguments.Query, arguments.Server)
+	found := foundTools{Version: g.host.ToolsVersion(ctx)}
 	found.Total = len(visible)
 	if arguments.Query == "" && arguments.Server == "" {
 		found.Servers = g.foundServers(visible)
@@ -224,7 +255,7 @@ func (g *Gateway) search(ctx context.Context, raw json.RawMessage) (*mcp.CallToo
 	from := min(arguments.Offset, len(visible))
 	found.Tools = []any{} // not null
 	for _, t := range visible[from:min(from+arguments.Limit, len(visible))] {
-		tool, ok := g.server.LookupTool(ctx, t.name)
+		tool, ok := t.of.LookupTool(ctx, t.name)
 		switch {
 		case !ok: // it was removed a moment ago
 		case arguments.Detail == "name":
@@ -241,22 +272,27 @@ func (g *Gateway) search(ctx context.Context, raw json.RawMessage) (*mcp.CallToo
 // visibleTool is a tool that the caller can see.
 type visibleTool struct {
 	server string
-	name   string // at the gateway
+	name   string         // at the gateway
+	of     *server.Server // that has the tool: of the gateway, or of a callerView
 }
 
 // find returns the tools that the caller can see and that match a query, the best first, of one server or of all.
 func (g *Gateway) find(ctx context.Context, query, serverName string) (visible []visibleTool) {
+	personal := g.offerPersonal(ctx) // first: it requests the lists of the caller, which the search uses
 	names := *g.discovery.names.Load()
 	for _, t := range g.host.Search(ctx, query, 0) {
 		if serverName != "" && t.Server != serverName {
 			continue
 		}
-		name := names[t.Server][t.Definition.Name]
-		if name == "" { // of a server with CallerAuth, whose tools are always listed
-			continue
+		name, in := names[t.Server][t.Definition.Name], []*server.Server{g.server}
+		if name == "" {
+			name, in = t.Name, personal
 		}
-		if _, ok := g.server.LookupTool(ctx, name); ok {
-			visible = append(visible, visibleTool{t.Server, name})
+		for _, s := range in {
+			if _, ok := s.LookupTool(ctx, name); ok {
+				visible = append(visible, visibleTool{t.Server, name, s})
+				break
+			}
 		}
 	}
 	return visible

@@ -260,7 +260,7 @@ func TestDiscoveryFollowsTheCatalogue(t *testing.T) {
 		next   func()
 	}{
 		{"weather__forecast", func() {
-			versions = append(versions, h.ToolsVersion())
+			versions = append(versions, h.ToolsVersion(t.Context()))
 			for i := range 4 {
 				server.AddTool(weather, mcp.Tool{Name: fmt.Sprintf("more%d", i), Description: strings.Repeat("x", 100)}, func(context.Context, struct{}) (string, error) { return "", nil })
 			}

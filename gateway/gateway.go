@@ -28,7 +28,8 @@ type Gateway struct {
 	// bytes of JSON; a token of a model is about four bytes. If they are larger, the list has three
 	// tools instead: search_tools finds tools, describe_tool returns the definition of one, and
 	// call_tool calls it. The other tools can still be called by their names, too. 0 means no
-	// limit. If it is negative, clients always search.
+	// limit. If it is negative, clients always search. The tools that a caller has of servers with CallerAuth count for this
+	// caller; if they exceed the limit together with the others, the caller searches for them.
 	ListBudget int
 
 	// OnCatalog, if set, is called by Run with the size of the catalogue when it has changed.
@@ -140,6 +141,10 @@ func (g *Gateway) Run(ctx context.Context) {
 	g.options = []client.CallOption{client.WithTimeout(g.timeout()), client.WithUndecodedText()}
 	if g.notAdded != nil {
 		g.logger().Warn("extensions not forwarded", "error", g.notAdded)
+	}
+	if g.ListBudget != 0 {
+		g.discovery.personal = &server.Server{Logger: g.logger()}
+		g.registerDiscovery(g.discovery.personal)
 	}
 	g.report(g.discover(""))
 	following, stop := context.WithCancel(ctx)

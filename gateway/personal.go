@@ -38,15 +38,21 @@ type personal struct {
 	failures loglimit.Limiter // lines about lists that cannot be requested
 
 	mu    sync.Mutex
-	views map[viewKey]*server.Server
+	views map[viewKey]*callerView
 	shown map[shownKey]uint64 // the version of the lists that a caller has seen last; 0 without a login
 }
 
 // callerServer is a server with CallerAuth.
 type callerServer struct {
 	status host.ServerStatus // with the lists of the operator
-	view   *server.Server    // of these lists
-	login  *server.Server    // with the tool to log in
+	view   *callerView       // of these lists
+	login  *callerView       // with the tool to log in
+}
+
+// callerView is a server with lists for some callers. It does not serve.
+type callerView struct {
+	server *server.Server
+	bytes  int // size of the definitions of the tools that need not be listed; see Gateway.ListBudget
 }
 
 // viewKey identifies lists. Names that other servers claim, too, are left out, which does not change the version.
@@ -70,7 +76,7 @@ func (g *Gateway) offerPersonal(ctx context.Context) []*server.Server {
 		return nil
 	}
 	listing := c != nil && isList(c.Method())
-	views := make([][]*server.Server, len(*servers))
+	views := make([][]*callerView, len(*servers))
 	var waiting sync.WaitGroup
 	for i := range *servers {
 		if s := &(*servers)[i]; g.isNeeded(c, s) {
@@ -78,7 +84,23 @@ func (g *Gateway) offerPersonal(ctx context.Context) []*server.Server {
 		}
 	}
 	waiting.Wait()
-	return slices.Concat(views...)
+	return g.withinBudget(c, slices.Concat(views...))
+}
+
+// withinBudget returns the servers of views. Of these, a list of tools has the tools for discovery instead of the others if
+// the definitions of all tools are larger than ListBudget.
+func (g *Gateway) withinBudget(c *rpc.Call, views []*callerView) (servers []*server.Server) {
+	listing := c != nil && c.Method() == mcp.MethodListTools
+	unlisted := listing && g.discovery.exceeds(g.ListBudget, views)
+	for _, v := range views {
+		if !unlisted || v.bytes == 0 {
+			servers = append(servers, v.server)
+		}
+	}
+	if unlisted || !listing && g.ListBudget != 0 {
+		servers = append(servers, g.discovery.personal)
+	}
+	return servers
 }
 
 func isList(method string) bool {
@@ -105,7 +127,7 @@ func (g *Gateway) isNeeded(c *rpc.Call, s *callerServer) bool {
 
 // viewsOf returns what the caller of ctx has of a server: its own lists or, without a login, those of the operator and
 // a tool to log in. That tool can still be called after the login, when it is no longer listed.
-func (g *Gateway) viewsOf(ctx context.Context, s *callerServer, listing bool) []*server.Server {
+func (g *Gateway) viewsOf(ctx context.Context, s *callerServer, listing bool) []*callerView {
 	maxAge := time.Duration(math.MaxInt64)
 	if listing {
 		maxAge = callerListAge
@@ -114,17 +136,17 @@ func (g *Gateway) viewsOf(ctx context.Context, s *callerServer, listing bool) []
 	switch {
 	case err == nil && listing:
 		g.show(ctx, s.status.Name, status.Version)
-		return []*server.Server{g.viewOf(status)}
+		return []*callerView{g.viewOf(status)}
 	case err == nil:
-		return []*server.Server{g.viewOf(status), s.login}
+		return []*callerView{g.viewOf(status), s.login}
 	case errors.As(err, new(*call.URLRequiredError)):
 		g.show(ctx, s.status.Name, 0)
-		return []*server.Server{s.view, s.login}
+		return []*callerView{s.view, s.login}
 	case !errors.Is(err, host.ErrAnonymousCaller):
 		g.personal.failures.Log(ctx, g.logger(), slog.LevelWarn, "cannot list what a server has for a caller: using the lists without a caller",
 			slog.String("server", s.status.Name), slog.Any("error", err))
 	}
-	return []*server.Server{s.view}
+	return []*callerView{s.view}
 }
 
 // show records which lists a caller sees, and notifies its clients if it saw others before.
@@ -155,7 +177,7 @@ func (g *Gateway) show(ctx context.Context, serverName string, version uint64) {
 }
 
 // viewOf returns a server with the lists of a status. Callers with the same lists share it.
-func (g *Gateway) viewOf(status host.ServerStatus) *server.Server {
+func (g *Gateway) viewOf(status host.ServerStatus) *callerView {
 	status = g.Toolset.filter(status)
 	key := viewKey{status.Version, len(status.Tools), len(status.Prompts)}
 	p := &g.personal
@@ -169,7 +191,7 @@ func (g *Gateway) viewOf(status host.ServerStatus) *server.Server {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.views == nil {
-		p.views = make(map[viewKey]*server.Server)
+		p.views = make(map[viewKey]*callerView)
 	}
 	if len(p.views) >= maxViews {
 		for other := range p.views {
@@ -181,8 +203,8 @@ func (g *Gateway) viewOf(status host.ServerStatus) *server.Server {
 	return view
 }
 
-// newView returns a server with the lists of one status. It does not serve.
-func (g *Gateway) newView(status host.ServerStatus) *server.Server {
+// newView returns the view of the lists of one status.
+func (g *Gateway) newView(status host.ServerStatus) *callerView {
 	v := &Gateway{
 		Timeout: g.Timeout, ListBudget: g.ListBudget, Logger: g.Logger, host: g.host, server: &server.Server{Logger: g.logger()}, main: g,
 		options: g.options, servers: []string{status.Name}, capabilities: map[string]mcp.ServerCapabilities{status.Name: status.Server.Capabilities},
@@ -210,7 +232,7 @@ func (g *Gateway) newView(status host.ServerStatus) *server.Server {
 	v.templates.apply(v.servers)
 	v.referToUIs()
 	v.tools.apply(v.servers)
-	return v.server
+	return &callerView{v.server, sizeOf(v.tools.byServer[status.Name]).Bytes}
 }
 
 // setCallerServer updates or adds a server with CallerAuth, or removes a server that has none.
@@ -254,10 +276,10 @@ func sameLists(a, b *host.ServerStatus) bool {
 const loginTool = "login"
 
 // newLogin returns a server with the tool to log in to the server of a status.
-func (g *Gateway) newLogin(status host.ServerStatus) *server.Server {
+func (g *Gateway) newLogin(status host.ServerStatus) *callerView {
 	s := &server.Server{Logger: g.logger()}
 	if !g.Toolset.mayHave(&status) {
-		return s
+		return &callerView{server: s}
 	}
 	prefix := status.Prefix
 	if prefix == "" {
@@ -280,7 +302,7 @@ func (g *Gateway) newLogin(status host.ServerStatus) *server.Server {
 	if err != nil {
 		g.logger().Warn("tool to log in not registered", "server", name, "error", err)
 	}
-	return s
+	return &callerView{server: s}
 }
 
 // afterLogin calls a tool for a caller. If the caller has logged in meanwhile, its lists may have changed.

@@ -13,16 +13,17 @@ const (
 	normalization = 0.75
 )
 
-// index ranks documents for a query by BM25. It is immutable.
+// index has the terms of documents. It is immutable.
 type index struct {
-	size  int // number of documents
-	terms map[string][]posting
+	lengths []float32 // of the documents
+	total   float32   // of the lengths
+	terms   map[string][]posting
 }
 
-// posting is the contribution of a term to the score of a document.
+// posting says how often a document has a term, by the weights of its fields.
 type posting struct {
-	document int32
-	score    float32
+	document  int32
+	frequency float32
 }
 
 // field is a part of a document. The terms of a field with the weight 2 count twice.
@@ -32,32 +33,20 @@ type field struct {
 }
 
 func newIndex(documents [][]field) *index {
-	x := &index{size: len(documents), terms: make(map[string][]posting)}
-	lengths := make([]float32, len(documents))
-	var total float32
+	x := &index{lengths: make([]float32, len(documents)), terms: make(map[string][]posting)}
 	for i, fields := range documents {
 		for _, f := range fields {
 			for term := range termsOf(f.text) {
-				lengths[i] += f.weight
+				x.lengths[i] += f.weight
 				postings := x.terms[term]
 				if n := len(postings); n > 0 && postings[n-1].document == int32(i) {
-					postings[n-1].score += f.weight
+					postings[n-1].frequency += f.weight
 				} else {
 					x.terms[term] = append(postings, posting{int32(i), f.weight})
 				}
 			}
 		}
-		total += lengths[i]
-	}
-	average := max(total, 1) / float32(max(len(documents), 1))
-	for _, postings := range x.terms { // from frequencies to scores
-		n := float64(len(postings))
-		rarity := float32(math.Log(1 + (float64(x.size)-n+0.5)/(n+0.5)))
-		for i := range postings {
-			p := &postings[i]
-			length := 1 - normalization + normalization*lengths[p.document]/average
-			p.score = rarity * p.score * (saturation + 1) / (p.score + saturation*length)
-		}
+		x.total += x.lengths[i]
 	}
 	return x
 }
@@ -65,20 +54,38 @@ func newIndex(documents [][]field) *index {
 // maxQueryTerms bounds the terms of a query that count.
 const maxQueryTerms = 64
 
-// rank returns the documents that have a term of the query, the best first, and equal ones in their order.
-func (x *index) rank(query string) []int32 {
-	scores := make([]float32, x.size)
+// rank returns the tools that have a term of the query, the best first, and equal ones in their order. The scores are
+// those of one index of all catalogs.
+func (cs catalogs) rank(query string) []int32 {
+	size := cs.size()
+	var total float32
+	for _, c := range cs {
+		total += c.index.total
+	}
+	average := max(total, 1) / float32(max(size, 1))
+	scores := make([]float32, size)
 	var found []int32
 	terms := 0
 	for term := range termsOf(query) {
 		if terms++; terms > maxQueryTerms {
 			break
 		}
-		for _, p := range x.terms[term] {
-			if scores[p.document] == 0 {
-				found = append(found, p.document)
+		n := 0 // documents with the term
+		for _, c := range cs {
+			n += len(c.index.terms[term])
+		}
+		rarity := float32(math.Log(1 + (float64(size-n)+0.5)/(float64(n)+0.5)))
+		first := int32(0)
+		for _, c := range cs {
+			for _, p := range c.index.terms[term] {
+				length := 1 - normalization + normalization*c.index.lengths[p.document]/average
+				document := first + p.document
+				if scores[document] == 0 {
+					found = append(found, document)
+				}
+				scores[document] += rarity * p.frequency * (saturation + 1) / (p.frequency + saturation*length)
 			}
-			scores[p.document] += p.score
+			first += int32(len(c.tools))
 		}
 	}
 	return sortByScore(found, scores)

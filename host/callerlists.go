@@ -76,7 +76,7 @@ type callerEntry struct {
 	at    time.Time    // when the lists were received
 }
 
-// callerOffer is what a server offers to some callers. It is immutable but for callers.
+// callerOffer is what a server offers to some callers. It is immutable but for callers and catalog.
 type callerOffer struct {
 	digest   [sha256.Size]byte
 	callers  int // number of entries; guarded by callerLists.mu
@@ -86,6 +86,7 @@ type callerOffer struct {
 	lists    lists
 	offered  offered
 	prefix   string
+	catalog  *catalog // of the last search; guarded by Host.cataloging
 }
 
 // entry returns the entry of a caller. If there are too many, it removes the one that was not used for the longest time.
@@ -143,6 +144,9 @@ func (l *callerLists) known(e *callerEntry, since time.Time) *callerOffer {
 // of returns what is known about the lists of the caller of ctx, or nil.
 func (l *callerLists) of(ctx context.Context) *callerOffer {
 	key := l.keyOf(ctx)
+	if key.owner.IsAnonymous() {
+		return nil
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if known := l.byCaller[key]; known != nil {
@@ -249,7 +253,7 @@ func (s *supervisor) callerStatus(o *callerOffer, outdated error) ServerStatus {
 	c := &s.host.names
 	c.mu.RLock()
 	var sameTools, samePrompts []error
-	status.Tools, sameTools = withoutClaimed(s, c.tools, "tool", o.offered.tools, func(t *MergedTool) string { return t.Name })
+	status.Tools, sameTools = withoutClaimed(s, c.tools, "tool", o.offered.tools, nameOfTool)
 	status.Prompts, samePrompts = withoutClaimed(s, c.prompts, "prompt", o.offered.prompts, func(p *MergedPrompt) string { return p.Name })
 	c.mu.RUnlock()
 	status.Resources, status.Templates = o.lists.resources, o.lists.templates

@@ -232,3 +232,43 @@ func TestRequestForListsThatEndsLeavesTheNextOne(t *testing.T) {
 		}
 	})
 }
+
+// Search, Describe and ToolsVersion are about the tools of the caller, as far as they are known.
+func TestSearchFindsTheToolsOfTheCaller(t *testing.T) {
+	l := newListing(t, &Host{})
+	ada, bob := asUser(t, "ada"), asUser(t, "bob")
+	find := func(ctx context.Context, query string) string {
+		return namesOf(l.host.Search(ctx, query, 0))
+	}
+	if got := find(ada, ""); got != "" {
+		t.Errorf("before the lists are known: %s", got)
+	}
+	if tool, err := l.host.Describe(ada, "up__one"); err != nil || tool.Definition.Name != "one" {
+		t.Errorf("%+v, %v", tool, err)
+	}
+	l.tool.Store("two")
+	if _, err := l.host.CallerStatus(bob, "up", time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	for name, ctx := range map[string]context.Context{"one": ada, "two": bob} {
+		if got := find(ctx, "one or two") + " " + find(ctx, ""); got != "up__"+name+" up__"+name {
+			t.Errorf("found %s, want the tool %s", got, name)
+		}
+	}
+	if got := find(t.Context(), ""); got != "" {
+		t.Errorf("without a caller: %s", got)
+	}
+	if _, err := l.host.Describe(bob, "up__one"); !errors.Is(err, ErrUnknownTool) {
+		t.Errorf("the tool of another caller: %v", err)
+	}
+	versions := []string{l.host.ToolsVersion(ada), l.host.ToolsVersion(bob), l.host.ToolsVersion(t.Context())}
+	if versions[0] == versions[1] || versions[1] == versions[2] || versions[0] != l.host.ToolsVersion(ada) {
+		t.Errorf("versions %q", versions)
+	}
+	if _, err := l.host.CallerStatus(ada, "up", 0); err != nil {
+		t.Fatal(err)
+	}
+	if got := find(ada, "two"); got != "up__two" || l.host.ToolsVersion(ada) != l.host.ToolsVersion(bob) {
+		t.Errorf("found %s after the change, with the versions %q and %q", got, l.host.ToolsVersion(ada), l.host.ToolsVersion(bob))
+	}
+}

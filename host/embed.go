@@ -5,14 +5,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
-	"strings"
 )
 
 const (
 	// embedBatch is the maximum number of texts of one call of Host.Embed.
 	embedBatch = 256
+	// maxEmbedded is the number of texts whose vectors are kept for tools that are not in the last search.
+	maxEmbedded = 4096
 
 	// fusionOffset and fusionDepth are the constants of reciprocal rank fusion (Cormack, Clarke and Büttcher,
 	// 2009): a tool at rank r of a ranking has the score 1/(fusionOffset+r) if r is less than fusionDepth.
@@ -20,18 +22,18 @@ const (
 	fusionDepth  = 100
 )
 
-// rank returns the indexes of the tools of a catalog that match a query, the best first.
-func (h *Host) rank(ctx context.Context, c *catalog, query string) []int32 {
-	words := c.index.rank(query)
+// rank returns the numbers of the tools that match a query, the best first.
+func (h *Host) rank(ctx context.Context, cs catalogs, query string) []int32 {
+	words := cs.rank(query)
 	if h.Embed == nil {
 		return words
 	}
-	meaning, err := h.rankByVectors(ctx, c, query)
+	meaning, err := h.rankByVectors(ctx, cs, query)
 	if err != nil {
 		h.logger().WarnContext(ctx, "tools are searched by words alone: Embed has failed", "error", err)
 		return words
 	}
-	return fuse(len(c.tools), words, meaning)
+	return fuse(cs.size(), words, meaning)
 }
 
 // fuse combines rankings of n documents by reciprocal rank.
@@ -57,32 +59,34 @@ func sortByScore(documents []int32, scores []float32) []int32 {
 	return documents
 }
 
-// rankByVectors returns the indexes of all tools in the order of the angles between their vectors and that of
+// rankByVectors returns the numbers of all tools in the order of the angles between their vectors and that of
 // the query.
-func (h *Host) rankByVectors(ctx context.Context, c *catalog, query string) ([]int32, error) {
-	vectors, err := h.vectorsOf(ctx, c)
-	if err != nil {
+func (h *Host) rankByVectors(ctx context.Context, cs catalogs, query string) ([]int32, error) {
+	if err := h.embedTools(ctx, cs); err != nil {
 		return nil, err
 	}
 	wanted, err := h.embed(ctx, []string{query})
 	if err != nil {
 		return nil, err
 	}
-	scores, all := make([]float32, len(vectors)), make([]int32, len(vectors))
-	for i, v := range vectors {
-		if len(v) != len(wanted[0]) {
-			return nil, errors.New("the vectors must have one length")
+	var scores []float32
+	var all []int32
+	for _, c := range cs {
+		for _, v := range *c.vectors.Load() {
+			if len(v) != len(wanted[0]) {
+				return nil, errors.New("the vectors must have one length")
+			}
+			scores, all = append(scores, cosine(v, wanted[0])), append(all, int32(len(all)))
 		}
-		scores[i], all[i] = cosine(v, wanted[0]), int32(i)
 	}
 	return sortByScore(all, scores), nil
 }
 
-// vectorsOf returns the vectors of the tools of a catalog. It embeds the tools that were not in the catalog
-// before. Concurrent searches wait for the one that embeds.
-func (h *Host) vectorsOf(ctx context.Context, c *catalog) ([][]float32, error) {
-	if known := c.vectors.Load(); known != nil {
-		return *known, nil
+// embedTools sets the vectors of catalogs that have none. It embeds the texts whose vectors are not known from other
+// catalogs. Concurrent searches wait for the one that embeds.
+func (h *Host) embedTools(ctx context.Context, cs catalogs) error {
+	if !slices.ContainsFunc(cs, (*catalog).hasNoVectors) {
+		return nil
 	}
 	h.cataloging.Lock()
 	if h.embedding == nil {
@@ -94,45 +98,50 @@ func (h *Host) vectorsOf(ctx context.Context, c *catalog) ([][]float32, error) {
 	case turn <- struct{}{}:
 		defer func() { <-turn }()
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return context.Cause(ctx)
 	}
-	if known := c.vectors.Load(); known != nil {
-		return *known, nil
-	}
-	h.cataloging.Lock()
-	known := h.embedded // immutable
-	h.cataloging.Unlock()
-	texts := make([]string, len(c.tools))
+	known := make(map[string][]float32) // of these tools
+	texts := make([][]string, len(cs))
 	var missing []string
-	for i := range c.tools {
-		texts[i] = textOf(&c.tools[i])
-		if known[texts[i]] == nil {
-			missing = append(missing, texts[i])
+	for i, c := range cs {
+		for j := range c.tools {
+			text := textOf(&c.tools[j])
+			texts[i] = append(texts[i], text)
+			if _, seen := known[text]; seen {
+				continue
+			}
+			if known[text] = h.embedded[text]; known[text] == nil {
+				missing = append(missing, text)
+			}
 		}
 	}
-	now := make(map[string][]float32, len(texts))
 	for batch := range slices.Chunk(missing, embedBatch) {
 		vectors, err := h.embed(ctx, batch)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for i, v := range vectors {
-			now[batch[i]] = v
+			known[batch[i]] = v
 		}
 	}
-	all := make([][]float32, len(texts))
-	for i, text := range texts {
-		if now[text] == nil {
-			now[text] = known[text]
+	for i, c := range cs {
+		vectors := make([][]float32, len(c.tools))
+		for j, text := range texts[i] {
+			vectors[j] = known[text]
 		}
-		all[i] = now[text]
+		c.vectors.Store(&vectors)
 	}
-	c.vectors.Store(&all)
-	h.cataloging.Lock()
-	defer h.cataloging.Unlock()
-	h.embedded = now
-	return all, nil
+	if len(h.embedded)+len(missing) > max(maxEmbedded, 2*len(known)) {
+		h.embedded = nil // of tools that may have been removed, and of other callers
+	}
+	if h.embedded == nil {
+		h.embedded = make(map[string][]float32, len(known))
+	}
+	maps.Copy(h.embedded, known)
+	return nil
 }
+
+func (c *catalog) hasNoVectors() bool { return c.vectors.Load() == nil }
 
 func (h *Host) embed(ctx context.Context, texts []string) ([][]float32, error) {
 	var vectors [][]float32
@@ -144,17 +153,6 @@ func (h *Host) embed(ctx context.Context, texts []string) ([][]float32, error) {
 		err = fmt.Errorf("%d texts must have as many vectors, got %d", len(texts), len(vectors))
 	}
 	return vectors, err
-}
-
-// textOf returns the text of a tool to embed.
-func textOf(t *MergedTool) string {
-	var b strings.Builder
-	for _, f := range documentOf(t) {
-		if f.text != "" {
-			b.WriteString(f.text + "\n")
-		}
-	}
-	return b.String()
 }
 
 // cosine returns the cosine of the angle between two vectors of one length.

@@ -118,9 +118,8 @@ type Host struct {
 	names    nameTable
 
 	cataloging sync.Mutex           // orders the making of catalogs
-	cataloged  *catalog             // the last one
-	embedded   map[string][]float32 // the vectors of its tools, by their text
-	embedding  chan struct{}        // capacity 1: has an element while a catalog is embedded; made by vectorsOf
+	embedding  chan struct{}        // capacity 1: has an element while catalogs are embedded; made by embedTools
+	embedded   map[string][]float32 // the vectors of tools, by their text; used by the goroutine with the turn in embedding
 
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc

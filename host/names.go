@@ -1,12 +1,12 @@
 package host
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -58,8 +58,14 @@ type MergedPrompt struct {
 // Tools returns the tools of all servers in one list, in the order of the servers and
 // of each server's own list. It includes the tools of servers that were ready and are
 // down now: a call starts those servers again. The caller owns the slice. It must not
-// modify the definitions.
-func (h *Host) Tools() []MergedTool { return slices.Concat(h.toolLists()...) }
+// modify the definitions. Of a server with [ServerConfig.CallerAuth] it has the tools without a
+// caller; see [Host.CallerStatus].
+func (h *Host) Tools() (all []MergedTool) {
+	for _, l := range h.toolLists(context.Background()) {
+		all = append(all, l.tools...)
+	}
+	return all
+}
 
 // nameTools returns the tools of a list that are selected, with their merged names. The names of
 // tools that are withheld are empty: they would be the same, which the error reports. If the server

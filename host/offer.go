@@ -159,7 +159,7 @@ func (s *supervisor) show(status *ServerStatus) bool {
 	c := &s.host.names
 	var sameTools, samePrompts []error
 	status.Prefix = s.naming.prefix
-	status.Tools, sameTools = withoutConflicts(c.tools, "tool", s.offered.tools, func(t *MergedTool) string { return t.Name })
+	status.Tools, sameTools = withoutConflicts(c.tools, "tool", s.offered.tools, nameOfTool)
 	status.Prompts, samePrompts = withoutConflicts(c.prompts, "prompt", s.offered.prompts, func(p *MergedPrompt) string { return p.Name })
 	status.Resources, status.Templates = s.lists.resources, s.lists.templates
 	status.Server.Instructions = s.offered.instructions

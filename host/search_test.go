@@ -123,14 +123,14 @@ func TestSearchIsBoundedAndStable(t *testing.T) {
 // The index and the version follow the lists of the servers.
 func TestToolsVersionChangesWithTheTools(t *testing.T) {
 	h, same := office(), office()
-	before := h.ToolsVersion()
-	if before == "" || before != same.ToolsVersion() || before != h.ToolsVersion() {
-		t.Errorf("versions %q and %q of the same tools", before, same.ToolsVersion())
+	before := h.ToolsVersion(t.Context())
+	if before == "" || before != same.ToolsVersion(t.Context()) || before != h.ToolsVersion(t.Context()) {
+		t.Errorf("versions %q and %q of the same tools", before, same.ToolsVersion(t.Context()))
 	}
 	versions := map[string]bool{before: true}
 	for _, tools := range [][]mcp.Tool{nil, {{Name: "read_text_file"}}, {{Name: "read_text_file", Description: "Fetch a document"}}} {
 		h.find("files").setTools(tools)
-		if v := h.ToolsVersion(); versions[v] {
+		if v := h.ToolsVersion(t.Context()); versions[v] {
 			t.Errorf("the version stays %q", v)
 		} else {
 			versions[v] = true
@@ -242,5 +242,24 @@ func TestSearchUsesWordsIfEmbeddingFails(t *testing.T) {
 		if got := h.Search(t.Context(), "salesforce", 0); namesOf(got) != "crm__updateRecord" || !strings.Contains(log.String(), "Embed has failed") {
 			t.Errorf("%s: %s; the log has %q", name, namesOf(got), log.String())
 		}
+	}
+}
+
+// The ranking of the tools of several servers does not depend on how they are distributed.
+func TestRankingDoesNotDependOnTheServers(t *testing.T) {
+	words := []string{"read", "write", "file", "record", "report", "delete", "list", "weather"}
+	tools := make([]MergedTool, 60)
+	for i := range tools {
+		tools[i].Definition = mcp.Tool{Name: fmt.Sprintf("%s_%d", words[i%8], i), Description: strings.Repeat(words[i*7%8]+" ", i%5) + words[i*3%8]}
+	}
+	one := catalogs{newCatalog(tools)}
+	several := catalogs{newCatalog(tools[:7]), newCatalog(nil), newCatalog(tools[7:40]), newCatalog(tools[40:])}
+	for _, query := range []string{"read a file", "weather report", "list", "delete the record 41", "none"} {
+		if a, b := one.rank(query), several.rank(query); !slices.Equal(a, b) {
+			t.Errorf("%q: %v of one catalog, %v of several", query, a, b)
+		}
+	}
+	if got := several.document(40); got != &tools[40] {
+		t.Errorf("the tool 40 is %s", got.Definition.Name)
 	}
 }

@@ -43,6 +43,8 @@ type supervisor struct {
 	rootless atomic.Bool   // the server has requested roots while no session used the shared client
 	logger   *slog.Logger
 
+	catalog *catalog // of the last search; guarded by Host.cataloging
+
 	callerLists   callerLists // with CallerAuth, also callerWatches
 	callerWatches callerWatches
 

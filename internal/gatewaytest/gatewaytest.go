@@ -17,13 +17,16 @@ import (
 const patience = 20 * time.Second
 
 // Run presents the servers of h as s until the test ends. It returns when all servers are ready and
-// s has what they list. It starts h and discards the log output of both.
-func Run(t testing.TB, h *host.Host, s *server.Server) {
+// s has what they list. It starts h and discards the log output of both. The functions can set fields of the gateway.
+func Run(t testing.TB, h *host.Host, s *server.Server, set ...func(*gateway.Gateway)) {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
 	h.Logger, s.Logger = quiet, quiet
 	g := gateway.New(h, s)
 	g.Logger = quiet
+	for _, f := range set {
+		f(g)
+	}
 	if err := h.Start(); err != nil {
 		t.Fatal(err)
 	}
