@@ -112,6 +112,15 @@ func completePromptArguments(c *completing) ([]cobra.Completion, cobra.ShellComp
 	})
 }
 
+// completeTask completes the id of a task that parley has started at the server. It does not connect to the server.
+func completeTask(c *completing) ([]cobra.Completion, cobra.ShellCompDirective) {
+	var words []cobra.Completion
+	for _, r := range c.tasks() {
+		words = append(words, described(r.ID, r.Tool))
+	}
+	return c.offer(words, cobra.ShellCompDirectiveDefault)
+}
+
 // arguments completes key=value for the entry called name. values returns the values of an argument that the cache does not
 // list.
 func (c *completing) arguments(all []listcache.Entry, name string, values func(a listcache.Argument, value string) []string) ([]cobra.Completion, cobra.ShellCompDirective) {

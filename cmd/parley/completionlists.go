@@ -227,6 +227,35 @@ func (c *completing) values(ref mcp.CompleteReference, argument, value string, o
 	}
 }
 
+// tasks returns the tasks that parley has started at the server that is the first argument, or at that of the shell.
+func (c *completing) tasks() []client.TaskRecord {
+	found := make(chan []client.TaskRecord, 1)
+	c.within(listsTimeout, func(ctx context.Context) {
+		var server client.Target
+		if of := shellOf(c.cmd); of != nil {
+			server = of.target
+		} else {
+			var err error
+			c.cmd.SetContext(ctx)
+			if server, err = c.dial.target(c.cmd, c.args[:1]); err != nil {
+				return
+			}
+		}
+		stored, err := openLogins()
+		if err != nil {
+			return
+		}
+		records, _ := (&taskStore{Store: stored.store}).tasks(ctx) // without logins there are no tasks
+		found <- slices.DeleteFunc(records, func(r client.TaskRecord) bool { return r.Server != server.String() })
+	})
+	select {
+	case records := <-found:
+		return records
+	default:
+		return nil
+	}
+}
+
 // names returns the lists for completion.
 func (l *listing) names() *listcache.Lists {
 	lists := &listcache.Lists{Tools: toolNames(l.Tools), Prompts: promptNames(l.Prompts), Resources: []listcache.Entry{}, Templates: []listcache.Entry{}}

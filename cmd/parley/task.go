@@ -110,7 +110,7 @@ parley task get http://127.0.0.1:7777/mcp ID`,
 		},
 	}
 	flags.add(cmd)
-	completes(cmd, &flags, completeTarget, completeNothing)
+	completes(cmd, &flags, completeTarget, completeTask, completeNothing)
 	return cmd
 }
 
@@ -186,6 +186,6 @@ parley task cancel http://127.0.0.1:7777/mcp ID`,
 		},
 	}
 	flags.add(cmd)
-	completes(cmd, &flags, completeTarget, completeNothing)
+	completes(cmd, &flags, completeTarget, completeTask, completeNothing)
 	return cmd
 }

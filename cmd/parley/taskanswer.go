@@ -60,7 +60,7 @@ parley task answer http://127.0.0.1:7777/mcp ID --decline`,
 	cmd.Flags().StringVar(&a.key, "question", "", "key of the question, if the task has several")
 	object.add(cmd, "fields")
 	cmd.Flags().BoolVar(&a.decline, "decline", false, "decline to answer")
-	completes(cmd, &flags, completeTarget, completeNothing)
+	completes(cmd, &flags, completeTarget, completeTask, completeNothing)
 	return cmd
 }
 

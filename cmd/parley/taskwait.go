@@ -35,7 +35,7 @@ parley task wait --timeout 10m -o json http://127.0.0.1:7777/mcp ID`,
 		},
 	}
 	flags.add(cmd)
-	completes(cmd, &flags, completeTarget, completeNothing)
+	completes(cmd, &flags, completeTarget, completeTask, completeNothing)
 	return cmd
 }
 
