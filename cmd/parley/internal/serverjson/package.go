@@ -6,14 +6,8 @@ import (
 	"strings"
 )
 
-// packageRegistries are the URLs of the registries whose packages have a name and a version, by their type.
-var packageRegistries = map[string]string{
-	"npm":   "https://registry.npmjs.org",
-	"pypi":  "https://pypi.org",
-	"nuget": "https://api.nuget.org/v3/index.json",
-	"cargo": "https://crates.io",
-	"go":    "https://proxy.golang.org",
-}
+// packageRegistries are the types of registries whose packages have a name and a version.
+var packageRegistries = []string{"npm", "pypi", "nuget", "cargo", "go"}
 
 // imageRegistries are the hosts of OCI images that the official registry accepts. An entry that begins with a dot means all
 // subdomains.
@@ -26,9 +20,9 @@ func (p place) checkPackage() {
 		identifier.problem("identifier must not have spaces", fixes["identifier"])
 	}
 	p.member("version").checkVersion()
-	switch base := packageRegistries[kind.text()]; {
-	case base != "":
-		p.checkVersioned(base)
+	switch {
+	case slices.Contains(packageRegistries, kind.text()):
+		p.checkVersioned()
 	case kind.text() == "oci":
 		p.checkImage()
 	case kind.text() == "mcpb":
@@ -44,12 +38,12 @@ func (p place) checkPackage() {
 }
 
 // checkVersioned checks a package with a name and a version.
-func (p place) checkVersioned(base string) {
+func (p place) checkVersioned() {
 	if version := p.member("version"); !version.exists() {
 		version.problem("required member is missing", "add the version of the package, such as 1.0.2")
 	}
-	if given := p.member("registryBaseUrl"); given.text() != "" && given.text() != base {
-		given.problem("the official registry accepts only "+base, "write this URL, or remove the member")
+	if base := p.member("registryBaseUrl"); base.exists() {
+		base.warning("the official registry accepts only the public registry of the type, which it adds itself", "remove it")
 	}
 	p.without("fileSha256", "is only for MCP bundles")
 }

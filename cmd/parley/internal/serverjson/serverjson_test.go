@@ -77,8 +77,8 @@ func TestFindingsNameTheLineThePlaceAndTheFault(t *testing.T) {
 		{`"source": "github"`, `"source": "other"`, "8 problem /repository/source: source must be github or gitlab"},
 		{`"subfolder": "src"`, `"subfolder": "../src"`, "8 problem /repository/subfolder: subfolder must be a relative path"},
 		// Packages.
-		{`"registryType": "npm"`, `"registryType": "maven"`, "12 problem /packages/0/registryType: the official registry does not accept packages of this type"},
-		{`"https://registry.npmjs.org"`, `"https://npm.example.com"`, "13 problem /packages/0/registryBaseUrl: the official registry accepts only https://registry.npmjs.org"},
+		{`"registryType": "npm"`, `"registryType": "maven"`, "13 problem /packages/0/registryType: the official registry does not accept packages of this type"},
+		{`"registryType": "npm"`, `"registryType": "npm", "registryBaseUrl": "https://npm.example.com"`, "13 warning /packages/0/registryBaseUrl: the official registry accepts only the public registry"},
 		{`, "version": "1.0.3"`, ``, "12 problem /packages/0/version: required member is missing"},
 		{`"@example/weather"`, `"@example/the weather"`, "14 problem /packages/0/identifier: identifier must not have spaces"},
 		{`"version": "1.0.3"`, `"version": "1.0.3", "fileSha256": "` + strings.Repeat("0", 64) + `"`, "14 problem /packages/0/fileSha256: member must be absent"},
