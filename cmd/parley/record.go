@@ -82,9 +82,18 @@ func (r *recorder) close() error {
 	return nil
 }
 
+// recordedTarget returns the target in the header of a recording. A URL is complete, so that parley replay finds the requests
+// to it. The recording replaces its secrets.
+func recordedTarget(target client.Target) string {
+	if at, ok := target.(*client.HTTPTarget); ok {
+		return at.URL
+	}
+	return target.String()
+}
+
 // observe records the messages of a Dialer, if there is a file.
 func (f *recordFlags) observe(d *client.Dialer, target client.Target) error {
-	r, err := f.start(target.String())
+	r, err := f.start(recordedTarget(target))
 	if r == nil {
 		return err
 	}
@@ -94,11 +103,7 @@ func (f *recordFlags) observe(d *client.Dialer, target client.Target) error {
 	}
 	trace := d.Trace
 	d.Trace = func(sent bool, message []byte) {
-		e := recording.Event{From: recording.Server, Wire: recording.Stdio, Message: message}
-		if sent {
-			e.From = recording.Client
-		}
-		r.report(e)
+		r.report(recording.StdioMessage(sent, message))
 		if trace != nil {
 			trace(sent, message)
 		}

@@ -74,6 +74,15 @@ type Event struct {
 	Error string `json:"error,omitzero"`
 }
 
+// StdioMessage returns the event of a message that the client has sent or received over a byte stream.
+func StdioMessage(sent bool, message []byte) Event {
+	e := Event{From: Server, Wire: Stdio, Message: message}
+	if sent {
+		e.From = Client
+	}
+	return e
+}
+
 // Request is the head of an HTTP request.
 type Request struct {
 	Method string      `json:"method"`
