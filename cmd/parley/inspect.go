@@ -25,6 +25,7 @@ type inspectFlags struct {
 	headers  []string
 	port     int
 	printURL bool
+	record   recordFlags
 }
 
 func newInspect() *cobra.Command {
@@ -45,10 +46,12 @@ The page has everything that you have: it uses your logins and can start what yo
 serves it on 127.0.0.1 only, and to browsers with the token in the address that it prints. Do not
 share this address. docs/inspector.md has more.
 
+` + recordHelp + `
+
 ` + commandHelp,
 		Example: `
 parley inspect http://127.0.0.1:7777/mcp
-parley inspect notes files
+parley inspect notes files --record session.jsonl
 parley inspect --config mcp.json
 parley inspect -- npx -y @modelcontextprotocol/server-everything`,
 		RunE: func(cmd *cobra.Command, args []string) error { return runInspect(cmd, &flags, args) },
@@ -60,6 +63,7 @@ parley inspect -- npx -y @modelcontextprotocol/server-everything`,
 	f.StringArrayVarP(&flags.headers, "header", "H", nil, "send an HTTP `header`, written as 'Name: value', to the servers that are URLs here (repeatable)")
 	f.IntVar(&flags.port, "port", 0, "port of this machine for the page (default: a free port)")
 	f.BoolVar(&flags.printURL, "print-url", false, "print the address instead of opening the browser")
+	flags.record.add(cmd)
 	return cmd
 }
 
@@ -85,8 +89,16 @@ func runInspect(cmd *cobra.Command, flags *inspectFlags, args []string) error {
 		return fmt.Errorf("cannot serve the frames of apps: %w", err)
 	}
 	defer apps.Close()
+	target := "" // of a recording of several servers
+	if len(servers) == 1 {
+		target = recordedTarget(servers[0].Target)
+	}
+	r, err := flags.record.start(target)
+	if err != nil {
+		return err
+	}
 	inspector := &inspect.Inspector{
-		Servers: servers, Version: version(), Revision: revision,
+		Servers: servers, Version: version(), Revision: revision, Record: r.report,
 		Add: func(_ context.Context, url string) (inspect.Server, error) {
 			if !isURL(url) {
 				return inspect.Server{}, fmt.Errorf("%q is not a URL; write http:// or https://", url)

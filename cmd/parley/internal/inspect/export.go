@@ -6,13 +6,14 @@ import (
 	"mime"
 	"net/http"
 
+	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/internal/recording"
 )
 
 // serveExport serves the log as a recording, or as a HTTP archive. Neither has credentials.
 func (h *hub) serveExport(w http.ResponseWriter, r *http.Request) {
 	var b bytes.Buffer
-	err := h.record(&b)
+	err := h.writeRecording(&b)
 	name, kind := "recording.jsonl", "application/x-ndjson"
 	if err == nil && r.URL.Query().Get("format") == "har" {
 		name, kind = "recording.har", "application/json"
@@ -35,12 +36,15 @@ func (h *hub) serveExport(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(b.Bytes())
 }
 
-// record writes the log as a recording.
-func (h *hub) record(b *bytes.Buffer) error {
+// writeRecording writes the log as a recording.
+func (h *hub) writeRecording(b *bytes.Buffer) error {
 	entries, exchanges := h.log.all()
 	target := ""
 	if servers := h.allServers(); len(servers) == 1 {
 		target = servers[0].Target.String()
+		if at, ok := servers[0].Target.(*client.HTTPTarget); ok {
+			target = withoutUser(at.URL)
+		}
 	}
 	out, err := recording.NewWriter(b, recording.WriterOptions{Program: "parley " + h.hello.Version, Target: target, Now: h.now})
 	if err != nil {

@@ -2,14 +2,18 @@ package inspect
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/cmd/parley/demo"
 	"github.com/parley-mcp/parley/cmd/parley/internal/recording"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/transport"
 )
 
 func TestExportIsARecording(t *testing.T) {
@@ -48,6 +52,68 @@ func TestExportIsARecording(t *testing.T) {
 		}
 		if bytes.Contains(body, []byte("secret-1")) || bytes.Contains(har, []byte("secret-1")) {
 			t.Errorf("%s: the export has credentials", revision)
+		}
+	}
+}
+
+func TestTrafficIsRecordedWhileThePageRuns(t *testing.T) {
+	near, far := transport.Pipe()
+	piped := demo.New("test")
+	piped.Logger = slog.New(slog.DiscardHandler)
+	served := make(chan error, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { served <- piped.ServeConn(ctx, far) }()
+	defer func() {
+		cancel()
+		<-served
+	}()
+	other := serverAt("piped")
+	other.Target = client.Conn(near)
+	for name, servers := range map[string][]Server{"one": {demoServer(t)}, "two": {demoServer(t), other}} {
+		var file bytes.Buffer
+		w, err := recording.NewWriter(&file, recording.WriterOptions{Target: servers[0].Target.String()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := run(t, &Inspector{Servers: servers, Record: func(e recording.Event) {
+			if err := w.Write(e); err != nil {
+				t.Error(err)
+			}
+		}})
+		for _, revision := range []mcp.Revision{mcp.V20251125, mcp.Latest} { // two connections
+			p.connect(func(s *Settings) { s.Revision = revision })
+			p.await("the other connection", func() bool { return p.servers[0].State == stateReady && p.servers[0].Revision == revision })
+			p.finished(p.call(callRequest{Method: mcp.MethodCallTool, Name: "greet", Arguments: json.RawMessage(`{"name":"Ada"}`)}))
+		}
+		if name == "two" {
+			p.post("/api/servers/piped/connect", defaultSettings(""), nil)
+			p.await("connection", func() bool { return p.servers[1].State == stateReady })
+			p.post("/api/servers/piped/disconnect", none{}, nil)
+		}
+		p.stop()
+		_, entries, err := recording.ReadAll(&file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		requests := make(map[int64]bool)
+		calls := 0
+		for _, e := range entries {
+			if e.Request != nil {
+				if requests[e.Exchange] {
+					t.Errorf("%s: two requests have the number %d", name, e.Exchange)
+				}
+				requests[e.Exchange] = true
+			}
+			if bytes.Contains(e.Message, []byte("Hello, Ada")) {
+				calls++
+			}
+			want := map[string]map[recording.Wire]string{"one": {recording.HTTP: ""}, "two": {recording.HTTP: "demo", recording.Stdio: "piped"}}[name]
+			if peer, ok := want[e.Wire]; !ok || e.Peer != peer {
+				t.Errorf("%s: %+v", name, e)
+			}
+		}
+		if calls != 2 {
+			t.Errorf("%s: %d results are recorded", name, calls)
 		}
 	}
 }

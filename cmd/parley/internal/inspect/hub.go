@@ -4,8 +4,10 @@ import (
 	"context"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/parley-mcp/parley/cmd/parley/internal/recording"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -15,6 +17,8 @@ type hub struct {
 	now        func() time.Time
 	log        *log
 	transport  http.RoundTripper
+	exchanges  atomic.Int64 // of all connections over HTTP
+	record     func(server string, e recording.Event)
 	background sync.WaitGroup
 	hello      hello
 	revision   mcp.Revision // of connections, unless the page chooses another one
@@ -34,7 +38,7 @@ type hub struct {
 }
 
 func newHub(ctx context.Context, now func() time.Time) *hub {
-	h := &hub{ctx: ctx, now: now, logins: make(map[string]*loginState), listeners: make(map[chan struct{}]bool)}
+	h := &hub{ctx: ctx, now: now, record: func(string, recording.Event) {}, logins: make(map[string]*loginState), listeners: make(map[chan struct{}]bool)}
 	h.log = &log{now: now, pending: make(map[pendingKey]*entry), wake: h.wake}
 	shared := http.DefaultTransport.(*http.Transport).Clone()
 	shared.MaxIdleConnsPerHost, shared.MaxResponseHeaderBytes = 64, 256<<10

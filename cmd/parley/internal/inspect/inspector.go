@@ -17,6 +17,7 @@ import (
 
 	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/cmd/parley/internal/recording"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -61,6 +62,9 @@ type Inspector struct {
 	Version string
 	// Revision is the revision that connections use unless the page chooses another one; empty means the newest.
 	Revision mcp.Revision
+	// Record receives the traffic with the servers, possibly concurrently; may be nil. A message is valid until Record returns. The Peer
+	// of an event is the name of the server, unless that is the only one of Servers.
+	Record func(recording.Event)
 	// Add returns the server at a URL that the user adds in the page.
 	Add func(ctx context.Context, url string) (Server, error)
 
@@ -98,6 +102,14 @@ func (i *Inspector) Run(ctx context.Context, page, apps net.Listener) error {
 	h.add, h.revision = i.Add, i.Revision
 	for _, s := range i.Servers {
 		h.addOne(s)
+	}
+	if i.Record != nil {
+		h.record = func(server string, e recording.Event) {
+			if len(i.Servers) != 1 || server != i.Servers[0].Name {
+				e.Peer = server
+			}
+			i.Record(e)
+		}
 	}
 	handlers := map[net.Listener]http.Handler{
 		page: i.guarded(page, h),

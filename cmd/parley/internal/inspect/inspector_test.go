@@ -29,6 +29,7 @@ type page struct {
 	url   string
 	token string
 	apps  string
+	stop  func() // ends the inspector
 
 	mu       sync.Mutex
 	changed  chan struct{} // closed after each update
@@ -41,7 +42,12 @@ type page struct {
 // start runs an inspector of servers, and reads its events.
 func start(t *testing.T, servers ...Server) *page {
 	t.Helper()
-	i := &Inspector{Servers: servers, Version: "test", Add: func(_ context.Context, url string) (Server, error) { return serverAt(url), nil }}
+	return run(t, &Inspector{Servers: servers, Version: "test", Add: func(_ context.Context, url string) (Server, error) { return serverAt(url), nil }})
+}
+
+// run runs an inspector, and reads its events.
+func run(t *testing.T, i *Inspector) *page {
+	t.Helper()
 	var listeners [2]net.Listener
 	for n := range listeners {
 		var err error
@@ -61,10 +67,11 @@ func start(t *testing.T, servers ...Server) *page {
 		changed: make(chan struct{}), calls: make(map[uint64]call),
 	}
 	running.Go(func() { p.follow(ctx) })
-	t.Cleanup(func() {
+	p.stop = func() {
 		cancel()
 		running.Wait()
-	})
+	}
+	t.Cleanup(p.stop)
 	return p
 }
 

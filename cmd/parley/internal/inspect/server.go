@@ -156,9 +156,15 @@ func (s *server) dialer(settings Settings) (*client.Dialer, error) {
 	d.OnConnectionLost = func(err error) { s.lost(err) }
 	if t, ok := s.Target.(*client.HTTPTarget); ok {
 		exchanges := &httpRecorder{recorder: record, secret: secretNames(t.Header), open: make(map[int64]*exchange)}
-		d.HTTPClient = &http.Client{Transport: &recording.Transport{Base: s.hub.transport, Report: exchanges.report}}
+		d.HTTPClient = &http.Client{Transport: &recording.Transport{Base: s.hub.transport, Exchanges: &s.hub.exchanges, Report: func(e recording.Event) {
+			s.hub.record(s.Name, e)
+			exchanges.report(e)
+		}}}
 	} else {
-		d.Trace = func(sent bool, text []byte) { record.message(sent, text, nil) }
+		d.Trace = func(sent bool, text []byte) {
+			s.hub.record(s.Name, recording.StdioMessage(sent, text))
+			record.message(sent, text, nil)
+		}
 	}
 	s.ask(&d, settings)
 	for id, value := range settings.Extensions {

@@ -14,8 +14,11 @@ type Transport struct {
 	Base http.RoundTripper
 	// Report receives the events, possibly concurrently. A message is valid until Report returns.
 	Report func(Event)
+	// Exchanges is the number of the last exchange. Transports that share it have no number twice. Nil means a counter of
+	// this Transport.
+	Exchanges *atomic.Int64
 
-	exchanges atomic.Int64
+	own atomic.Int64
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -24,7 +27,11 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if base == nil {
 		base = http.DefaultTransport
 	}
-	n := t.exchanges.Add(1)
+	exchanges := t.Exchanges
+	if exchanges == nil {
+		exchanges = &t.own
+	}
+	n := exchanges.Add(1)
 	sent := t.request(n, req)
 	resp, err := base.RoundTrip(sent)
 	if err != nil {
