@@ -27,9 +27,8 @@ func TestChangesAreFound(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := comparison{ignore: ignore, learn: func(string, string) {}}
-		c.compare(nil, []byte(test.recorded), []byte(test.replayed))
-		if diff := cmp.Diff(test.want, c.out); diff != "" {
+		got := compare([]byte(test.recorded), []byte(test.replayed), ignore, func(string, string) {})
+		if diff := cmp.Diff(test.want, got); diff != "" {
 			t.Errorf("%s and %s:\n%s", test.recorded, test.replayed, diff)
 		}
 	}

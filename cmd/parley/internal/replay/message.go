@@ -2,6 +2,8 @@ package replay
 
 import (
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/parley-mcp/parley/cmd/parley/internal/jsondiff"
 )
 
 // message is what a replay uses of a message of JSON-RPC.
@@ -80,5 +82,5 @@ func equalID(a, b jsontext.Value) bool {
 	if b == nil {
 		b = jsontext.Value("null")
 	}
-	return equal(a, b)
+	return jsondiff.Equal(a, b)
 }

@@ -313,17 +313,17 @@ func (r *replayer) compareMessages(e *recording.Entry, subject string, recorded 
 		}
 		return
 	}
-	c := comparison{ignore: r.options.Ignore, learn: func(recorded, replayed string) { r.values[recorded] = replayed }}
+	ignore := r.options.Ignore
 	if recorded.isRequest() { // the server chooses the ids of its requests
 		r.serverID[string(recorded.ID)] = got.message.ID
-		c.ignore = append(slices.Clone(c.ignore), []string{"id"})
+		ignore = append(slices.Clone(ignore), []string{"id"})
 	}
 	if recorded.Method == "notifications/cancelled" {
-		c.ignore = append(slices.Clone(c.ignore), []string{"params", "requestId"})
+		ignore = append(slices.Clone(ignore), []string{"params", "requestId"})
 	}
-	c.compare(nil, recorded.raw, got.message.raw)
-	if len(c.out) > 0 {
-		r.report.Differences = append(r.report.Differences, Difference{Line: e.Line, Subject: subject, Problem: Different, Changes: c.out})
+	changes := compare(recorded.raw, got.message.raw, ignore, func(recorded, replayed string) { r.values[recorded] = replayed })
+	if len(changes) > 0 {
+		r.report.Differences = append(r.report.Differences, Difference{Line: e.Line, Subject: subject, Problem: Different, Changes: changes})
 	}
 }
 
