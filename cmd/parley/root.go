@@ -55,7 +55,7 @@ parley ls -- npx -y @modelcontextprotocol/server-everything`,
 			newLs(), newCall(), newTask(), newRead(), newPrompt(), newComplete(), newWatch(), newSearch(), newShell(), newConnect(), newDisconnect(),
 		}},
 		{"Serve:", []*cobra.Command{newUp(), newServe(), newBridge(), newMock(), newReady()}},
-		{"Find Faults:", []*cobra.Command{newDoctor(), newPing(), newInspect(), newTap(), newReplay(), newHAR(), newDiff()}},
+		{"Find Faults:", []*cobra.Command{newDoctor(), newPing(), newInspect(), newTap(), newReplay(), newHAR(), newDiff(), newTest()}},
 		{"Configure:", []*cobra.Command{newAdd(), newRm(), newList(), newImport(), newInstall(), newRegistry(), newConfig(), newLock()}},
 		{"Log In:", []*cobra.Command{newLogin(), newLogout(), newWhoami()}},
 	} {

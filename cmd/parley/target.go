@@ -33,11 +33,12 @@ type dialFlags struct {
 
 	unconnected bool // TARGET is not the name of a connection of parley connect
 	named       bool // TARGET is a URL or a name, although the command line has a --
+	starts      bool // TARGET is a command, although the command line has no --
 }
 
-// isCommand reports whether TARGET is the command after --.
+// isCommand reports whether TARGET is a command.
 func (f *dialFlags) isCommand(cmd *cobra.Command) bool {
-	return cmd.ArgsLenAtDash() >= 0 && !f.named
+	return f.starts || cmd.ArgsLenAtDash() >= 0 && !f.named
 }
 
 // add adds the flags to a command that ends by itself. --timeout limits the whole command.
@@ -210,7 +211,7 @@ func (f *dialFlags) target(cmd *cobra.Command, words []string) (client.Target, e
 			return nil, err
 		}
 	}
-	if cmd.ArgsLenAtDash() < 0 && f.env.given() {
+	if cmd.ArgsLenAtDash() < 0 && !f.starts && f.env.given() {
 		return nil, errors.New("--env and --env-all require -- and a command; a server of a configuration file has its variables there")
 	}
 	if p, ok := target.(*client.CommandTarget); ok && f.timeout > 0 {
