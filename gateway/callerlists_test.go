@@ -34,6 +34,12 @@ func ownEntries(s *server.Server, users ...string) {
 	}
 }
 
+// ownTool adds a tool that only one user can see.
+func ownTool(s *server.Server, user, name string) {
+	server.AddTool(s, mcp.Tool{Name: name}, func(context.Context, none) (string, error) { return "of " + user, nil },
+		server.VisibleTo(func(who principal.Principal, _ string) bool { return who.Subject() == user }))
+}
+
 func toolNames(t *testing.T, c *client.Client) (names []string) {
 	t.Helper()
 	for tool, err := range c.Tools(t.Context(), client.WithRefresh()) {

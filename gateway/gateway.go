@@ -81,7 +81,8 @@ const maxTemplates = 1000
 
 // New returns a Gateway from h to s. From now on s declares the capabilities for tools,
 // resources and prompts, even while it has none. The program may register others with
-// s. New sets h.Forward, so the first Gateway of a host must be made before Host.Start. It sets s.Personal, and
+// s. New sets h.Forward, so the first Gateway of a host must be made before Host.Start. It sets s.Personal, s.WhileListening and
+// s.PersonalOutdated, and
 // s.UnknownSubscription, s.RootsChanged and s.Hide if they are nil. It registers the extensions of
 // h.Servers with s; those of servers that are added later are not forwarded.
 func New(h *host.Host, s *server.Server) *Gateway {
@@ -104,7 +105,7 @@ func New(h *host.Host, s *server.Server) *Gateway {
 		//lint:ignore SA1019 as above
 		s.RootsChanged = h.NotifyRootsChanged
 	}
-	s.Personal = g.offerPersonal
+	s.Personal, s.WhileListening, s.PersonalOutdated = g.offerPersonal, g.watchPersonal, g.outdatePersonal
 	if s.Hide == nil {
 		s.Hide = g.hide
 	}

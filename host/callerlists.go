@@ -55,6 +55,7 @@ type callerLists struct {
 	byCaller map[listKey]*linked.Element // of *callerEntry
 	order    linked.List                 // the last used first
 	offers   map[[sha256.Size]byte]*callerOffer
+	received broadcast // that a caller has received lists
 }
 
 // listKey is a caller. What a server lists can depend on the scopes of the caller's token.
@@ -131,6 +132,17 @@ func (l *callerLists) forget() {
 	l.byCaller, l.offers = nil, nil
 }
 
+// outdate makes the next use of the lists of some callers request them again.
+func (l *callerLists) outdate(of func(principal.Principal) bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, known := range l.byCaller {
+		if e := known.Value.(*callerEntry); of(e.key.owner) {
+			e.at = time.Time{}
+		}
+	}
+}
+
 // known returns the offer of a caller if it is not older than maxAge. A negative age is that of no offer.
 func (l *callerLists) known(e *callerEntry, since time.Time) *callerOffer {
 	l.mu.Lock()
@@ -193,6 +205,7 @@ func (l *callerLists) get(ctx context.Context, s *supervisor, maxAge time.Durati
 	}
 	l.replace(e, now)
 	e.at = time.Now()
+	l.received.notify()
 	return now, nil, nil
 }
 

@@ -34,6 +34,7 @@ func (header) Reauthorize(*http.Request, string, *http.Response) (bool, error) {
 // listing is a server without lists for the operator, and with a tool for each user.
 type listing struct {
 	host     *Host
+	server   *server.Server
 	requests atomic.Int32 // that list tools
 	broken   atomic.Bool
 	login    atomic.Bool // whether users are logged in
@@ -41,10 +42,10 @@ type listing struct {
 }
 
 func newListing(t *testing.T, h *Host) *listing {
-	l := &listing{host: h}
+	s := &server.Server{Name: "up", Version: "1"}
+	l := &listing{host: h, server: s}
 	l.login.Store(true)
 	l.tool.Store("one")
-	s := &server.Server{Name: "up", Version: "1"}
 	s.DeclareTools()
 	s.Personal = func(ctx context.Context) []*server.Server {
 		if call.From(ctx).Method() == mcp.MethodListTools {
@@ -270,5 +271,66 @@ func TestSearchFindsTheToolsOfTheCaller(t *testing.T) {
 	}
 	if got := find(ada, "two"); got != "up__two" || l.host.ToolsVersion(ada) != l.host.ToolsVersion(bob) {
 		t.Errorf("found %s after the change, with the versions %q and %q", got, l.host.ToolsVersion(ada), l.host.ToolsVersion(bob))
+	}
+}
+
+// WatchCaller reports changes for its caller, also if the caller has to log in first, and a caller beyond the limit waits.
+func TestListsOfCallersAreWatched(t *testing.T) {
+	l := newListing(t, &Host{})
+	s := l.host.find("up")
+	watch := func(name string) (changed chan struct{}, end func()) {
+		changed, ended := make(chan struct{}, 100), make(chan error, 1)
+		ctx, cancel := context.WithCancel(asUser(t, name))
+		go func() { ended <- l.host.WatchCaller(ctx, "up", func() { changed <- struct{}{} }) }()
+		return changed, func() {
+			cancel()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	l.login.Store(false)
+	hers, end := watch("ada")
+	defer end()
+	l.login.Store(true)
+	if _, err := l.host.CallerStatus(asUser(t, "ada"), "up", 0); err != nil {
+		t.Fatal(err)
+	}
+	for range maxListWatches - 1 {
+		s.listWatches <- struct{}{} // other callers
+	}
+	await := func(changed chan struct{}) {
+		t.Helper()
+		for n := 0; ; n++ { // until the watch has begun
+			l.tool.Store(fmt.Sprint("tool", n))
+			l.server.RemoveTool("shared")
+			server.AddTool(l.server, mcp.Tool{Name: "shared"}, func(context.Context, struct{}) (string, error) { return "", nil })
+			select {
+			case <-changed:
+				return
+			case <-time.After(500 * time.Millisecond):
+			}
+			if n > 40 {
+				t.Fatal("no change is reported")
+			}
+		}
+	}
+	await(hers)
+	his, endHis := watch("bob")
+	defer endHis()
+	if _, err := l.host.CallerStatus(asUser(t, "bob"), "up", 0); err != nil {
+		t.Fatal(err)
+	}
+	await(hers)
+	if len(his) > 0 {
+		t.Error("a caller beyond the limit is watched")
+	}
+	<-s.listWatches
+	await(his)
+	if err := l.host.WatchCaller(t.Context(), "up", nil); !errors.Is(err, ErrAnonymousCaller) {
+		t.Error(err)
+	}
+	if err := l.host.WatchCaller(asUser(t, "ada"), "absent", nil); !errors.Is(err, ErrUnknownServer) {
+		t.Error(err)
 	}
 }

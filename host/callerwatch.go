@@ -11,6 +11,8 @@ import (
 	"github.com/parley-mcp/parley/principal"
 )
 
+var errNotConnected = errors.New("the server is not connected")
+
 // callerWatches watch the resources of a server with CallerAuth for its callers, each with a client of that caller.
 type callerWatches struct {
 	mu      sync.Mutex
@@ -97,7 +99,7 @@ func (s *supervisor) watchForCaller(ctx context.Context, who principal.Principal
 // watchOnce watches resources with the client of a caller until changed is closed or the watch fails.
 func (s *supervisor) watchOnce(ctx context.Context, who principal.Principal, subs *subscriptions, uris []string, changed <-chan struct{}) error {
 	if !s.snapshot().State.Usable() {
-		return errors.New("the server is not connected")
+		return errNotConnected
 	}
 	// The authorizer may have a token that was issued for the last request of the caller.
 	ctx = auth.NewContext(ctx, &auth.Info{Principal: who, Scopes: strings.Fields(s.callerLists.latest(who).scopes)})

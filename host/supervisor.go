@@ -47,6 +47,7 @@ type supervisor struct {
 
 	callerLists   callerLists // with CallerAuth, also callerWatches
 	callerWatches callerWatches
+	listWatches   chan struct{} // has an element for each caller whose lists are watched
 
 	ctx      context.Context // ends with the Host, or by cancel
 	cancel   context.CancelCauseFunc
@@ -86,6 +87,8 @@ func newSupervisor(h *Host, config ServerConfig) *supervisor {
 		logger:   h.logger().With("server", config.Name),
 		wanted:   make(chan struct{}, 1),
 		retired:  make(chan struct{}),
+
+		listWatches: make(chan struct{}, maxListWatches),
 	}
 	s.status = ServerStatus{Name: config.Name, State: Starting, Version: h.versions.Add(1), Prefix: s.naming.prefix, MaxResult: config.MaxResult, CallerAuth: config.CallerAuth != nil}
 	if config.Lazy {

@@ -79,7 +79,7 @@ func (s *supervisor) stopWatching() {
 func (w *watcher) watchLists(ctx context.Context) {
 	opened := sync.OnceFunc(func() { close(w.open) })
 	defer opened()
-	filter := w.reported()
+	filter := reportedBy(w.client)
 	if !filter.Tools && !filter.Prompts && !filter.Resources {
 		return
 	}
@@ -99,9 +99,9 @@ func (w *watcher) watchLists(ctx context.Context) {
 	}
 }
 
-// reported returns the lists whose changes the server reports.
-func (w *watcher) reported() client.WatchFilter {
-	has := w.client.Server().Capabilities
+// reportedBy returns the lists whose changes the server of a client reports.
+func reportedBy(c *client.Client) client.WatchFilter {
+	has := c.Server().Capabilities
 	return client.WatchFilter{
 		Tools:     has.Tools != nil && has.Tools.ListChanged,
 		Prompts:   has.Prompts != nil && has.Prompts.ListChanged,
@@ -113,7 +113,7 @@ func (w *watcher) reported() client.WatchFilter {
 // more, and lists that could not be updated.
 func (w *watcher) pollLists(ctx context.Context) {
 	var unreported client.ChangeKind
-	filter := w.reported()
+	filter := reportedBy(w.client)
 	for kind, reports := range map[client.ChangeKind]bool{
 		client.ToolsChanged: filter.Tools, client.PromptsChanged: filter.Prompts, client.ResourcesChanged: filter.Resources,
 	} {

@@ -58,6 +58,9 @@ func (r *replicas) receiveAnnouncement(_ context.Context, data []byte) {
 
 // apply notifies the clients of this replica of a change at another.
 func (s *Server) apply(c announcement) {
+	if s.PersonalOutdated != nil && (c.Caller != "" || c.All) {
+		s.PersonalOutdated(c.Caller)
+	}
 	if c.Caller != "" {
 		s.changes.PublishTo(func(who principal.Principal) bool { return who.Key() == c.Caller }, rpc.Change{Kind: c.Kind, URI: c.URI})
 		return

@@ -120,6 +120,7 @@ func (s *Server) build() error {
 	c.engine = rpc.NewEngine(s.handlers(), logger, s.middleware()...)
 	c.engine.Opaque = len(s.Middleware) == 0 // the rate limit passes results on
 	c.engine.Store, c.engine.Scopes = kv, s.scopesOf
+	s.followers.expectLists(s)
 	s.changes.OnSubscribersChanged(s.followers.changed)
 	c.lease.KV, c.lease.Shared, c.lease.Logger = plain, s.KV != nil, logger
 	s.buildTasks(plain, memory, seals)

@@ -47,6 +47,8 @@ type followers struct {
 	news   chan struct{}      // capacity 1: subscriptions or entries have changed
 	cancel context.CancelFunc // nil while no goroutine runs
 	done   sync.WaitGroup
+
+	lists resourceOffer // in place of a resource: the lists of a caller; see Server.WhileListening
 }
 
 // expect records that s has a resource to follow.
@@ -61,6 +63,14 @@ func (f *followers) expected() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.server != nil
+}
+
+// expectLists prepares the calls of Server.WhileListening.
+func (f *followers) expectLists(s *Server) {
+	if s.WhileListening != nil {
+		f.lists.follow = func(ctx context.Context, _ string) { s.WhileListening(ctx) }
+		f.expect(s)
+	}
 }
 
 // changed makes the goroutine compare the subscriptions with what is running. It does not block.
@@ -114,8 +124,8 @@ type follower struct {
 
 // followed identifies a resource that is followed.
 type followed struct {
-	uri    string
-	caller principal.Principal // who has the resource of a server of Personal; Anonymous otherwise
+	uri    string              // empty for the lists of a caller
+	caller principal.Principal // who has the resource of a server of Personal, or the lists; Anonymous otherwise
 }
 
 func (f *followers) run(ctx context.Context, s *Server) {
@@ -170,7 +180,7 @@ func (f *followers) follow(ctx context.Context, s *Server, following map[followe
 			defer cancel()
 			defer func() {
 				if v := recover(); v != nil {
-					s.logger().Error("panic in the function of WhileSubscribed", "uri", uri, "panic", v, "stack", string(debug.Stack()))
+					s.logger().Error("panic in the function of WhileSubscribed or WhileListening", "uri", uri, "panic", v, "stack", string(debug.Stack()))
 				}
 			}()
 			offer.follow(ctx, uri)
@@ -191,6 +201,11 @@ func (s *Server) wanted(ctx context.Context) map[followed]*resourceOffer {
 		}
 		wanted[key] = offer
 		return false
+	}
+	for _, who := range s.changes.ListSubscribers() {
+		if who != principal.Anonymous && add(followed{caller: who}, &s.followers.lists) {
+			return wanted
+		}
 	}
 	for _, of := range s.changes.SubscribedResources() {
 		offer := s.serving(of.URI, of.Subscribers)

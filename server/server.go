@@ -118,6 +118,14 @@ type Server struct {
 	// Hide of a returned server hides its entries, in addition to Hide of this server. The context is that of a handler, or, for [WhileSubscribed], has the caller only. Personal must be safe
 	// for concurrent use, and should return soon. See [Server.PersonalChanged].
 	Personal func(ctx context.Context) []*Server
+	// WhileListening, if set, is called in a new goroutine when the first client of an authenticated caller subscribes to
+	// changes of lists, and its context, which has the caller, ends when no client does any more, or the server shuts down; it must
+	// return then. In sessions, clients subscribe by opening the stream for notifications. It is for lists of Personal
+	// that have to be watched elsewhere, and calls [Server.PersonalChanged].
+	WhileListening func(ctx context.Context)
+	// PersonalOutdated, if set, is called when another replica that shares Bus has called [Server.PersonalChanged] for a caller, with
+	// its [principal.Principal.Key], or may have done so for any caller, with an empty key. It must not block.
+	PersonalOutdated func(caller string)
 
 	// Hide, if set, returns a function that reports what is hidden from a caller, or nil if nothing is. List is the method
 	// of a list, such as tools/list, and name the name, URI or URI template of an entry, which is left out of the list and

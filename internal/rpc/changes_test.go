@@ -244,15 +244,22 @@ func TestSubscribedResourcesListsEachSubscriberOnce(t *testing.T) {
 	one := hub.Subscribe(principal.Local, subscribedTo("b", "a"))
 	again := hub.Subscribe(principal.Local, subscribedTo("a"))
 	other := hub.Subscribe(principal.Anonymous, subscribedTo("a"))
-	expect(3, rpc.SubscribedResource{URI: "a", Subscribers: both}, rpc.SubscribedResource{URI: "b", Subscribers: []principal.Principal{principal.Local}})
+	if all := hub.ListSubscribers(); len(all) != 2 {
+		t.Errorf("subscribers to lists: %v", all)
+	}
+	expect(5, rpc.SubscribedResource{URI: "a", Subscribers: both}, rpc.SubscribedResource{URI: "b", Subscribers: []principal.Principal{principal.Local}})
 	other.Close()
 	again.Add("c")
 	one.Set(subscribedTo("a"))
-	expect(6, rpc.SubscribedResource{URI: "a", Subscribers: []principal.Principal{principal.Local}}, rpc.SubscribedResource{URI: "c", Subscribers: []principal.Principal{principal.Local}})
+	expect(9, rpc.SubscribedResource{URI: "a", Subscribers: []principal.Principal{principal.Local}}, rpc.SubscribedResource{URI: "c", Subscribers: []principal.Principal{principal.Local}})
 	again.Remove("c")
 	one.Close()
-	expect(7, rpc.SubscribedResource{URI: "a", Subscribers: []principal.Principal{principal.Local}})
+	expect(10, rpc.SubscribedResource{URI: "a", Subscribers: []principal.Principal{principal.Local}})
 	again.Close()
 	again.Set(subscribedTo("d"))
-	expect(8)
+	expect(12)
+	if all := hub.ListSubscribers(); len(all) != 0 {
+		t.Errorf("subscribers to lists: %v", all)
+	}
+
 }

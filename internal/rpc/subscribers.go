@@ -20,7 +20,9 @@ func (h *Changes) SubscribedResources() []SubscribedResource {
 	s.mu.Lock()
 	keys := make([]subscriberKey, 0, len(s.counts))
 	for key := range s.counts {
-		keys = append(keys, key)
+		if key.uri != anyList {
+			keys = append(keys, key)
+		}
 	}
 	s.mu.Unlock()
 	slices.SortFunc(keys, func(a, b subscriberKey) int { return strings.Compare(a.uri, b.uri) })
@@ -35,8 +37,21 @@ func (h *Changes) SubscribedResources() []SubscribedResource {
 	return all
 }
 
+// ListSubscribers returns the principals with subscriptions to changes of lists, each once, in no order.
+func (h *Changes) ListSubscribers() (all []principal.Principal) {
+	s := &h.subscribers
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key := range s.counts {
+		if key.uri == anyList {
+			all = append(all, key.principal)
+		}
+	}
+	return all
+}
+
 // OnSubscribersChanged sets a function that is called when a principal gets its first
-// subscription to a resource, and when it loses its last one. The function must return at once
+// subscription to a resource or to changes of lists, and when it loses its last one. The function must return at once
 // and must not call methods of Changes. OnSubscribersChanged must be called before the first
 // subscription.
 func (h *Changes) OnSubscribersChanged(changed func()) {
@@ -45,7 +60,10 @@ func (h *Changes) OnSubscribersChanged(changed func()) {
 	h.subscribers.changed = changed
 }
 
-// subscriberCounter counts the subscriptions to resources. Its lock may be taken while that of
+// anyList takes the place of a URI, which is never empty, for subscriptions to changes of lists.
+const anyList = ""
+
+// subscriberCounter counts the subscriptions to resources and to changes of lists. Its lock may be taken while that of
 // a subscription is held; no other lock is taken while it is held. The nil subscriberCounter
 // does not count.
 type subscriberCounter struct {

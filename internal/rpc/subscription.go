@@ -33,7 +33,7 @@ type Subscription struct {
 	last    time.Time       // of the last Take with changes
 	timer   *time.Timer     // delays a delivery; see minDeliveryInterval
 	closed  bool
-	counter *subscriberCounter // counts uris; may be nil
+	counter *subscriberCounter // counts uris, and anyList; may be nil
 }
 
 // NewSubscription returns a subscription whose only changes are those of Record.
@@ -47,6 +47,7 @@ func NewSubscription(filter mcp.SubscriptionFilter) *Subscription {
 func (s *Subscription) Set(filter mcp.SubscriptionFilter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	hadLists := s.lists != 0
 	s.lists = 0
 	for kind, included := range map[ChangeKind]bool{
 		ToolsChanged: filter.ToolsListChanged, PromptsChanged: filter.PromptsListChanged, ResourcesChanged: filter.ResourcesListChanged,
@@ -54,6 +55,12 @@ func (s *Subscription) Set(filter mcp.SubscriptionFilter) {
 		if included {
 			s.lists |= kind
 		}
+	}
+	switch hasLists := s.lists != 0; {
+	case hasLists && !hadLists:
+		s.counter.add(anyList, s.subscriber)
+	case hadLists && !hasLists:
+		s.counter.remove(anyList, s.subscriber)
 	}
 	before := s.uris
 	s.uris = make(map[string]struct{}, len(filter.ResourceSubscriptions))
@@ -100,6 +107,10 @@ func (s *Subscription) Remove(uri string) {
 func (s *Subscription) setCounter(counter *subscriberCounter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.lists != 0 {
+		s.counter.remove(anyList, s.subscriber)
+		counter.add(anyList, s.subscriber)
+	}
 	for uri := range s.uris {
 		s.counter.remove(uri, s.subscriber)
 		counter.add(uri, s.subscriber)

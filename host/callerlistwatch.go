@@ -1,0 +1,197 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/principal"
+)
+
+// maxListWatches is the maximum number of callers of one server whose lists are watched at a time. Each watch keeps the client of
+// its caller in use, and half of the clients of callers remain for requests.
+const maxListWatches = maxCallers / 2
+
+var errListsUnreported = errors.New("the server does not report changes of its lists to the caller")
+
+// WatchCaller calls changed each time the lists that a server with CallerAuth sends to the caller of ctx have changed, until ctx
+// ends or the Host is closed. [Host.CallerStatus] has the new lists then. The watch uses a client of the caller, and is repeated when it
+// fails, for example because the caller needs a login. The lists of 128 callers of a server are watched at a time, and others
+// wait. Changes that occur while changed runs are merged.
+//
+// If another server replaces the server, WatchCaller continues with it; see [Host.SetServers]. WatchCaller returns nil when ctx
+// ends. The errors are [ErrUnknownServer], also when the server is removed, [ErrAnonymousCaller], and [ErrClosed].
+func (h *Host) WatchCaller(ctx context.Context, server string, changed func()) error {
+	who := callerOf(ctx).Principal
+	if who.IsAnonymous() {
+		return ErrAnonymousCaller
+	}
+	for {
+		s := h.find(server)
+		switch {
+		case h.ctx.Err() != nil:
+			return ErrClosed
+		case s == nil:
+			return fmt.Errorf("%w: %q", ErrUnknownServer, server)
+		}
+		s.watchListsFor(ctx, who, changed)
+		if ctx.Err() != nil {
+			return nil
+		}
+	}
+}
+
+// OutdateCallers makes the lists of some callers of all servers with CallerAuth be requested again at their next use, for example because
+// another process knows that they have changed.
+func (h *Host) OutdateCallers(of func(caller principal.Principal) bool) {
+	for _, s := range h.all() {
+		s.callerLists.outdate(of)
+	}
+}
+
+// watchListsFor watches the lists of a caller until ctx ends or another server replaces s.
+func (s *supervisor) watchListsFor(ctx context.Context, who principal.Principal, changed func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	defer func() {
+		cancel()
+		<-ended
+	}()
+	go func() {
+		defer close(ended)
+		select {
+		case <-s.retired:
+			cancel()
+		case <-s.ctx.Done():
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	failures := 0
+	for ctx.Err() == nil {
+		begin, before := time.Now(), s.callerLists.latestOffer(who)
+		err := s.watchLists(ctx, who, changed)
+		if ctx.Err() != nil {
+			return
+		}
+		s.logger.Debug("watch of the lists of a caller ended", "error", err)
+		if failures++; time.Since(begin) >= stable {
+			failures = 1
+		}
+		wait := min(rewatchDelay<<min(failures-1, 10), maxBackoff)
+		if errors.Is(err, errListsUnreported) || errors.Is(err, client.ErrWatchUnsupported) {
+			wait = maxBackoff
+		}
+		s.callerLists.awaitNews(ctx, who, before, jitter(wait))
+	}
+}
+
+// awaitNews waits for d, or until other lists than before were received for a caller, for example after its login.
+func (l *callerLists) awaitNews(ctx context.Context, who principal.Principal, before *callerOffer, d time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	for {
+		received := l.received.wait()
+		if l.latestOffer(who) != before {
+			return
+		}
+		select {
+		case <-received:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// watchLists watches the lists of a caller on one connection, and requests them again after changes, until ctx ends or the
+// watch fails.
+func (s *supervisor) watchLists(ctx context.Context, who principal.Principal, changed func()) error {
+	switch {
+	case s.config.CallerAuth == nil:
+		return errListsUnreported
+	case !s.snapshot().State.Usable():
+		return errNotConnected
+	}
+	select {
+	case s.listWatches <- struct{}{}:
+		defer func() { <-s.listWatches }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	// The authorizer may have a token that was issued for the last request of the caller.
+	ctx = auth.NewContext(ctx, &auth.Info{Principal: who, Scopes: strings.Fields(s.callerLists.latest(who).scopes)})
+	c, release, err := s.clientFor(ctx, s.current())
+	if err != nil {
+		return err
+	}
+	defer release()
+	filter := reportedBy(c)
+	if !filter.Tools && !filter.Prompts && !filter.Resources {
+		return errListsUnreported
+	}
+	watching, cancel := context.WithCancel(ctx)
+	updated := make(chan struct{})
+	defer func() {
+		cancel()
+		<-updated
+	}()
+	news := make(chan struct{}, 1) // there are changes
+	go func() {
+		defer close(updated)
+		for {
+			select {
+			case <-news:
+				s.updateListsOf(watching, who, changed)
+				sleep(watching, relistInterval, nil)
+			case <-watching.Done():
+				return
+			}
+		}
+	}()
+	for _, err := range c.Watch(watching, filter, client.WithoutReconnect()) {
+		if err != nil {
+			return err
+		}
+		select {
+		case news <- struct{}{}:
+		default:
+		}
+	}
+	return nil
+}
+
+// updateListsOf requests the lists of the caller of ctx, and calls changed if they have changed.
+func (s *supervisor) updateListsOf(ctx context.Context, who principal.Principal, changed func()) {
+	e := s.callerLists.entry(s.callerLists.keyOf(ctx))
+	select {
+	case e.turn <- struct{}{}: // a request that began before the change has ended
+		<-e.turn
+	case <-ctx.Done():
+		return
+	}
+	before := s.callerLists.of(ctx)
+	s.callerLists.outdate(func(owner principal.Principal) bool { return owner == who }) // also with other scopes
+	now, outdated, err := s.callerLists.get(ctx, s, 0)
+	if err = errors.Join(err, outdated); err != nil {
+		s.logger.Debug("cannot update the lists of a caller", "error", err)
+		return
+	}
+	if before != nil && now != before {
+		changed()
+	}
+}
+
+// latestOffer returns what the server offers to a principal, as far as it is known from its last request; otherwise nil.
+func (l *callerLists) latestOffer(who principal.Principal) *callerOffer {
+	key := l.latest(who)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if known := l.byCaller[key]; known != nil {
+		return known.Value.(*callerEntry).offer
+	}
+	return nil
+}

@@ -1,0 +1,73 @@
+package server_test
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/server"
+	"github.com/parley-mcp/parley/store"
+)
+
+// WhileListening runs once for each caller with an open stream, in sessions and in 2026-07-28.
+func TestWhileListeningRunsForCallersWithAStream(t *testing.T) {
+	d := newDiary()
+	s := &server.Server{Logger: slog.New(slog.DiscardHandler)}
+	s.DeclareTools()
+	s.WhileListening = func(ctx context.Context) { d.follow(ctx, server.PrincipalOf(ctx).Subject()) }
+	listen := request(1, mcp.MethodListen, `"notifications":{"toolsListChanged":true}`)
+	ada, again := connectLineAs(t, s, person(t, "ada")), connectLineAs(t, s, person(t, "ada"))
+	ada.send(listen)
+	ada.receive()
+	d.expect(t, "+ada")
+	again.send(listen)
+	again.receive()
+	bob := connectLineAs(t, s, person(t, "bob"))
+	bob.send(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","clientInfo":{"name":"c","version":"1"},"capabilities":{}}}`)
+	bob.receive()
+	bob.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	d.expect(t, "+bob")
+	other := connectLineAs(t, s, person(t, "eve"))
+	other.send(request(1, mcp.MethodListen, `"notifications":{"resourceSubscriptions":["note://a"]}`)) // no lists
+	other.receive()
+	ada.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
+	again.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
+	d.expect(t, "-ada")
+	if err := s.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+	d.expect(t, "-bob")
+}
+
+func TestOtherReplicasLearnThatPersonalListsHaveChanged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bus := store.NewMemory(store.MemoryOptions{})
+		ada := person(t, "ada")
+		outdated := make(chan string, 10)
+		var replicas []*server.Server
+		for range 2 {
+			s := &server.Server{Bus: bus, Logger: slog.New(slog.DiscardHandler)}
+			s.PersonalOutdated = func(caller string) { outdated <- caller }
+			if err := s.Check(); err != nil {
+				t.Fatal(err)
+			}
+			defer s.Shutdown(t.Context())
+			replicas = append(replicas, s)
+		}
+		synctest.Wait()
+		replicas[0].PersonalChanged(ada)
+		synctest.Wait()
+		close(outdated)
+		n := 0
+		for caller := range outdated {
+			if n++; caller != ada.Key() {
+				t.Errorf("the lists of %q have changed", caller)
+			}
+		}
+		if n != 3 { // tools, prompts and resources, at the other replica only
+			t.Errorf("PersonalOutdated was called %d times", n)
+		}
+	})
+}
