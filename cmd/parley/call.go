@@ -11,6 +11,7 @@ import (
 
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/internal/toolargs"
+	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
 )
@@ -26,7 +27,8 @@ func newCall() *cobra.Command {
 
 key=value sets an argument. The tool's input schema determines the type of the value. Repeat
 the key for each element of an array, and write an object as JSON. key:=json sets an argument
-to any JSON value. --json sets all arguments with one JSON object.
+to any JSON value. --json sets all arguments with one JSON object. If the server does not list the
+tool, the values of key=value are numbers, true, false or text.
 
 If the server runs the tool as a task, parley waits for it. With --task, parley prints the id of
 the task at once; see parley task. Keep the id secret: it can be all that protects the task.
@@ -77,9 +79,13 @@ func callTool(cmd *cobra.Command, flags *sessionFlags, target []string, tool str
 		return err
 	}
 	defer c.close(cmd)
+	var unlisted *unlistedError
 	if object.text == "" {
 		input, err := schemaOf(cmd.Context(), c.Client, tool)
-		if err != nil {
+		switch {
+		case errors.As(err, &unlisted):
+			input = json.RawMessage(unlistedSchema)
+		case err != nil:
 			return err
 		}
 		if arguments, err = toolargs.Parse(input, words); err != nil {
@@ -87,14 +93,31 @@ func callTool(cmd *cobra.Command, flags *sessionFlags, target []string, tool str
 		}
 	}
 	if task {
-		return startTask(cmd, c, tool, arguments)
+		return unlisted.instead(startTask(cmd, c, tool, arguments))
 	}
 	result, err := c.CallTool(cmd.Context(), tool, arguments, c.onProgress())
 	c.progress.Done()
 	if err != nil {
-		return err
+		return unlisted.instead(err)
 	}
 	return finishCall(cmd, c, tool, result)
+}
+
+// unlistedSchema is the input schema of a tool that the server does not list.
+const unlistedSchema = `{"additionalProperties":{"type":["integer","number","boolean","string"]}}`
+
+// unlistedError reports that the server does not list a tool. The tool is called nevertheless: a gateway hides the tools that its
+// policy always denies, and its audit log has to have the attempt.
+type unlistedError struct{ err error }
+
+func (e *unlistedError) Error() string { return e.err.Error() }
+
+// instead returns the error to report for err, which is that of a call: e if the server does not know the tool. E may be nil.
+func (e *unlistedError) instead(err error) error {
+	if reported, ok := errors.AsType[*jsonrpc.Error](err); ok && e != nil && reported.Code == jsonrpc.CodeInvalidParams {
+		return e.err
+	}
+	return err
 }
 
 // finishCall saves and prints the result of a tool, and returns an error if the tool has failed.
@@ -112,7 +135,7 @@ func finishCall(cmd *cobra.Command, c *session, tool string, result *mcp.CallToo
 	return nil
 }
 
-// schemaOf returns the input schema of a tool.
+// schemaOf returns the input schema of a tool, or an *unlistedError.
 func schemaOf(ctx context.Context, c *client.Client, tool string) (json.RawMessage, error) {
 	var names []string
 	for t, err := range c.Tools(ctx) {
@@ -127,7 +150,7 @@ func schemaOf(ctx context.Context, c *client.Client, tool string) (json.RawMessa
 	if listsNotAll(names) {
 		return describedSchema(ctx, c, tool)
 	}
-	return nil, unknownName("tool", tool, names)
+	return nil, &unlistedError{unknownName("tool", tool, names)}
 }
 
 // listsNotAll reports whether the tools that a server lists find others; see discoverHelp.
@@ -148,7 +171,7 @@ func describedSchema(ctx context.Context, c *client.Client, tool string) (json.R
 		}
 	}
 	if result.IsError {
-		return nil, errors.New(text)
+		return nil, &unlistedError{errors.New(text)}
 	}
 	var described struct {
 		InputSchema json.RawMessage `json:"inputSchema"`
