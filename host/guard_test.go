@@ -84,6 +84,26 @@ func (l *log) want(t *testing.T, events ...string) {
 	}
 }
 
+// await waits until the log has some events, in any order, and removes them all.
+func (l *log) await(t *testing.T, events ...string) {
+	t.Helper()
+	timeout := time.After(20 * time.Second)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	var got []string
+	for {
+		got = append(got, l.take()...)
+		if !slices.ContainsFunc(events, func(event string) bool { return !slices.Contains(got, event) }) {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-timeout:
+			t.Fatalf("the audit log has\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(events, "\n"))
+		}
+	}
+}
+
 // policyFunc is a function that serves as Policy.
 type policyFunc func(context.Context, *host.Request) (host.Decision, error)
 
