@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -16,14 +17,6 @@ import (
 // The official conformance suite tests the conformance server through a tap. A replay of the recording to another
 // process of the server has no differences.
 func TestARecordingOfTheConformanceSuiteIsReplayedWithoutDifferences(t *testing.T) {
-	modules, err := filepath.Abs("../../.tools/conformance/node_modules")
-	if err != nil {
-		t.Fatal(err)
-	}
-	suite := filepath.Join(modules, "@modelcontextprotocol", "conformance", "dist", "index.js")
-	if _, err := os.Stat(suite); err != nil {
-		t.Fatalf("cannot find the conformance suite: %v; run make tools", err)
-	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	dir := t.TempDir()
@@ -39,19 +32,60 @@ func TestARecordingOfTheConformanceSuiteIsReplayedWithoutDifferences(t *testing.
 	} {
 		t.Run(requirements, func(t *testing.T) {
 			file := filepath.Join(dir, requirements+".jsonl")
-			served := startProgram(ctx, t, server, "-listen", "127.0.0.1:0")
-			tapped := startProgram(ctx, t, parley, "tap", served, "--quiet", "--record", file)
-			cmd := exec.CommandContext(ctx, filepath.Join(modules, ".bin", "node"), suite, "server", "--url", tapped, "--requirements", requirements, "-o", filepath.Join(dir, requirements))
-			if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), " 0 failed") {
-				t.Fatalf("the suite fails through the tap: %v\n%s", err, out)
-			}
+			recordSuite(ctx, t, server, parley, requirements, file)
 			again := startProgram(ctx, t, server, "-listen", "127.0.0.1:0")
-			cmd = exec.CommandContext(ctx, parley, append([]string{"replay", file, again, "--timeout", "10s"}, flags...)...)
+			cmd := exec.CommandContext(ctx, parley, append([]string{"replay", file, again, "--timeout", "10s"}, flags...)...)
 			if out, err := cmd.CombinedOutput(); err != nil || !strings.HasSuffix(string(out), " 0 differences\n") {
 				t.Errorf("%v\n%s", err, out)
 			}
 		})
 	}
+}
+
+// The official conformance suite passes with a mock of the conformance server, made from a recording of the suite.
+func TestTheConformanceSuitePassesWithTheMockOfItsRecording(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	dir := t.TempDir()
+	server := build(ctx, t, dir, "../../conformance/server")
+	parley := build(ctx, t, dir, ".")
+	for _, requirements := range []string{"2025-11-25", "2026-07-28"} {
+		t.Run(requirements, func(t *testing.T) {
+			file := filepath.Join(dir, requirements+".jsonl")
+			want := recordSuite(ctx, t, server, parley, requirements, file)
+			mocked := startProgram(ctx, t, parley, "mock", file, "--listen", "127.0.0.1:0", "--pace") // tasks take their time
+			if got := runSuite(ctx, t, mocked, requirements); got != want {
+				t.Errorf("with the mock: %s; with the server: %s", got, want)
+			}
+		})
+	}
+}
+
+// recordSuite records the suite with the server, which must pass, and returns its summary.
+func recordSuite(ctx context.Context, t *testing.T, server, parley, requirements, file string) string {
+	t.Helper()
+	served := startProgram(ctx, t, server, "-listen", "127.0.0.1:0")
+	return runSuite(ctx, t, startProgram(ctx, t, parley, "tap", served, "--quiet", "--record", file), requirements)
+}
+
+// runSuite runs the suite for the server at a URL, which must pass. The summary is like "Total: 83 passed, 0 failed".
+func runSuite(ctx context.Context, t *testing.T, url, requirements string) string {
+	t.Helper()
+	modules, err := filepath.Abs("../../.tools/conformance/node_modules")
+	if err != nil {
+		t.Fatal(err)
+	}
+	suite := filepath.Join(modules, "@modelcontextprotocol", "conformance", "dist", "index.js")
+	if _, err := os.Stat(suite); err != nil {
+		t.Fatalf("cannot find the conformance suite: %v; run make tools", err)
+	}
+	cmd := exec.CommandContext(ctx, filepath.Join(modules, ".bin", "node"), suite, "server", "--url", url, "--requirements", requirements, "-o", t.TempDir())
+	out, err := cmd.CombinedOutput()
+	summary := regexp.MustCompile(`(?m)^Total: [1-9][0-9]* passed, 0 failed$`).FindString(string(out))
+	if err != nil || summary == "" {
+		t.Fatalf("the suite fails: %v\n%s", err, out)
+	}
+	return summary
 }
 
 // build compiles a program.

@@ -13,6 +13,7 @@ import (
 // mockFlags are the flags of parley mock.
 type mockFlags struct {
 	http   httpFlags
+	pace   bool
 	schema bool
 }
 
@@ -20,12 +21,15 @@ func newMock() *cobra.Command {
 	flags := mockFlags{http: httpFlags{addrFlag: "listen"}}
 	cmd := &cobra.Command{
 		Use:   "mock FILE [flags]",
-		Short: "Serve a server that a file describes, with latencies and faults",
+		Short: "Serve a server that a file describes or that was recorded",
 		Long: `Serve a server whose responses are in a file, for tests of clients. Without --listen, it serves
 standard input and output. It serves every revision of the protocol, and the same file always has
 the same responses.
 
-FILE is in YAML. It has tools, resources and prompts, and the responses to each: by the values of
+FILE is a recording (see parley tap) or in YAML. The server of a recording responds to the recorded
+requests as it did: with the same progress, log messages, questions and results. --pace keeps the times.
+
+A file in YAML has tools, resources and prompts, and the responses to each: by the values of
 arguments, with latencies, progress, log messages and questions, and with faults such as an error, an
 HTTP status, a connection that ends, an invalid response, or none:
 
@@ -44,6 +48,7 @@ response is an error that names those that have one; parley prints a warning for
 ` + authHelp + "\n\n" + storeHelp + "\n\n" + adminHelp,
 		Example: `
 parley mock weather.yaml --listen 127.0.0.1:8080
+parley mock session.jsonl --pace
 parley ls -- parley mock weather.yaml
 parley mock --schema > mock.schema.json`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -69,12 +74,13 @@ parley mock --schema > mock.schema.json`,
 		},
 	}
 	flags.http.add(cmd)
-	cmd.Flags().BoolVar(&flags.schema, "schema", false, "print the JSON Schema of the file, and exit")
+	cmd.Flags().BoolVar(&flags.pace, "pace", false, "keep the times of a recording; otherwise its responses are sent at once")
+	cmd.Flags().BoolVar(&flags.schema, "schema", false, "print the JSON Schema of files in YAML, and exit")
 	return cmd
 }
 
 func serveMock(cmd *cobra.Command, flags *mockFlags, path string) error {
-	m, err := mock.Load(path, mock.Options{Logger: newLogger(cmd.ErrOrStderr(), slog.LevelWarn)})
+	m, err := mock.Load(path, mock.Options{Logger: newLogger(cmd.ErrOrStderr(), slog.LevelWarn), Pace: flags.pace})
 	if err != nil {
 		return err
 	}

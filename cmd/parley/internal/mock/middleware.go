@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -64,8 +66,31 @@ func (m *Mock) middleware(next call.Handler) call.Handler {
 		if o := ending.take(); o != nil {
 			return end(ctx, c, o)
 		}
-		return result, err
+		return result, m.unknown(c, err)
 	}
+}
+
+// unknown adds the known names to the error for an unknown tool, prompt or resource, and logs it.
+func (m *Mock) unknown(c *call.Call, err error) error {
+	wire, ok := errors.AsType[*jsonrpc.Error](err)
+	known, isEntry := m.names[c.Method()]
+	if !ok || !isEntry || slices.Contains(known, c.Name()) || wire.Code != jsonrpc.CodeInvalidParams && wire.Code != mcp.CodeResourceNotFound {
+		return err
+	}
+	if c.Method() == mcp.MethodReadResource && m.templates > 0 && strings.HasPrefix(wire.Message, "mock: ") {
+		return err // of a template
+	}
+	m.logger.Warn("a request names something unknown", "request", c.Method(), "name", c.Name())
+	names := slices.Sorted(slices.Values(known))
+	if len(names) > maxListed {
+		names = append(names[:maxListed:maxListed], "…")
+	}
+	if names == nil {
+		names = []string{"none"}
+	}
+	named := *wire
+	named.Message += "; the mock has " + strings.Join(names, ", ")
+	return &named
 }
 
 // other plays the response to a request that the server does not know.

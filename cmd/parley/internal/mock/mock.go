@@ -32,7 +32,8 @@ type Mock struct {
 	logger   *slog.Logger
 	latency  time.Duration
 	requests []*requestRule
-	hidden   map[string]bool // by method of the list, and name
+	hidden   map[string]bool     // by method of the list, and name
+	names    map[string][]string // of the tools, prompts and resources, by the method that uses them
 	others   map[string]*script
 	changes  atomic.Int64
 
@@ -41,14 +42,16 @@ type Mock struct {
 
 // newMock returns a mock without definitions.
 func newMock(s *server.Server, o Options) *Mock {
-	m := &Mock{server: s, logger: o.Logger, hidden: make(map[string]bool), others: make(map[string]*script)}
+	m := &Mock{server: s, logger: o.Logger, hidden: make(map[string]bool), names: make(map[string][]string), others: make(map[string]*script)}
 	if m.logger == nil {
 		m.logger = slog.Default()
 	}
 	s.Logger = m.logger
 	s.Middleware = append(s.Middleware, m.middleware)
 	s.Hide = func(principal.Principal) func(string, string) bool {
-		return func(list, name string) bool { return strings.HasPrefix(name, transient) || m.hidden[list+" "+name] }
+		return func(list, name string) bool {
+			return strings.HasPrefix(strings.TrimPrefix(name, "mock:"), transient) || m.hidden[list+" "+name]
+		}
 	}
 	return m
 }
@@ -77,6 +80,7 @@ func (m *Mock) Summary() string {
 // addTool adds a tool.
 func (m *Mock) addTool(tool mcp.Tool, s *script, options ...server.ToolOption) error {
 	m.tools++
+	m.names[mcp.MethodCallTool] = append(m.names[mcp.MethodCallTool], tool.Name)
 	return m.server.ForwardTool(tool, func(ctx context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error) {
 		raw, err := m.play(ctx, s, argumentsOf(arguments), arguments)
 		if err != nil {
@@ -94,6 +98,7 @@ func (m *Mock) addTool(tool mcp.Tool, s *script, options ...server.ToolOption) e
 // addResource adds a resource.
 func (m *Mock) addResource(r mcp.Resource, s *script) error {
 	m.resources++
+	m.names[mcp.MethodReadResource] = append(m.names[mcp.MethodReadResource], r.URI)
 	return m.server.RegisterResource(r, func(ctx context.Context, uri string) (*mcp.ReadResourceResult, error) {
 		return m.read(ctx, s, map[string]string{"uri": uri})
 	})
@@ -129,6 +134,7 @@ func (m *Mock) read(ctx context.Context, s *script, variables map[string]string)
 // addPrompt adds a prompt.
 func (m *Mock) addPrompt(p mcp.Prompt, s *script) error {
 	m.prompts++
+	m.names[mcp.MethodGetPrompt] = append(m.names[mcp.MethodGetPrompt], p.Name)
 	return m.server.RegisterPrompt(p, func(ctx context.Context, arguments map[string]string) (*mcp.GetPromptResult, error) {
 		raw, err := m.play(ctx, s, argumentsOfTexts(arguments), nil)
 		if err != nil {
@@ -149,7 +155,13 @@ const transient = "parley_mock_transient_"
 // change notifies the clients that a list has changed. The list stays the same.
 func (m *Mock) change(list string) error {
 	name := fmt.Sprint(transient, m.changes.Add(1))
-	if list == "prompts" {
+	switch list {
+	case "resources":
+		uri := "mock:" + name
+		err := m.server.RegisterResource(mcp.Resource{URI: uri, Name: name}, func(context.Context, string) (*mcp.ReadResourceResult, error) { return nil, nil })
+		m.server.RemoveResource(uri)
+		return err
+	case "prompts":
 		err := m.server.RegisterPrompt(mcp.Prompt{Name: name}, func(context.Context, map[string]string) (*mcp.GetPromptResult, error) { return nil, nil })
 		m.server.RemovePrompt(name)
 		return err

@@ -14,6 +14,7 @@ import (
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/schema"
 	"github.com/parley-mcp/parley/server"
 )
 
@@ -182,18 +183,59 @@ func firstText(content []mcp.Content) string {
 	return ""
 }
 
-// request sends recorded input requests. The answers do not count.
+// request sends recorded input requests. The answers do not count, but an invalid one is requested again.
 func request(ctx context.Context, c *rpc.Call, requests []rpc.InputRequest) error {
 	for _, q := range requests {
 		if err := declared(c, q); err != nil {
 			return err
 		}
 	}
-	_, err := c.RequestInput(ctx, requests...)
-	if answer := new(call.AnswerError); errors.As(err, &answer) {
-		return nil
+	for again := 0; ; again++ {
+		answers, err := c.RequestInput(ctx, requests...)
+		if _, rejected := errors.AsType[*call.AnswerError](err); rejected {
+			return nil // an answer, too
+		}
+		if err != nil {
+			return err
+		}
+		var open []rpc.InputRequest
+		for i, q := range requests {
+			if isAnswer(q.Method, answers[i]) {
+				continue
+			}
+			if q.Key != "" {
+				q.Key = fmt.Sprintf("%s~%d", q.Key, again+1)
+			}
+			open = append(open, q)
+		}
+		if open == nil {
+			return nil
+		}
+		if again == maxReasks {
+			return server.ErrBadAnswer
+		}
+		requests = open
 	}
-	return err
+}
+
+// maxReasks is how often a question is repeated after an invalid answer.
+const maxReasks = 2
+
+// isAnswer reports whether an answer is a response to a method.
+func isAnswer(method string, answer json.RawMessage) bool {
+	var err error
+	switch method {
+	case mcp.MethodElicit:
+		var result mcp.ElicitResult
+		if err = schema.Decode(answer, &result); err == nil && result.Action == "" {
+			return false
+		}
+	case mcp.MethodCreateMessage:
+		err = schema.Decode(answer, new(mcp.CreateMessageResult))
+	case mcp.MethodListRoots:
+		err = schema.Decode(answer, new(mcp.ListRootsResult))
+	}
+	return err == nil
 }
 
 // declared returns an error unless the client supports an input request.

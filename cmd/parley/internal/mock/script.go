@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/parley-mcp/parley/internal/rpc"
@@ -25,14 +27,16 @@ type script struct {
 
 // response is one response, and what the server does before it.
 type response struct {
-	when    map[string]json.RawMessage // values of arguments; others may have any value
-	exactly bool                       // there are no other arguments
-	times   int                        // 0 means without limit
-	latency *time.Duration             // nil means that of the server
-	steps   []step
+	when     map[string]json.RawMessage // values of arguments; others may have any value
+	exactly  bool                       // there are no other arguments
+	redacted bool                       // a value such as redacted-1 represents any value
+	times    int                        // 0 means without limit
+	latency  *time.Duration             // nil means that of the server
+	steps    []step
 	outcome
-	template bool // strings have references such as ${NAME}
-	echo     bool // the result has the arguments
+	unfinished bool // the recording ends with the questions
+	template   bool // strings have references such as ${NAME}
+	echo       bool // the result has the arguments
 }
 
 // outcome is the end of a request: a result, or one of the others.
@@ -138,7 +142,11 @@ func (s *script) unmatched(format string, args ...any) *jsonrpc.Error {
 		}
 	}
 	e := unmatchedError(listed, format, args...)
-	e.Message += "; there are responses for " + strings.Join(listed, ", ")
+	if len(listed) == 0 {
+		e.Message += "; there are none"
+	} else {
+		e.Message += "; there are responses for " + strings.Join(listed, ", ")
+	}
 	return e
 }
 
@@ -174,7 +182,7 @@ func (r *response) matches(arguments map[string]json.RawMessage) bool {
 	}
 	for name, want := range r.when {
 		got, given := arguments[name]
-		if !given || !equal(got, want) {
+		if !given || !equal(got, want) && !(r.redacted && equalExceptSecrets(got, want)) {
 			return false
 		}
 	}
@@ -184,6 +192,40 @@ func (r *response) matches(arguments map[string]json.RawMessage) bool {
 // equal reports whether two JSON values are equal: the order of members and the spelling of numbers do not count.
 func equal(a, b json.RawMessage) bool {
 	return bytes.Equal(a, b) || bytes.Equal(canonical(a), canonical(b))
+}
+
+// equalExceptSecrets reports whether two JSON values are equal if secrets that a recording has replaced may have any
+// value.
+func equalExceptSecrets(got, recorded json.RawMessage) bool {
+	if !bytes.Contains(recorded, []byte(`"redacted-`)) {
+		return equal(got, recorded)
+	}
+	if recorded[0] == '"' {
+		return true
+	}
+	a, b := membersOf(got), membersOf(recorded)
+	if len(a) != len(b) {
+		return false
+	}
+	for name, want := range b {
+		if value, ok := a[name]; !ok || !equalExceptSecrets(value, want) {
+			return false
+		}
+	}
+	return true
+}
+
+// membersOf returns the members of an object, or the elements of an array by their index.
+func membersOf(value json.RawMessage) map[string]json.RawMessage {
+	var elements []jsontext.Value
+	if len(value) > 0 && value[0] == '[' && jsonv2.Unmarshal(value, &elements) == nil {
+		members := make(map[string]json.RawMessage, len(elements))
+		for i, element := range elements {
+			members[strconv.Itoa(i)] = json.RawMessage(element)
+		}
+		return members
+	}
+	return argumentsOf(value)
 }
 
 // canonical returns the value of RFC 8785, or the value itself if it has none, such as one with large integers.

@@ -39,6 +39,16 @@ func NewReader(r io.Reader) (*Reader, error) {
 	return in, nil
 }
 
+// IsRecording reports whether r begins like a recording of any version: with an object of one line that has
+// parleyRecording. It reads at most 64 KiB.
+func IsRecording(r io.Reader) bool {
+	line, err := bufio.NewReaderSize(io.LimitReader(r, 64<<10), 64<<10).ReadSlice('\n')
+	var h struct {
+		Version jsontext.Value `json:"parleyRecording"`
+	}
+	return (err == nil || errors.Is(err, io.EOF)) && decode(line, &h) == nil && h.Version != nil
+}
+
 // Header returns the first line.
 func (r *Reader) Header() Header { return r.header }
 
