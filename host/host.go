@@ -89,7 +89,8 @@ type Host struct {
 	// with all definitions when a list changes. If it returns an error, the definition is withheld: it
 	// is not in the lists, it cannot be called, and [ServerStatus.Incomplete] has a *[WithheldError].
 	// Tools and prompts that a server does not list cannot be called either. Review must be safe for
-	// concurrent use and must not block. See [Host.ReviewAgain].
+	// concurrent use and can use the Host; until it returns, the server keeps its previous lists. If the lists change
+	// meanwhile, Review is called again. See [Host.ReviewAgain].
 	Review func(d Definition) error
 
 	// Audit, if set, is called with the records of an audit log: twice for a request that is sent or

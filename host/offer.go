@@ -29,39 +29,62 @@ type offered struct {
 
 // publish changes the lists of a server. Update changes them and returns the kinds of lists that need
 // another selection, review or names. Change, which is called with s.mu locked, may change the status;
-// if it returns false, nothing changes.
+// if it returns false, nothing changes. Review is called without a lock; if the lists change meanwhile, publish begins again
+// with update.
 func (s *supervisor) publish(update func(*lists, *client.ServerDetails) client.ChangeKind, change func(*ServerStatus) bool) {
-	if before, now, changed := s.merge(update, change); changed {
-		s.recordWithheld(s.ctx, before, now) // Audit may take its time, so no mutex is locked
+	for {
+		p := s.prepare(update)
+		changed, outdated := s.apply(p, change)
+		if outdated {
+			continue
+		}
+		if changed {
+			s.recordWithheld(s.ctx, p.before.withheld, p.now.withheld) // Audit may take its time, so no mutex is locked
+		}
+		return
 	}
 }
 
-// merge changes the lists for publish. It returns the definitions that were withheld before and that are withheld now.
-func (s *supervisor) merge(update func(*lists, *client.ServerDetails) client.ChangeKind, change func(*ServerStatus) bool) (_, _ withheld, changed bool) {
-	s.merging.Lock()
-	defer s.merging.Unlock()
+// publication is a change of what a server has and offers, before it takes effect.
+type publication struct {
+	generation  uint64 // of the state that it is based on
+	lists       lists
+	details     client.ServerDetails
+	before, now offered
+}
+
+// prepare returns what publish changes.
+func (s *supervisor) prepare(update func(*lists, *client.ServerDetails) client.ChangeKind) *publication {
 	s.mu.Lock()
-	all, details, before, n := s.lists, s.details, s.offered, s.naming
+	n := s.naming
+	p := &publication{generation: s.generation, lists: s.lists, details: s.details, before: s.offered}
 	s.mu.Unlock()
-	now := s.offer(before, &all, details.Instructions, n, update(&all, &details))
+	kinds := update(&p.lists, &p.details)
+	p.now = s.offer(p.before, &p.lists, p.details.Instructions, n, kinds)
+	return p
+}
+
+// apply makes a publication take effect. Outdated reports that it is not based on the current state, so nothing has changed.
+func (s *supervisor) apply(p *publication, change func(*ServerStatus) bool) (changed, outdated bool) {
 	affected := make(map[*supervisor]bool)
 	c := &s.host.names
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	changed = s.set(func(status *ServerStatus) bool {
-		if !change(status) {
+		if outdated = s.generation != p.generation; outdated || !change(status) {
 			return false
 		}
-		s.lists, s.details, s.offered = all, details, now
+		s.generation++
+		s.lists, s.details, s.offered = p.lists, p.details, p.now
 		if s.retiring { // withdraw removes its claims
-			s.offered.toolClaims, s.offered.promptClaims = before.toolClaims, before.promptClaims
+			s.offered.toolClaims, s.offered.promptClaims = p.before.toolClaims, p.before.promptClaims
 		} else {
-			c.claim(s, before, now, affected)
+			c.claim(s, p.before, p.now, affected)
 		}
 		return s.show(status)
 	})
 	c.refresh(affected)
-	c.mu.Unlock()
-	return before.withheld, now.withheld, changed
+	return changed, outdated
 }
 
 // rearrange selects and names what a server has in another way.
@@ -69,6 +92,9 @@ func (s *supervisor) rearrange(n *naming) {
 	s.mu.Lock()
 	same := reflect.DeepEqual(s.naming, n)
 	s.naming = n
+	if !same {
+		s.generation++
+	}
 	s.mu.Unlock()
 	if !same {
 		s.callerLists.forget()

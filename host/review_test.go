@@ -179,3 +179,62 @@ func TestServerReceivesConfiguredRoots(t *testing.T) {
 		t.Errorf("the server has received the roots %s", text)
 	}
 }
+
+// Review runs without a lock: while it blocks, and while it calls back, calls and lists go on, and the servers can change.
+func TestReviewThatBlocksOrCallsBackStopsNothingElse(t *testing.T) {
+	up := newCounted()
+	config := configOf(t, up.Server, "up")
+	renamed := config
+	renamed.Tools.Rename = map[string]string{"write": "send"}
+	entered, goOn := make(chan struct{}, 100), make(chan struct{})
+	var h *host.Host
+	var callBack sync.Once
+	h = &host.Host{Servers: []host.ServerConfig{config, configOf(t, newCounted().Server, "other")}}
+	h.Review = func(d host.Definition) error {
+		switch d.Name {
+		case "slow":
+			entered <- struct{}{}
+			<-goOn
+		case "calls":
+			callBack.Do(func() {
+				if _, err := h.CallTool(t.Context(), "up", "write", note{"x"}); err != nil {
+					t.Error(err)
+				}
+				if err := h.SetServers([]host.ServerConfig{config, h.Servers[1]}); err != nil { // the names that they had at first
+					t.Error(err)
+				}
+			})
+		}
+		return nil
+	}
+	start(t, h)
+	await(t, h, "up", isReady)
+	add := func(name string) {
+		server.AddTool(up.Server, mcp.Tool{Name: name}, func(context.Context, none) (string, error) { return "", nil })
+	}
+	add("slow")
+	<-entered
+	if _, err := h.CallTool(t.Context(), "up", "write", note{"x"}); err != nil {
+		t.Error(err)
+	}
+	if len(h.Tools()) != 4 {
+		t.Errorf("%d tools", len(h.Tools()))
+	}
+	if err := h.SetServers([]host.ServerConfig{renamed, h.Servers[1]}); err != nil {
+		t.Fatal(err)
+	}
+	has := func(names ...string) func(host.ServerStatus) bool {
+		return func(s host.ServerStatus) bool {
+			var all []string
+			for _, tool := range s.Tools {
+				all = append(all, tool.Name)
+			}
+			return slices.Equal(all, names)
+		}
+	}
+	await(t, h, "up", has("up__fail", "up__send"))
+	close(goOn)
+	await(t, h, "up", has("up__fail", "up__slow", "up__send")) // the new tool has the names of now
+	add("calls")
+	await(t, h, "up", has("up__calls", "up__fail", "up__slow", "up__write"))
+}

@@ -55,9 +55,8 @@ type supervisor struct {
 	retired  chan struct{} // closed by retire
 	closeErr error         // set when run has returned
 
-	merging sync.Mutex // locked while lists are merged and published, before the mutex of the name table and mu
-
-	mu            sync.Mutex
+	mu            sync.Mutex // locked after the mutex of the name table
+	generation    uint64     // increases when naming, lists, details or offered change
 	naming        *naming
 	lists         lists                // as the server sends them
 	details       client.ServerDetails // as the server sends them
