@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"reflect"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/parley-mcp/parley/host"
@@ -21,46 +23,111 @@ import (
 // client until then.
 const notifyTimeout = 5 * time.Second
 
-// addExtensions registers the extensions of the servers, whose methods it forwards. A method that several servers
-// have is not forwarded. It returns an error for each such method, and for each extension that cannot be registered.
-func (g *Gateway) addExtensions(servers []host.ServerConfig) error {
-	owners := make(map[string][]string) // by method
-	all := make(map[string]*server.Extension)
-	for _, config := range servers {
-		for _, e := range config.Extensions {
-			added := all[e.ID]
-			if added == nil {
-				added = &server.Extension{ID: e.ID, Requests: make(map[string]server.ExtensionRequest), Notifications: make(map[string]server.ExtensionNotification)}
-				all[e.ID] = added
+// extensions are what a Gateway forwards of the extensions of its servers. Only New and Run change it.
+type extensions struct {
+	byServer   map[string][]host.Extension
+	registered map[string]host.Extension           // by ID: those of all servers together
+	owners     atomic.Pointer[map[string][]string] // the servers by method
+}
+
+// registerExtensions registers the extensions whose methods the gateway forwards, and removes others. A method that several
+// servers have is not forwarded. It returns an error for each such method, and for each extension that cannot be registered.
+func (g *Gateway) registerExtensions(order []string) error {
+	x := &g.extensions
+	owners := make(map[string][]string)
+	wanted := make(map[string]host.Extension)
+	for _, name := range order {
+		for _, e := range x.byServer[name] {
+			merged := wanted[e.ID]
+			merged.ID = e.ID
+			if merged.Settings == nil {
+				merged.Settings = e.Settings
 			}
-			if added.Settings == nil && e.Settings != nil {
-				added.Settings = e.Settings
+			merged.Requests = append(slices.Clip(merged.Requests), e.Requests...)
+			merged.Notifications = append(slices.Clip(merged.Notifications), e.Notifications...)
+			wanted[e.ID] = merged
+			for _, method := range slices.Concat(e.Requests, e.Notifications) {
+				owners[method] = append(owners[method], name)
 			}
-			for _, method := range e.Requests {
-				owners[method] = append(owners[method], config.Name)
-				added.Requests[method] = g.forwardRequest(owners, method)
-			}
-			for _, method := range e.Notifications {
-				owners[method] = append(owners[method], config.Name)
-				added.Notifications[method] = g.forwardNotification(owners, method)
-			}
+		}
+	}
+	x.owners.Store(&owners)
+	for id, e := range x.registered {
+		if !reflect.DeepEqual(wanted[id], e) {
+			g.server.RemoveExtension(id)
+			delete(x.registered, id)
 		}
 	}
 	var errs []error
 	for _, method := range slices.Sorted(maps.Keys(owners)) {
-		if _, err := g.ownerOf(owners, method); err != nil {
+		if len(owners[method]) > 1 {
+			_, err := g.ownerOf(method)
 			errs = append(errs, err)
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(all)) {
-		errs = append(errs, g.server.RegisterExtension(*all[id]))
+	for _, id := range slices.Sorted(maps.Keys(wanted)) {
+		if _, same := x.registered[id]; !same {
+			err := g.server.RegisterExtension(g.forwardedExtension(wanted[id]))
+			if errs = append(errs, err); err == nil {
+				x.registered[id] = wanted[id]
+			}
+		}
 	}
 	return errors.Join(errs...)
 }
 
+// addExtensions registers the extensions of the servers of the host.
+func (g *Gateway) addExtensions() error {
+	all := g.host.Status()
+	if len(all) == 0 { // it has not been started
+		for _, config := range g.host.Servers {
+			all = append(all, host.ServerStatus{Name: config.Name, Extensions: config.Extensions})
+		}
+	}
+	g.extensions.byServer, g.extensions.registered = make(map[string][]host.Extension), make(map[string]host.Extension)
+	var order []string
+	for _, status := range all {
+		order = append(order, status.Name)
+		g.extensions.byServer[status.Name] = status.Extensions
+	}
+	return g.registerExtensions(order)
+}
+
+// updateExtensions makes the registered extensions match the status of a server.
+func (g *Gateway) updateExtensions(status host.ServerStatus) {
+	x := &g.extensions
+	same := reflect.DeepEqual(x.byServer[status.Name], status.Extensions)
+	if x.byServer[status.Name] = status.Extensions; status.State == host.Removed {
+		delete(x.byServer, status.Name)
+	}
+	if same {
+		return
+	}
+	if err := g.registerExtensions(g.present()); err != nil {
+		g.logger().Warn("extensions not forwarded", "error", err)
+	}
+}
+
+// forwardedExtension returns an extension whose methods are forwarded.
+func (g *Gateway) forwardedExtension(e host.Extension) server.Extension {
+	forwarded := server.Extension{ID: e.ID, Requests: make(map[string]server.ExtensionRequest), Notifications: make(map[string]server.ExtensionNotification)}
+	if e.Settings != nil {
+		forwarded.Settings = e.Settings
+	}
+	for _, method := range e.Requests {
+		forwarded.Requests[method] = g.forwardRequest(method)
+	}
+	for _, method := range e.Notifications {
+		forwarded.Notifications[method] = g.forwardNotification(method)
+	}
+	return forwarded
+}
+
 // ownerOf returns the server that a method belongs to, or an error for the client.
-func (g *Gateway) ownerOf(owners map[string][]string, method string) (string, error) {
-	switch names := owners[method]; {
+func (g *Gateway) ownerOf(method string) (string, error) {
+	switch names := (*g.extensions.owners.Load())[method]; {
+	case len(names) == 0: // it was removed a moment ago
+		return "", jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "method %q is not available any more", method)
 	case len(names) > 1:
 		return "", jsonrpc.Errorf(jsonrpc.CodeInternalError, "method %q belongs to several servers: configure it for one of %q", method, names)
 	case g.Toolset != nil && !glob.Any(g.Toolset.Servers, names[0]):
@@ -70,10 +137,10 @@ func (g *Gateway) ownerOf(owners map[string][]string, method string) (string, er
 	}
 }
 
-// forwardRequest returns a handler that forwards the requests of an extension. Owners are complete when it serves.
-func (g *Gateway) forwardRequest(owners map[string][]string, method string) server.ExtensionRequest {
+// forwardRequest returns a handler that forwards the requests of an extension.
+func (g *Gateway) forwardRequest(method string) server.ExtensionRequest {
 	return func(ctx context.Context, params json.RawMessage) (any, error) {
-		to, err := g.ownerOf(owners, method)
+		to, err := g.ownerOf(method)
 		if err != nil {
 			return nil, err
 		}
@@ -86,9 +153,9 @@ func (g *Gateway) forwardRequest(owners map[string][]string, method string) serv
 }
 
 // forwardNotification returns a handler that forwards the notifications of an extension.
-func (g *Gateway) forwardNotification(owners map[string][]string, method string) server.ExtensionNotification {
+func (g *Gateway) forwardNotification(method string) server.ExtensionNotification {
 	return func(ctx context.Context, params json.RawMessage) {
-		to, err := g.ownerOf(owners, method)
+		to, err := g.ownerOf(method)
 		if err == nil {
 			limited, cancel := context.WithTimeout(ctx, notifyTimeout)
 			defer cancel()

@@ -198,3 +198,59 @@ func TestMethodOfSeveralServersIsNotForwarded(t *testing.T) {
 		t.Error("the request has reached a server")
 	}
 }
+
+// A change of the configuration adds and removes extensions while the gateway serves: methods at once, also for clients that are
+// connected, and the declaration for clients that connect afterwards.
+func TestExtensionsFollowTheConfiguration(t *testing.T) {
+	up := newJobsServer()
+	plain := httpConfig(t, "up", &up.Server)
+	other := httpConfig(t, "other", &newJobsServer().Server)
+	h := &host.Host{Servers: []host.ServerConfig{plain, other}}
+	s := &server.Server{Name: "gateway"}
+	gatewaytest.Run(t, h, s)
+	url := serveHTTP(t, s)
+	for _, r := range mcp.Revisions() {
+		t.Run(string(r), func(t *testing.T) {
+			dial := func() *client.Client {
+				d := client.Dialer{Revision: r, Logger: quiet, Extensions: []client.SupportedExtension{{ID: jobs}}}
+				c, err := d.Dial(t.Context(), client.URL(url))
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { c.Close() })
+				return c
+			}
+			before := dial()
+			for _, state := range []struct {
+				name            string
+				servers         []host.ServerConfig
+				declared, works bool
+			}{
+				{"at first", []host.ServerConfig{plain, other}, false, false},
+				{"added", []host.ServerConfig{jobsConfig(plain), other}, true, true},
+				{"of two servers", []host.ServerConfig{jobsConfig(plain), jobsConfig(other)}, true, false},
+				{"of another server", []host.ServerConfig{jobsConfig(other)}, true, true},
+				{"removed", []host.ServerConfig{plain, other}, false, false},
+			} {
+				if err := h.SetServers(state.servers); err != nil {
+					t.Fatal(err)
+				}
+				works := func(c *client.Client) bool {
+					result, _ := c.CallExtension(t.Context(), "jobs/run", map[string]string{"name": "a"})
+					return strings.Contains(string(result), `"ran":"a"`)
+				}
+				deadline := time.Now().Add(20 * time.Second)
+				for { // until the gateway has the configuration
+					after := dial()
+					_, declared := after.Server().Extension(jobs)
+					if declared == state.declared && works(after) == state.works && works(before) == state.works {
+						break
+					}
+					if time.Now().After(deadline) {
+						t.Fatalf("%s: declared %t, works for a new client %t, for one that is connected %t", state.name, declared, works(after), works(before))
+					}
+				}
+			}
+		})
+	}
+}

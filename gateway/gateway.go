@@ -51,8 +51,9 @@ type Gateway struct {
 	firstUnknown atomic.Pointer[time.Time] // see admitUnknown
 
 	options  []client.CallOption // of all forwarded requests; set by Run
-	notAdded error               // of the extensions that could not be registered; may be nil
+	notAdded error               // of the extensions that New could not register; may be nil
 
+	extensions extensions
 	discovery  discovery
 	registered *registered
 	origins    sync.Map                          // from listedEntry to host.Request, see hide
@@ -84,7 +85,7 @@ const maxTemplates = 1000
 // s. New sets h.Forward, so the first Gateway of a host must be made before Host.Start. It sets s.Personal, s.WhileListening and
 // s.PersonalOutdated, and
 // s.UnknownSubscription, s.RootsChanged and s.Hide if they are nil. It registers the extensions of
-// h.Servers with s; those of servers that are added later are not forwarded.
+// the servers with s; Run updates them.
 func New(h *host.Host, s *server.Server) *Gateway {
 	s.DeclareTools()
 	s.DeclareResources()
@@ -109,7 +110,7 @@ func New(h *host.Host, s *server.Server) *Gateway {
 	if s.Hide == nil {
 		s.Hide = g.hide
 	}
-	g.notAdded = g.addExtensions(h.Servers)
+	g.notAdded = g.addExtensions()
 	g.init()
 	return g
 }
@@ -158,6 +159,7 @@ func (g *Gateway) Run(ctx context.Context) {
 		if status.Revision != "" || status.State == host.CallersOnly || status.State == host.Removed { // Removed has empty lists
 			g.update(g.present(), g.Toolset.filter(status))
 		}
+		g.updateExtensions(status)
 		g.updateMissing(status)
 		g.updateLazy(status)
 		g.registered.set(status)

@@ -99,6 +99,9 @@ type ServerStatus struct {
 	// [Host.CallerStatus].
 	CallerAuth bool
 
+	// Extensions are those of the ServerConfig. They must not be modified.
+	Extensions []Extension
+
 	// The following fields have their values of the last time the server was ready.
 	// They are zero before. They are shared and must not be modified.
 

@@ -89,7 +89,7 @@ func newSupervisor(h *Host, config ServerConfig) *supervisor {
 
 		listWatches: make(chan struct{}, maxListWatches),
 	}
-	s.status = ServerStatus{Name: config.Name, State: Starting, Version: h.versions.Add(1), Prefix: s.naming.prefix, MaxResult: config.MaxResult, CallerAuth: config.CallerAuth != nil}
+	s.status = ServerStatus{Name: config.Name, State: Starting, Version: h.versions.Add(1), Prefix: s.naming.prefix, MaxResult: config.MaxResult, CallerAuth: config.CallerAuth != nil, Extensions: config.Extensions}
 	if config.Lazy {
 		s.status.State = NotStarted
 	}
@@ -211,7 +211,10 @@ func (s *supervisor) ready(c *client.Client, listed lists) {
 		return allKinds
 	}, func(status *ServerStatus) bool {
 		s.client, s.since, s.lostAt = c, time.Now(), time.Time{}
-		*status = ServerStatus{Name: s.name, State: Ready, Revision: c.Revision(), Sharing: s.sharing(c), MaxResult: s.config.MaxResult, CallerAuth: s.config.CallerAuth != nil, Server: c.Server()}
+		*status = ServerStatus{
+			Name: s.name, State: Ready, Revision: c.Revision(), Sharing: s.sharing(c), MaxResult: s.config.MaxResult,
+			CallerAuth: s.config.CallerAuth != nil, Extensions: s.config.Extensions, Server: c.Server(),
+		}
 		return true
 	})
 	s.logger.Info("server ready", "revision", c.Revision(), "tools", len(listed.tools))

@@ -118,6 +118,7 @@ func (s *Server) build() error {
 	c := &s.core
 	c.seals, c.cursors = seals, cursors{seals}
 	c.engine = rpc.NewEngine(s.handlers(), logger, s.middleware()...)
+	c.engine.Extensions = s.extensions.handler
 	c.engine.Opaque = len(s.Middleware) == 0 // the rate limit passes results on
 	c.engine.Store, c.engine.Scopes = kv, s.scopesOf
 	s.followers.expectLists(s)
@@ -201,7 +202,9 @@ func (s *Server) handlers() map[string]rpc.Handler {
 		mcp.MethodTaskResult:            s.taskRequest(s.taskResult),
 		mcp.MethodListTasks:             s.taskRequest(s.listTasks),
 	}
-	maps.Copy(handlers, s.extensions.serve()) // their method names are distinct
+	maps.DeleteFunc(handlers, func(method string, _ rpc.Handler) bool {
+		return s.extensions.handler(method) != nil // such as those of tasks, if the program has this extension
+	})
 	if s.RootsChanged != nil {
 		handlers[mcp.NotificationRootsListChanged] = s.rootsChanged
 	}

@@ -50,9 +50,8 @@ type ExtensionRequest func(ctx context.Context, params json.RawMessage) (result 
 // messages from the same connection until the handler returns. A panic is logged.
 type ExtensionNotification func(ctx context.Context, params json.RawMessage)
 
-// AddExtension adds an extension. It panics if the ID is invalid or in use, if a method belongs
-// to the protocol or to another extension, or if the server serves already.
-// [Server.RegisterExtension] returns errors instead.
+// AddExtension adds an extension. It panics if the ID is invalid or in use, or if a method belongs
+// to the protocol or to another extension. [Server.RegisterExtension] returns errors instead.
 //
 // An extension that changes the methods of the protocol can do so in middleware, which sees
 // every call and may replace its result.
@@ -62,13 +61,19 @@ func AddExtension(s *Server, e Extension) {
 	}
 }
 
-// RegisterExtension adds an extension. It returns an error where [AddExtension] panics.
+// RegisterExtension adds an extension. It returns an error where [AddExtension] panics. Safe while the server serves:
+// clients can use the methods at once, and see the extension in the capabilities when they connect the next time, or, in 2026-07-28,
+// request the capabilities again.
 func (s *Server) RegisterExtension(e Extension) error {
 	if err := s.extensions.add(e); err != nil {
 		return fmt.Errorf("extension %q: %w", e.ID, err)
 	}
 	return nil
 }
+
+// RemoveExtension removes an extension, and reports whether the server had it. Its requests in flight continue. Safe while the
+// server serves.
+func (s *Server) RemoveExtension(id string) bool { return s.extensions.remove(id) }
 
 // ExtensionOf returns the settings, a JSON object, with which the client of the call declares an
 // extension. It returns false if the client does not declare it, or if ctx is not the context of
@@ -81,15 +86,18 @@ func ExtensionOf(ctx context.Context, id string) (settings json.RawMessage, ok b
 	return nil, false
 }
 
-// extensions are the extensions of a server. They are immutable once it serves.
+// extensions are the extensions of a server. The maps are replaced when they change.
 type extensions struct {
-	mu       sync.Mutex
-	settings map[string]json.RawMessage // by ID; immutable once the server serves
-	handlers map[string]rpc.Handler     // by method
-	serving  bool
+	mu       sync.RWMutex
+	settings map[string]json.RawMessage  // by ID
+	handlers map[string]extensionHandler // by method
 }
 
-var errServing = errors.New("the server is already serving: add extensions before it serves")
+// extensionHandler is the handler of a method of an extension.
+type extensionHandler struct {
+	id    string // of the extension
+	serve rpc.Handler
+}
 
 func (x *extensions) add(e Extension) error {
 	if err := mcp.CheckExtensionID(e.ID); err != nil {
@@ -105,7 +113,7 @@ func (x *extensions) add(e Extension) error {
 			return fmt.Errorf("the settings must encode to a JSON object, not %.20s", settings)
 		}
 	}
-	handlers := make(map[string]rpc.Handler, len(e.Requests)+len(e.Notifications))
+	handlers := make(map[string]extensionHandler, len(e.Requests)+len(e.Notifications))
 	for method, handle := range e.Requests {
 		if handle == nil {
 			return fmt.Errorf("%s: %w", method, errNoHandler)
@@ -138,9 +146,6 @@ func (x *extensions) add(e Extension) error {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.serving {
-		return errServing
-	}
 	if _, taken := x.settings[e.ID]; taken {
 		return errors.New("the extension was added already")
 	}
@@ -152,18 +157,29 @@ func (x *extensions) add(e Extension) error {
 			return fmt.Errorf("the method %s belongs to another extension", method)
 		}
 	}
-	if x.settings == nil {
-		x.settings, x.handlers = make(map[string]json.RawMessage), make(map[string]rpc.Handler)
-	}
-	x.settings[e.ID] = settings
-	maps.Copy(x.handlers, handlers)
+	all := map[string]json.RawMessage{e.ID: settings}
+	maps.Copy(all, x.settings)
+	maps.Copy(handlers, x.handlers)
+	x.settings, x.handlers = all, handlers
 	return nil
+}
+
+func (x *extensions) remove(id string) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if _, has := x.settings[id]; !has {
+		return false
+	}
+	x.settings, x.handlers = maps.Clone(x.settings), maps.Clone(x.handlers)
+	delete(x.settings, id)
+	maps.DeleteFunc(x.handlers, func(_ string, h extensionHandler) bool { return h.id == id })
+	return true
 }
 
 // ofExtension restricts a handler to clients that have declared its extension. In a session the
 // method does not exist for other clients; 2026-07-28 has an error for them.
-func ofExtension(id string, handle rpc.Handler) rpc.Handler {
-	return func(ctx context.Context, c *rpc.Call) (any, error) {
+func ofExtension(id string, handle rpc.Handler) extensionHandler {
+	return extensionHandler{id, func(ctx context.Context, c *rpc.Call) (any, error) {
 		_, declared := c.Extension(id)
 		switch {
 		case declared:
@@ -174,20 +190,19 @@ func ofExtension(id string, handle rpc.Handler) rpc.Handler {
 			}}
 		}
 		return nil, jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "method %q requires a client that declares %s", c.Method(), id)
-	}
+	}}
 }
 
-// serve returns the handlers. No extension can be added afterwards.
-func (x *extensions) serve() map[string]rpc.Handler {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.serving = true
-	return x.handlers
+// handler returns the handler of a method, or nil.
+func (x *extensions) handler(method string) rpc.Handler {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return x.handlers[method].serve
 }
 
 // declared returns the settings that clients receive. They are immutable.
 func (x *extensions) declared() map[string]json.RawMessage {
-	x.mu.Lock()
-	defer x.mu.Unlock()
+	x.mu.RLock()
+	defer x.mu.RUnlock()
 	return x.settings
 }

@@ -17,10 +17,11 @@ import (
 
 func noResult(context.Context, json.RawMessage) (any, error) { return nil, nil }
 
+func requests(method string) map[string]server.ExtensionRequest {
+	return map[string]server.ExtensionRequest{method: noResult}
+}
+
 func TestInvalidExtensionsAreRejected(t *testing.T) {
-	requests := func(method string) map[string]server.ExtensionRequest {
-		return map[string]server.ExtensionRequest{method: noResult}
-	}
 	for want, e := range map[string]server.Extension{
 		"must have a prefix":                            {ID: "jobs"},
 		"must begin with a letter":                      {ID: "1com.example/jobs"},
@@ -44,14 +45,43 @@ func TestInvalidExtensionsAreRejected(t *testing.T) {
 	}
 }
 
-func TestExtensionsAreAddedBeforeTheServerServes(t *testing.T) {
-	s := new(server.Server)
+func TestExtensionsCanChangeWhileTheServerServes(t *testing.T) {
+	s := &server.Server{Logger: slog.New(slog.DiscardHandler)}
+	server.AddExtension(s, server.Extension{ID: "com.example/other", Requests: requests("other/run")})
 	l := connectLine(t, s)
-	if _, err := l.ask(mcp.MethodDiscover, ""); err != nil {
-		t.Fatal(err)
+	const run = `{"jsonrpc":"2.0","id":1,"method":"%s","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"extensions":{"com.example/jobs":{},"com.example/other":{}}}}}}`
+	works := func(method string) bool {
+		t.Helper()
+		l.send(fmt.Sprintf(run, method))
+		got := l.receive()
+		if ok := strings.Contains(got, `"resultType":"complete"`); ok || strings.Contains(got, "-32601") {
+			return ok
+		}
+		t.Errorf("%s: %s", method, got)
+		return false
 	}
-	if err := s.RegisterExtension(server.Extension{ID: "com.example/jobs"}); err == nil || !strings.Contains(err.Error(), "already serving") {
-		t.Errorf("error %v", err)
+	for range 2 {
+		if works("jobs/run") {
+			t.Error("the method exists before the extension is added")
+		}
+		if err := s.RegisterExtension(server.Extension{ID: "com.example/jobs", Requests: requests("jobs/run")}); err != nil {
+			t.Fatal(err)
+		}
+		if !works("jobs/run") || !works("other/run") {
+			t.Error("a method is missing")
+		}
+		if raw, err := l.ask(mcp.MethodDiscover, ""); err != nil || !strings.Contains(string(raw), `"com.example/jobs":{}`) {
+			t.Errorf("%s, %v", raw, err)
+		}
+		if !s.RemoveExtension("com.example/jobs") || s.RemoveExtension("com.example/jobs") {
+			t.Error("the extension is not removed once")
+		}
+		if raw, err := l.ask(mcp.MethodDiscover, ""); err != nil || strings.Contains(string(raw), "com.example/jobs") || !strings.Contains(string(raw), "com.example/other") {
+			t.Errorf("%s, %v", raw, err)
+		}
+	}
+	if !works("other/run") {
+		t.Error("another extension was removed")
 	}
 }
 

@@ -30,9 +30,12 @@ type Engine struct {
 	Logger *slog.Logger // nil means slog.Default()
 	// Opaque means that the middleware does not look at results: it receives an *Encoded
 	// itself. NewEngine sets it if there is no middleware.
-	Opaque   bool
-	handlers map[string]Handler
-	wrapped  call.Handler
+	Opaque bool
+	// Extensions, if set, returns the handler of a method of an extension; nil if there is none. It must be safe for
+	// concurrent use, and the result may change.
+	Extensions func(method string) Handler
+	handlers   map[string]Handler
+	wrapped    call.Handler
 
 	overloads loglimit.Limiter
 }
@@ -48,9 +51,17 @@ func NewEngine(handlers map[string]Handler, logger *slog.Logger, middleware ...c
 	return e
 }
 
+// handler returns the handler of a method, or nil.
+func (e *Engine) handler(method string) Handler {
+	if h := e.handlers[method]; h != nil || e.Extensions == nil {
+		return h
+	}
+	return e.Extensions(method)
+}
+
 // Has reports whether a peer of revision r can send method as a request.
 func (e *Engine) Has(method string, r mcp.Revision) bool {
-	if _, ok := e.handlers[method]; !ok || revision.IsNotification(method) {
+	if e.handler(method) == nil || revision.IsNotification(method) {
 		return false
 	}
 	if revision.LeavesToExtensions(method, r) {
@@ -63,7 +74,7 @@ func (e *Engine) Has(method string, r mcp.Revision) bool {
 // AcceptsNotification reports whether the engine has a handler for a notification from a client
 // of revision r. The eras handle most notifications themselves.
 func (e *Engine) AcceptsNotification(method string, r mcp.Revision) bool {
-	if _, ok := e.handlers[method]; !ok || !revision.IsNotification(method) {
+	if e.handler(method) == nil || !revision.IsNotification(method) {
 		return false
 	}
 	if revision.LeavesToExtensions(method, r) {
@@ -148,7 +159,7 @@ func (e *Engine) dispatch(ctx context.Context, public *call.Call) (any, error) {
 	}
 	h := c.Handle
 	if h == nil && e.accepts(c) {
-		h = e.handlers[c.Method()]
+		h = e.handler(c.Method())
 	}
 	if h == nil {
 		return nil, jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "method %q is not available in revision %s of this server", c.Method(), c.Revision())
