@@ -19,12 +19,13 @@ DURATION    ?= 0
 # The flags of the conformance runner: make conformance FLAGS='-leg client-all'
 FLAGS       ?= -race
 
-# The maximum size of the program in bytes, and packages whose speed does not matter: their code is smaller without
+# The maximum size of the program in bytes, and packages whose speed matters little: their code is smaller without
 # inlining.
 MAX_SIZE    := 30000000
 SMALL       := cel.dev charm.land github.com/antlr4-go github.com/charmbracelet github.com/clipperhouse github.com/go-jose \
                github.com/godbus github.com/parley-mcp/parley/auth/devissuer github.com/parley-mcp/parley/auth/oauth \
-               github.com/parley-mcp/parley/cmd github.com/prometheus github.com/spf13 github.com/tailscale go.yaml.in google.golang.org
+               github.com/parley-mcp/parley/cmd github.com/prometheus github.com/redis github.com/spf13 github.com/tailscale \
+               go.opentelemetry.io/otel/exporters go.opentelemetry.io/otel/sdk/metric go.yaml.in google.golang.org
 
 # With -trimpath the results of the compiler do not depend on paths, so scripts/check-install can use the results of
 # the other targets.
