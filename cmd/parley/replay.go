@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,6 +23,7 @@ type replayFlags struct {
 	ignore  []string
 	timeout time.Duration
 	pace    bool
+	peer    string
 	trace   bool
 }
 
@@ -38,8 +40,11 @@ Values that only the server understands may differ: session ids, ids of its requ
 cursors, requestState, ids of tasks. Everything else must be equal, unless --ignore names it. Paths
 are JSON Pointers in a message, as the report has them; * means every member or element.
 
-The transport must be that of the recording: a command for a recording of stdio, a URL for one of
-HTTP. A recording has no credentials unless it was made with --no-redact; send them with --header.
+The server may have another transport than the recording. Only the messages are compared then: HTTP
+headers, sessions and the ends of responses are not. A command gets a process for each recorded session.
+
+A recording has no credentials unless it was made with --no-redact; send them with --header. --peer
+selects a server of a recording of several.
 
 ` + targetHelp,
 		Example: `
@@ -67,6 +72,7 @@ parley replay session.jsonl --ignore /result/structuredContent/time -- ./my-serv
 	cmd.Flags().StringArrayVar(&flags.ignore, "ignore", nil, "ignore differences at this `path` and below, such as /result/structuredContent/time (repeatable)")
 	cmd.Flags().DurationVar(&flags.timeout, "timeout", 30*time.Second, "time for each message of the server")
 	cmd.Flags().BoolVar(&flags.pace, "pace", false, "keep the times between the messages of the client, for servers whose answers depend on time")
+	cmd.Flags().StringVar(&flags.peer, "peer", "", "`name` of the server whose requests to send, in a recording of several servers")
 	cmd.Flags().BoolVar(&flags.trace, "trace", false, "print every message to stderr")
 	completes(cmd, &flags.dial.config, completeFiles, completeTarget)
 	return cmd
@@ -87,6 +93,10 @@ func replayTo(cmd *cobra.Command, flags *replayFlags, path string, words []strin
 	if err != nil {
 		return err
 	}
+	recorded, entries, err := recordedBy(flags.peer, h.Target, entries)
+	if err != nil {
+		return err
+	}
 	target, err := flags.dial.target(cmd, words)
 	if err != nil {
 		return err
@@ -97,7 +107,7 @@ func replayTo(cmd *cobra.Command, flags *replayFlags, path string, words []strin
 		o.Sent = func(message []byte) { trace(true, message) }
 		o.Received = func(message []byte) { trace(false, message) }
 	}
-	report, err := replayEntries(cmd.Context(), h, entries, target, o)
+	report, err := replayEntries(cmd.Context(), recorded, entries, target, o)
 	if errors.Is(err, replay.ErrWire) {
 		return err
 	}
@@ -113,13 +123,39 @@ func replayTo(cmd *cobra.Command, flags *replayFlags, path string, words []strin
 	return nil
 }
 
-func replayEntries(ctx context.Context, h recording.Header, entries []recording.Entry, target client.Target, o replay.Options) (*replay.Report, error) {
+// recordedBy returns the traffic with one server of a recording, and its target. Without a name, the recording must have one
+// server only.
+func recordedBy(peer, target string, entries []recording.Entry) (string, []recording.Entry, error) {
+	var names []string
+	var found []recording.Entry
+	for _, e := range entries {
+		if !slices.Contains(names, e.Peer) {
+			names = append(names, e.Peer)
+		}
+		if e.Peer != peer {
+			continue
+		}
+		if target == "" && e.Request != nil {
+			target = e.Request.URL
+		}
+		found = append(found, e)
+	}
+	if peer == "" && len(names) <= 1 {
+		return target, entries, nil
+	}
+	if len(found) == 0 || peer == "" {
+		return "", nil, fmt.Errorf("the recording has the servers %s; choose one with --peer", terminal.Line(strings.Join(names, ", ")))
+	}
+	return target, found, nil
+}
+
+func replayEntries(ctx context.Context, recorded string, entries []recording.Entry, target client.Target, o replay.Options) (*replay.Report, error) {
 	switch t := target.(type) {
 	case *client.CommandTarget:
-		return replay.ToCommand(ctx, entries, t.CommandOptions, o)
+		return replay.ToCommand(ctx, recorded, entries, t.CommandOptions, o)
 	case *client.HTTPTarget:
 		o.Header = t.Header
-		return replay.ToURL(ctx, h.Target, entries, t.URL, o)
+		return replay.ToURL(ctx, recorded, entries, t.URL, o)
 	}
 	return nil, fmt.Errorf("cannot replay to %s", target)
 }
@@ -148,7 +184,7 @@ func printReport(w io.Writer, report *replay.Report) error {
 	}
 	fmt.Fprintf(&b, "%s, %s", terminal.Count(report.Requests, "request"), terminal.Count(len(report.Differences), "difference"))
 	if report.Skipped > 0 {
-		fmt.Fprintf(&b, "; skipped %s that the server's endpoint does not serve", terminal.Count(report.Skipped, "request"))
+		fmt.Fprintf(&b, "; skipped %s that cannot be sent to the server", terminal.Count(report.Skipped, "request"))
 	}
 	b.WriteString("\n")
 	_, err := io.WriteString(w, b.String())

@@ -30,8 +30,8 @@ type httpPeer struct {
 func newHTTPPeer(ctx context.Context, r *replayer, recorded, target string) (peer, error) {
 	p := &httpPeer{r: r, cancels: make(map[int64]context.CancelFunc)}
 	var err error
-	if p.recorded, err = url.Parse(recorded); err != nil || p.recorded.Host == "" {
-		return nil, fmt.Errorf("the recording must have the URL of its server in the first line, not %q", recorded)
+	if p.recorded, err = recordedURL(recorded); err != nil {
+		return nil, err
 	}
 	if p.target, err = url.Parse(target); err != nil {
 		return nil, fmt.Errorf("invalid URL of the server: %w", err)
@@ -54,7 +54,7 @@ func (p *httpPeer) send(e *recording.Entry) (bool, error) {
 	if !ok {
 		return false, nil
 	}
-	body := p.r.outgoing(e.Message)
+	body := p.r.outgoing(e)
 	ctx, cancel := context.WithCancel(p.ctx)
 	req, err := http.NewRequestWithContext(ctx, e.Request.Method, to, bytes.NewReader(body))
 	if err != nil {

@@ -1,6 +1,9 @@
 package replay
 
 import (
+	"cmp"
+	"errors"
+
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/jsondiff"
@@ -13,15 +16,22 @@ type message struct {
 	Method  string         `json:"method"`
 	Result  jsontext.Value `json:"result"`
 	Error   jsontext.Value `json:"error"`
-	Params  params         `json:"params"`
+	Params  params         `json:"-"`
 	isBatch bool
 	invalid bool
 }
 
 type params struct {
-	Name string `json:"name"`
-	URI  string `json:"uri"`
+	Name      string         `json:"name"`
+	URI       string         `json:"uri"`
+	TaskID    string         `json:"taskId"`
+	RequestID jsontext.Value `json:"requestId"`
+	Version   string         `json:"protocolVersion"` // of initialize
+	Meta      jsontext.Value `json:"_meta"`
 }
+
+// repeated returns the parameter that requests of 2026-07-28 repeat in the header Mcp-Name.
+func (p *params) repeated() string { return cmp.Or(p.Name, p.URI, p.TaskID) }
 
 func parse(raw []byte) *message {
 	m := &message{raw: raw}
@@ -34,9 +44,20 @@ func parse(raw []byte) *message {
 		m.isBatch = true
 		return m
 	}
-	_ = decode(raw, m) // members of other types remain empty
+	var outer struct {
+		Params jsontext.Value `json:"params"`
+	}
+	_ = errors.Join(decode(raw, m), decode(raw, &outer), decode(outer.Params, &m.Params)) // members of other types remain empty
 	m.raw = raw
 	return m
+}
+
+// isModern reports whether a message of the client has the revision 2026-07-28 or a later one, which each request names.
+func (m *message) isModern() bool {
+	var meta struct {
+		Version string `json:"io.modelcontextprotocol/protocolVersion"`
+	}
+	return decode(m.Params.Meta, &meta) == nil && meta.Version != ""
 }
 
 func (m *message) isResponse() bool { return m.Method == "" && (m.Result != nil || m.Error != nil) }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/recording"
+	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/transport"
 )
 
@@ -58,8 +60,8 @@ const (
 	Different  = "different"
 )
 
-// ErrWire means that a recording of one transport is replayed to a server of another.
-var ErrWire = errors.New("the recording has another transport than the server")
+// ErrWire means that a recording has several transports.
+var ErrWire = errors.New("the recording has several servers with different transports")
 
 // peer is the connection to the server.
 type peer interface {
@@ -74,15 +76,18 @@ type peer interface {
 // replayer replays one recording. Its methods run in one goroutine; received has what the server sends.
 type replayer struct {
 	options  Options
+	across   bool // the recording has another transport than the server
 	report   Report
 	received chan received
-	pending  map[int64][]received // by exchange, in the order of arrival
-	ended    map[int64]bool       // exchanges of which nothing more is expected
-	closed   map[int64]bool       // exchanges that the client has ended
-	late     map[int64]bool       // exchanges with a message that was missing
-	subjects map[string]string    // of requests of the client, by exchange and id
-	serverID map[string]jsontext.Value
-	values   map[string]string // chosen by the server: recorded value to replayed value
+	pending  map[int64][]received      // by exchange, in the order of arrival
+	ended    map[int64]bool            // exchanges of which nothing more is expected
+	closed   map[int64]bool            // exchanges that the client has ended
+	late     map[int64]bool            // exchanges with a message that was missing
+	subjects map[string]string         // of requests of the client, by exchange and id
+	serverID map[string]jsontext.Value // of requests of the server, by serverKey
+	values   map[string]string         // chosen by the server: recorded value to replayed value
+
+	cancelled map[string]bool // requests that the client has cancelled, by exchange and id
 }
 
 // received is something that the server has sent.
@@ -92,23 +97,58 @@ type received struct {
 	id       string              // of an event
 	endpoint string              // of HTTP+SSE
 	message  *message
+	failed   jsontext.Value // id of a request that has no response because of failure
+	failure  string
 	end      bool
 }
 
-// ToCommand replays a recording of stdio to a program.
-func ToCommand(ctx context.Context, entries []recording.Entry, command transport.CommandOptions, o Options) (*Report, error) {
-	return run(ctx, entries, recording.Stdio, o, func(r *replayer) (peer, error) { return newStdioPeer(ctx, r, command) })
+// ToCommand replays a recording to a program. recorded is the URL of the server in a recording of HTTP, each session of which
+// gets its own process.
+func ToCommand(ctx context.Context, recorded string, entries []recording.Entry, command transport.CommandOptions, o Options) (*Report, error) {
+	r, err := newReplayer(entries, o)
+	if err != nil {
+		return nil, err
+	}
+	if r.across = len(entries) > 0 && entries[0].Wire == recording.HTTP; r.across {
+		u, err := recordedURL(recorded)
+		if err != nil {
+			return nil, err
+		}
+		entries, r.report.Skipped = onStreams(u, entries)
+	}
+	return r.run(ctx, entries, newStdioPeer(ctx, r, command))
 }
 
-// ToURL replays a recording of HTTP to a URL. recorded is the URL of the server in the recording.
+// ToURL replays a recording to a URL. recorded is the URL of the server in a recording of HTTP.
 func ToURL(ctx context.Context, recorded string, entries []recording.Entry, target string, o Options) (*Report, error) {
-	return run(ctx, entries, recording.HTTP, o, func(r *replayer) (peer, error) { return newHTTPPeer(ctx, r, recorded, target) })
+	r, err := newReplayer(entries, o)
+	if err != nil {
+		return nil, err
+	}
+	if r.across = len(entries) > 0 && entries[0].Wire == recording.Stdio; r.across {
+		return r.run(ctx, entries, newWirePeer(ctx, r, target))
+	}
+	p, err := newHTTPPeer(ctx, r, recorded, target)
+	if err != nil {
+		return nil, err
+	}
+	return r.run(ctx, entries, p)
 }
 
-func run(ctx context.Context, entries []recording.Entry, wire recording.Wire, o Options, connect func(*replayer) (peer, error)) (*Report, error) {
+// recordedURL parses the URL of the server in a recording.
+func recordedURL(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" {
+		return nil, fmt.Errorf("the recording must have the URL of its server in the first line, not %q", text)
+	}
+	return u, nil
+}
+
+// newReplayer checks that the entries can be replayed.
+func newReplayer(entries []recording.Entry, o Options) (*replayer, error) {
 	for _, e := range entries {
-		if e.Wire != wire {
-			return nil, fmt.Errorf("%w: line %d is %s; replay it to a server over %[3]s", ErrWire, e.Line, e.Wire)
+		if e.Wire != entries[0].Wire {
+			return nil, fmt.Errorf("%w: line %d is %s, and earlier lines are %s", ErrWire, e.Line, e.Wire, entries[0].Wire)
 		}
 		if e.Truncated && e.From == recording.Client {
 			return nil, fmt.Errorf("line %d: the message is incomplete, because it was longer than %d bytes", e.Line, recording.MaxMessage)
@@ -119,24 +159,25 @@ func run(ctx context.Context, entries []recording.Entry, wire recording.Wire, o 
 	}
 	r := &replayer{
 		options: o, received: make(chan received, 64), pending: make(map[int64][]received), ended: make(map[int64]bool), closed: make(map[int64]bool), late: make(map[int64]bool),
-		subjects: make(map[string]string), serverID: make(map[string]jsontext.Value), values: make(map[string]string),
+		subjects: make(map[string]string), serverID: make(map[string]jsontext.Value), values: make(map[string]string), cancelled: make(map[string]bool),
 	}
 	r.report.Differences = []Difference{}
-	p, err := connect(r)
-	if err != nil {
-		return nil, err
-	}
+	return r, nil
+}
+
+// run sends the messages of the client to p, and compares what the server sends. It closes p.
+func (r *replayer) run(ctx context.Context, entries []recording.Entry, p peer) (*Report, error) {
 	defer p.close()
 	start := time.Now()
 	for _, e := range ordered(entries) {
-		if o.Pace && e.From == recording.Client {
+		if r.options.Pace && e.From == recording.Client {
 			wait(ctx, time.Until(start.Add(e.Time.Sub(entries[0].Time))))
 		}
 		switch {
 		case e.From == recording.Client && e.End:
 			p.endStream(e)
-			r.closed[e.Exchange] = e.Wire == recording.HTTP
-			r.ended[e.Exchange] = e.Wire == recording.HTTP
+			r.closed[e.Exchange] = e.Exchange > 0
+			r.ended[e.Exchange] = e.Exchange > 0
 		case e.From == recording.Client:
 			if err := r.send(p, e); err != nil {
 				return nil, fmt.Errorf("line %d: %w", e.Line, err)
@@ -163,7 +204,7 @@ func wait(ctx context.Context, d time.Duration) {
 }
 
 func (r *replayer) send(p peer, e *recording.Entry) error {
-	if m := parse(e.Message); m.isResponse() && r.serverID[string(m.ID)] == nil {
+	if m := parse(e.Message); m.isResponse() && r.serverID[serverKey(e, m.ID)] == nil {
 		r.ended[e.Exchange] = true
 		return nil // to a request that the server has not sent again
 	}
@@ -173,7 +214,11 @@ func (r *replayer) send(p peer, e *recording.Entry) error {
 		r.ended[e.Exchange] = true
 		return err
 	}
-	if m := parse(e.Message); m.isRequest() {
+	m := parse(e.Message)
+	if r.across && m.Method == mcp.NotificationCancelled {
+		r.cancelled[requestKey(e.Exchange, m.Params.RequestID)] = true
+	}
+	if m.isRequest() {
 		r.report.Requests++
 		r.subjects[requestKey(e.Exchange, m.ID)] = m.String()
 	} else if e.Request != nil && len(e.Message) == 0 {
@@ -186,12 +231,20 @@ func (r *replayer) send(p peer, e *recording.Entry) error {
 
 func requestKey(exchange int64, id jsontext.Value) string { return fmt.Sprintf("%d %s", exchange, id) }
 
+// serverKey returns the key of a request of the server. Over HTTP, the client answers it on another exchange.
+func serverKey(e *recording.Entry, id jsontext.Value) string {
+	if e.Wire == recording.HTTP {
+		return requestKey(0, id)
+	}
+	return requestKey(e.Exchange, id)
+}
+
 // outgoing returns a message of the client with the values that the server has chosen in this replay.
-func (r *replayer) outgoing(raw []byte) []byte {
-	m := parse(raw)
-	return recording.Edit(raw, func(place jsontext.Pointer, value string) ([]byte, bool) {
+func (r *replayer) outgoing(e *recording.Entry) []byte {
+	m := parse(e.Message)
+	return recording.Edit(e.Message, func(place jsontext.Pointer, value string) ([]byte, bool) {
 		if place == "/id" && m.isResponse() {
-			id, ok := r.serverID[string(m.ID)]
+			id, ok := r.serverID[serverKey(e, m.ID)]
 			return id, ok
 		}
 		switch place.LastToken() {
@@ -226,10 +279,17 @@ func (r *replayer) expect(ctx context.Context, e *recording.Entry) {
 		if recorded.isResponse() {
 			subject = "response to " + r.subjectOf(e.Exchange, recorded.ID)
 		}
-		if got, ok := r.await(ctx, e.Exchange, func(g *received) bool { return g.message != nil && g.message.matches(recorded) }); ok {
-			r.compareMessages(e, subject, recorded, got)
-		} else {
+		if recorded.isResponse() && r.cancelled[requestKey(e.Exchange, recorded.ID)] {
+			return // which transports answer differently
+		}
+		got, ok := r.await(ctx, e.Exchange, func(g *received) bool { return g.answers(recorded) })
+		switch {
+		case !ok:
 			r.missing(e, subject, string(e.Message))
+		case got.message == nil:
+			r.missing(e, subject, got.failure)
+		default:
+			r.compareMessages(e, subject, recorded, got)
 		}
 	} else if e.Stream != nil && len(e.Message) == 0 {
 		if got, ok := r.await(ctx, e.Exchange, func(g *received) bool { return g.head == nil && g.message == nil && g.endpoint == "" && !g.end }); ok && e.Stream.ID != "" {
@@ -244,6 +304,11 @@ func (r *replayer) expect(ctx context.Context, e *recording.Entry) {
 		}
 		r.ended[e.Exchange] = true
 	}
+}
+
+// answers reports whether the server has sent a recorded message, or will not respond to its request.
+func (g *received) answers(recorded *message) bool {
+	return g.message != nil && g.message.matches(recorded) || g.failure != "" && recorded.isResponse() && equalID(g.failed, recorded.ID)
 }
 
 // await waits for something that the server sends on an exchange, and removes it from what is pending. After a
@@ -315,7 +380,7 @@ func (r *replayer) compareMessages(e *recording.Entry, subject string, recorded 
 	}
 	ignore := r.options.Ignore
 	if recorded.isRequest() { // the server chooses the ids of its requests
-		r.serverID[string(recorded.ID)] = got.message.ID
+		r.serverID[serverKey(e, recorded.ID)] = got.message.ID
 		ignore = append(slices.Clone(ignore), []string{"id"})
 	}
 	if recorded.Method == "notifications/cancelled" {
@@ -345,7 +410,7 @@ func (r *replayer) unexpected() {
 	}
 	for _, exchange := range slices.Sorted(maps.Keys(r.pending)) {
 		for _, got := range r.pending[exchange] {
-			if got.message == nil || r.closed[exchange] || got.message.isPing() {
+			if got.message == nil || r.closed[exchange] || got.message.isPing() || got.message.isResponse() && r.cancelled[requestKey(exchange, got.message.ID)] {
 				continue
 			}
 			subject := got.message.String()

@@ -10,31 +10,27 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
-// stdioPeer is a server that is a program.
+// stdioPeer is a server that is a program. Each exchange has a process, which starts with its first message.
 type stdioPeer struct {
 	r       *replayer
 	ctx     context.Context
-	conn    *transport.CommandConn
 	cancel  context.CancelFunc
+	command transport.CommandOptions
+	running map[int64]*transport.CommandConn
 	reading sync.WaitGroup
 }
 
-func newStdioPeer(ctx context.Context, r *replayer, command transport.CommandOptions) (peer, error) {
-	conn, err := transport.StartCommand(command)
-	if err != nil {
-		return nil, err
-	}
-	p := &stdioPeer{r: r, conn: conn}
+func newStdioPeer(ctx context.Context, r *replayer, command transport.CommandOptions) peer {
+	p := &stdioPeer{r: r, command: command, running: make(map[int64]*transport.CommandConn)}
 	p.ctx, p.cancel = context.WithCancel(ctx)
-	p.reading.Go(p.read)
-	return p, nil
+	return p
 }
 
-// read passes on the messages of the server until it ends.
-func (p *stdioPeer) read() {
+// read passes on the messages of a process until it ends.
+func (p *stdioPeer) read(exchange int64, conn *transport.CommandConn) {
 	for {
-		raw, err := p.conn.Read(p.ctx)
-		got := received{end: err != nil}
+		raw, err := conn.Read(p.ctx)
+		got := received{exchange: exchange, end: err != nil}
 		if err == nil {
 			raw = append([]byte(nil), raw...)
 			got.message = parse(raw)
@@ -53,10 +49,19 @@ func (p *stdioPeer) read() {
 
 // send implements peer.
 func (p *stdioPeer) send(e *recording.Entry) (bool, error) {
-	raw := p.r.outgoing(e.Message)
+	conn := p.running[e.Exchange]
+	if conn == nil {
+		var err error
+		if conn, err = transport.StartCommand(p.command); err != nil {
+			return false, err
+		}
+		p.running[e.Exchange] = conn
+		p.reading.Go(func() { p.read(e.Exchange, conn) })
+	}
+	raw := p.r.outgoing(e)
 	p.r.trace(p.r.options.Sent, raw)
-	if err := p.conn.Write(p.ctx, raw); err != nil {
-		if exit := p.conn.Err(); exit != nil && !errors.Is(exit, io.EOF) {
+	if err := conn.Write(p.ctx, raw); err != nil {
+		if exit := conn.Err(); exit != nil && !errors.Is(exit, io.EOF) {
 			err = exit
 		}
 		return false, err
@@ -69,7 +74,11 @@ func (p *stdioPeer) endStream(*recording.Entry) {}
 
 func (p *stdioPeer) close() {
 	p.cancel()
-	_ = p.conn.Close() // how the server exits is no difference
+	var closing sync.WaitGroup
+	for _, conn := range p.running {
+		closing.Go(func() { _ = conn.Close() }) // how the server exits is no difference
+	}
+	closing.Wait()
 	p.reading.Wait()
 }
 
