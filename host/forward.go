@@ -101,10 +101,15 @@ func ask[Result any](ctx context.Context, kinds rpc.InputKinds, method string, p
 	if c == nil {
 		return answered[Result](session.requestInput(ctx, q))
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
+	during, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(c.Context(), func() { cancel(call.ErrCallDone) })() // ctx may belong to several calls
-	return answered[Result](c.ForwardInput(ctx, q))
+	answer, err := c.ForwardInput(during, q)
+	if n := c.SessionNotifier; method == mcp.MethodListRoots && errors.Is(err, call.ErrCallDone) && ctx.Err() == nil && n != nil && n.Listens() {
+		// The server may have requested the roots for its session while the call was in flight.
+		answer, err = n.RequestInput(ctx, q)
+	}
+	return answered[Result](answer, err)
 }
 
 // answered decodes the answer of a client. It returns a *jsonrpc.Error that is for the server.

@@ -218,6 +218,7 @@ func (c *Client) request(m *jsonrpc.Message, stream jsonrpc.ID) {
 			return
 		}
 		question := c.inputRequestOf(m, origin)
+		question.ofSession = m.Method == mcp.MethodListRoots && stream.IsZero()
 		if !c.run(func() { c.answer(ctx, question) }) {
 			c.inFlight.End(id)
 			question.end()
@@ -237,6 +238,7 @@ type inputRequest struct {
 	origin      rpc.Origin
 	pause       *rpc.TimeoutPause // pauses the time-outs of the client's requests
 	elicitation *urlElicitation   // nil unless the request is a URL elicitation
+	ofSession   bool              // the request may belong to no call, so it does not end with one
 }
 
 func (q *inputRequest) end() {

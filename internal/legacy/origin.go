@@ -64,9 +64,9 @@ func relatedTaskID(params []byte) string {
 
 // ask returns the answer to a request of the server. If the request may belong to several calls of one
 // caller, and the call that was chosen ends meanwhile, another one is chosen. The request of a task does not
-// end with the wait for the task.
+// end with the wait for the task, nor a request for roots with a call if nothing says that it belongs to the call.
 func (c *Client) ask(ctx context.Context, q *inputRequest) (answer json.RawMessage, err error) {
-	if relatedTaskID(q.params) == "" {
+	if relatedTaskID(q.params) == "" && !q.ofSession {
 		var stop func()
 		ctx, stop = q.origin.WhileInFlight(ctx)
 		defer stop()
