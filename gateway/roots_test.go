@@ -5,6 +5,8 @@ package gateway_test
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -20,6 +22,7 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
 	"github.com/parley-mcp/parley/server"
+	"github.com/parley-mcp/parley/store"
 	"github.com/parley-mcp/parley/transport"
 )
 
@@ -251,5 +254,65 @@ func TestRootsThatAreRequestedDuringACallOutliveIt(t *testing.T) {
 				u.expect(t, "file:///ada")
 			})
 		}
+	}
+}
+
+// A change of roots reaches the sessions with a server that each of two replicas has for the session of the client.
+func TestChangesOfRootsReachTheServerFromAllReplicas(t *testing.T) {
+	for _, r := range []mcp.Revision{mcp.V20250326, mcp.V20250618, mcp.V20251125} {
+		t.Run(string(r), func(t *testing.T) {
+			sessions := make(chan rpc.SessionNotifier, 100)
+			received := make(chan string, 100)
+			up := &server.Server{Name: "up", RootsChanged: func(ctx context.Context) {
+				session := rpc.From(ctx).SessionNotifier
+				go func() { // the handler of a notification must not wait for the client
+					raw, err := session.RequestInput(t.Context(), rpc.InputRequest{Method: mcp.MethodListRoots})
+					received <- fmt.Sprint(string(raw), " ", err)
+				}()
+				sessions <- session
+			}}
+			server.AddTool(up, mcp.Tool{Name: "t"}, func(context.Context, struct{}) (string, error) { return "", nil })
+			config := httpConfig(t, "up", up)
+			kv := store.NewMemory(store.MemoryOptions{})
+			var replicas []http.Handler
+			for range 2 {
+				s := &server.Server{Name: "gateway", KV: kv, Log: kv, Bus: kv, Keys: [][]byte{make([]byte, 32)}}
+				gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{config}, Dialer: client.Dialer{Revision: mcp.V20251125}}, s)
+				t.Cleanup(func() { s.Shutdown(context.Background()) })
+				replicas = append(replicas, s)
+			}
+			var next atomic.Int64
+			front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				replicas[next.Add(1)%2].ServeHTTP(w, r)
+			}))
+			t.Cleanup(front.Close)
+			d := client.Dialer{Revision: r, Logger: quiet, Roots: func(context.Context) ([]mcp.Root, error) { return []mcp.Root{{URI: "file:///ada"}}, nil }}
+			c, err := d.Dial(t.Context(), client.URL(front.URL))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { c.Close() })
+			for range 4 { // at both replicas
+				if _, err := c.CallTool(t.Context(), "up__t", nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := c.NotifyRootsChanged(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			notified := make(map[rpc.SessionNotifier]bool)
+			for range 2 {
+				select {
+				case session := <-sessions:
+					notified[session] = true
+				case <-time.After(20 * time.Second):
+					t.Fatalf("the server is notified on %d sessions", len(notified))
+				}
+				expectMessage(t, received, "file:///ada")
+			}
+			if len(notified) != 2 {
+				t.Errorf("the server is notified on %d sessions, want that of each replica", len(notified))
+			}
+		})
 	}
 }

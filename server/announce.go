@@ -56,12 +56,20 @@ func (r *replicas) receiveAnnouncement(_ context.Context, data []byte) {
 	}
 }
 
+// resyncAll notifies the clients of this replica that anything may have changed.
+func (s *Server) resyncAll() {
+	if s.PersonalOutdated != nil {
+		s.PersonalOutdated("")
+	}
+	s.changes.ResyncAll()
+}
+
 // apply notifies the clients of this replica of a change at another.
 func (s *Server) apply(c announcement) {
-	if s.PersonalOutdated != nil && (c.Caller != "" || c.All) {
-		s.PersonalOutdated(c.Caller)
-	}
 	if c.Caller != "" {
+		if s.PersonalOutdated != nil {
+			s.PersonalOutdated(c.Caller)
+		}
 		s.changes.PublishTo(func(who principal.Principal) bool { return who.Key() == c.Caller }, rpc.Change{Kind: c.Kind, URI: c.URI})
 		return
 	}
@@ -81,7 +89,7 @@ func (s *Server) apply(c announcement) {
 		return
 	default:
 		if c.All {
-			s.changes.ResyncAll()
+			s.resyncAll()
 		}
 		return
 	}

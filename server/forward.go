@@ -13,13 +13,16 @@ import (
 )
 
 // A client may send the response to a question, or the cancellation of a call, to any replica of a
-// session. That replica forwards it to all others on the Bus; the one that serves the call takes it.
+// session. That replica forwards it to all others on the Bus; the one that serves the call takes it. It forwards a change of roots,
+// too, which all replicas take that have served the session lately.
 
 const (
 	messagesTopic = "server/messages"
 	// maxPublished is the length of a message above which the others read it from the KV.
 	maxPublished = 32 << 10
 	messageTTL   = time.Minute
+	// maxDelivering is the number of messages of other replicas that are processed at a time. Further ones are dropped.
+	maxDelivering = 256
 )
 
 // forwardedMessage is a message of a client for the replica that serves its session, or one for the client.
@@ -62,18 +65,26 @@ func (r *replicas) receiveForwarded(ctx context.Context, data []byte) {
 		return
 	}
 	wire := &r.server.core.http
-	var session *legacy.Session
+	var session *legacy.StoredSession
 	if m.Pair {
 		if !wire.HasPair(m.Session) {
 			return
 		}
 	} else if m.Notify != "" && m.Notify != r.origin {
 		return
-	} else if session = wire.Sessions.InUse(m.Session); session == nil && m.Notify == "" {
-		return
+	} else if m.Notify == "" {
+		if m.Entry != "" && wire.Sessions.InUse(m.Session) == nil { // an answer for another replica
+			return
+		}
+		if session = wire.Sessions.UseLately(m.Session); session == nil {
+			return
+		}
 	}
 	message, err := r.messageOf(ctx, &m)
 	if err != nil {
+		if session != nil {
+			session.Release()
+		}
 		r.server.logger().ErrorContext(ctx, "cannot read a message that another replica has received", "error", err)
 		return
 	}
@@ -83,8 +94,26 @@ func (r *replicas) receiveForwarded(ctx context.Context, data []byte) {
 	case m.Notify != "":
 		wire.Sessions.Notify(m.Session, message)
 	default:
-		wire.Deliver(session, message)
+		r.deliver(ctx, session, message)
 	}
+}
+
+// deliver passes a message to its session in the background, because the handler of a notification may block.
+func (r *replicas) deliver(ctx context.Context, session *legacy.StoredSession, message []byte) {
+	select {
+	case r.delivering <- struct{}{}:
+	default:
+		session.Release()
+		r.lostMessages()
+		return
+	}
+	r.running.Go(func() {
+		defer func() {
+			session.Release()
+			<-r.delivering
+		}()
+		r.server.core.http.Deliver(ctx, session.Session, message)
+	})
 }
 
 func (r *replicas) lostMessages() {

@@ -25,6 +25,8 @@ type replicas struct {
 	streams  outbox[streamMessage]
 	sessions outbox[sessionMessage]
 
+	delivering chan struct{} // has an element for each message that deliver passes on
+
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 }
@@ -34,7 +36,7 @@ const replicaRetry = 2 * time.Second
 
 // start begins to send and receive. It returns after the first attempt to subscribe to each topic.
 func (r *replicas) start(s *Server, bus store.Bus) {
-	r.server, r.bus, r.origin = s, bus, rand.Text()
+	r.server, r.bus, r.origin, r.delivering = s, bus, rand.Text(), make(chan struct{}, maxDelivering)
 	r.changes.open(maxAnnouncements, announcement{All: true})
 	r.streams.open(maxStreamMessages, streamMessage{})
 	r.sessions.open(maxSessionMessages, sessionMessage{})
@@ -53,7 +55,7 @@ func (r *replicas) start(s *Server, bus store.Bus) {
 			r.receive(ctx, topic, messages, err, lost, deliver)
 		})
 	}
-	subscribe(changesTopic, s.changes.ResyncAll, r.receiveAnnouncement)
+	subscribe(changesTopic, s.resyncAll, r.receiveAnnouncement)
 	subscribe(sessionsTopic, func() { r.refreshAll(ctx) }, r.receiveSession)
 	subscribe(streamsTopic, s.core.http.Streams.WakeAll, r.receiveStream)
 	subscribe(messagesTopic, r.lostMessages, r.receiveForwarded)

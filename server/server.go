@@ -137,7 +137,7 @@ type Server struct {
 	// RootsChanged, if set, is called when the client of a session notifies the server that
 	// its roots have changed. [PeerOf] describes the client. RootsChanged cannot ask the
 	// client, so call [Roots] in the next handler that needs the roots. It must be safe for
-	// concurrent use.
+	// concurrent use. Replicas that share Bus and have served the session lately call it, too.
 	//
 	// Deprecated: 2026-07-28 deprecates roots, and has no such notification.
 	RootsChanged func(ctx context.Context)

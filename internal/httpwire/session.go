@@ -103,7 +103,7 @@ func (s *Server) postLegacy(w http.ResponseWriter, r *http.Request, x *exchange,
 	}
 }
 
-// forward passes responses and cancellations of requests that are not in flight here on to the other
+// forward passes responses and cancellations of requests that are not in flight here, and changes of roots, on to the other
 // replicas. It logs its error.
 func (s *Server) forward(ctx context.Context, live *legacy.StoredSession, messages ...*jsonrpc.Message) error {
 	if slices.ContainsFunc(messages, func(m *jsonrpc.Message) bool { return m.Kind == jsonrpc.Response }) {
@@ -127,15 +127,17 @@ func rejectUndelivered(w http.ResponseWriter) {
 }
 
 // Deliver passes a response or a notification that Forward has sent at another replica to its
-// session.
-func (s *Server) Deliver(session *legacy.Session, message []byte) {
+// session. For a change of roots, it returns when the handler returns.
+func (s *Server) Deliver(ctx context.Context, session *legacy.Session, message []byte) {
 	var m jsonrpc.Message
 	switch err := m.Parse(message, s.Limits); {
 	case err != nil:
 	case m.Kind == jsonrpc.Response:
 		session.ReceiveResponse(&m)
 	case m.Kind == jsonrpc.Notification:
-		session.ReceiveNotification(&m)
+		if !session.ReceiveNotification(&m) && m.Method == mcp.NotificationRootsListChanged {
+			session.ServeNotification(ctx, &m)
+		}
 	}
 }
 

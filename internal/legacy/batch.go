@@ -182,8 +182,8 @@ func (b *Batch) Serve(ctx context.Context, dst []byte, stream rpc.Stream) []byte
 }
 
 // Accept processes the responses and cancellations of the batch and puts its requests in
-// flight, in their order; see [rpc.Inflight.Accept]. It returns the responses and cancellations of
-// requests that are not in flight here. AppendReply must follow. Stream is as for [Session.Serve].
+// flight, in their order; see [rpc.Inflight.Accept]. It returns the messages for other replicas: responses and
+// cancellations of requests that are not in flight here, and changes of roots. AppendReply must follow. Stream is as for [Session.Serve].
 func (b *Batch) Accept(ctx context.Context, stream rpc.Stream) (unknown []*jsonrpc.Message) {
 	for i := range b.messages {
 		m := &b.messages[i]

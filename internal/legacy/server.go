@@ -133,7 +133,7 @@ func (s *Session) AppendReply(dst *[]byte, c *rpc.Call) {
 }
 
 // ReceiveNotification processes a notification of the protocol and ignores others. It reports false
-// for the cancellation of a request that is not in flight.
+// for the cancellation of a request that is not in flight, and for a change of roots, which concerns other replicas, too.
 func (s *Session) ReceiveNotification(m *jsonrpc.Message) (found bool) {
 	s.received.Add(1)
 	switch m.Method {
@@ -145,6 +145,8 @@ func (s *Session) ReceiveNotification(m *jsonrpc.Message) (found bool) {
 		}
 	case mcp.NotificationTaskStatus:
 		s.inputRequests.tasks.receive(m)
+	case mcp.NotificationRootsListChanged:
+		return !s.server.Engine.AcceptsNotification(m.Method, s.Revision)
 	}
 	return true
 }

@@ -314,6 +314,17 @@ func (s *Sessions) InUse(key string) *Session {
 	return nil
 }
 
+// UseLately begins a use of the session with a key, which Release ends, if this replica has served it lately. Otherwise it
+// returns nil.
+func (s *Sessions) UseLately(key string) *StoredSession {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if ss := s.byKey[key]; ss != nil {
+		return s.acquire(ss)
+	}
+	return nil
+}
+
 // use begins a use of a session in memory, which Release ends. It returns nil if the session is not in memory.
 func (s *Sessions) use(ref sessionRef) *StoredSession {
 	s.mu.Lock()
