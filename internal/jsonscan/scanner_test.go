@@ -175,6 +175,22 @@ func TestDocumentTakesSeveralValues(t *testing.T) {
 	}
 }
 
+// Each byte is put at each place of a string, alone and after a backslash. jsontext decides which strings are valid.
+func TestStringsAreValidIfAnotherReaderAcceptsThem(t *testing.T) {
+	const size = 80
+	for at := range size {
+		for c := range 256 {
+			for _, escape := range []string{"", `\`} {
+				plain := strings.Repeat("~", at) + escape + string([]byte{byte(c)}) + strings.Repeat("~", size-at)
+				text := []byte(`["` + plain + `"]`)
+				if err, valid := check(text), jsontext.Value(text).IsValid(); (err == nil) != valid {
+					t.Fatalf("%q: %v, jsontext says valid: %v", text, err, valid)
+				}
+			}
+		}
+	}
+}
+
 // FuzzScan compares the scanner with another strict reader of JSON, and scanning
 // with and without recording.
 func FuzzScan(f *testing.F) {

@@ -47,6 +47,19 @@ func TestReplaceLineBreaksKeepsTheRest(t *testing.T) {
 	}
 }
 
+func TestSkipPlainSkipsPlainBytesOnly(t *testing.T) {
+	for c := range 256 {
+		d := bytes.Repeat([]byte{byte(c)}, 41)
+		want := len(d)
+		if c < ' ' || c >= 0x80 || c == '"' || c == '\\' {
+			want = 0
+		}
+		if got := jsonscan.SkipPlain(d, 0); got != want {
+			t.Errorf("%q: %d, want %d", d[:1], got, want)
+		}
+	}
+}
+
 func TestSkipPlainFindsTheFirstByteThatIsNotPlain(t *testing.T) {
 	for size := range 120 {
 		for from := range size {

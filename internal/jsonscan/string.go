@@ -9,17 +9,8 @@ import (
 // text scans the string whose opening quote is at i and reports whether it
 // contains escapes.
 func (s *Scanner) text(i int) (end int, escaped bool) {
-	d := s.Data
-	if i++; i+8 <= len(d) { // most strings are short
-		ends := special(binary.LittleEndian.Uint64(d[i:]))
-		i += bits.TrailingZeros64(ends) / 8
-		if ends == 0 {
-			i = SkipPlain(d, i)
-		}
-	} else {
-		i = SkipPlain(d, i)
-	}
-	if i < len(d) && d[i] == '"' {
+	i = SkipPlain(s.Data, i+1)
+	if i < len(s.Data) && s.Data[i] == '"' {
 		return i + 1, false
 	}
 	return s.restOfText(i)
@@ -30,8 +21,8 @@ func (s *Scanner) text(i int) (end int, escaped bool) {
 // byte too; only the lowest bit that is set is certain.
 func special(w uint64) uint64 {
 	const ones, high = 0x0101010101010101, 0x8080808080808080
-	quote, slash := w^(ones*'"'), w^(ones*'\\')
-	return (w | (w - ones*' ') | (quote - ones) | (slash - ones)) & high
+	// With their second bit inverted, quotes and control characters are the bytes below '!'.
+	return (w | ((w ^ ones*2) - ones*'!') | ((w ^ ones*'\\') - ones)) & high
 }
 
 // escapable is special for quotes, backslashes and control characters only.
@@ -53,7 +44,9 @@ func (s *Scanner) restOfText(i int) (end int, escaped bool) {
 			return i + 1, escaped
 		case c == '\\':
 			escaped = true
-			if i = s.escape(i); i < 0 {
+			if i+1 < len(d) && isShortEscape[d[i+1]] {
+				i += 2
+			} else if i = s.escape(i); i < 0 {
 				return -1, true
 			}
 		case c < ' ':
@@ -69,12 +62,14 @@ func (s *Scanner) restOfText(i int) (end int, escaped bool) {
 }
 
 // SkipPlain returns the index of the first byte from i on that is a quote, a
-// backslash, a control character or not ASCII. It looks at 32 bytes at a time.
+// backslash, a control character or not ASCII. It looks at 32 bytes at a time after the
+// first eight, because most strings are short and most escapes are near another one.
 func SkipPlain(d []byte, i int) int {
-	for end := min(i+32, len(d)-7); i < end; i += 8 { // most strings are short
+	if i+8 <= len(d) {
 		if ends := special(binary.LittleEndian.Uint64(d[i:])); ends != 0 {
 			return i + bits.TrailingZeros64(ends)/8
 		}
+		i += 8
 	}
 	for ; i+32 <= len(d); i += 32 {
 		b := (*[32]byte)(d[i:])
@@ -137,35 +132,35 @@ func validUTF8(d []byte) int {
 	return n
 }
 
-// escape scans the escape sequence at i, both halves of a surrogate pair together.
+// isShortEscape has the characters that follow the backslash of an escape of two characters.
+var isShortEscape = [256]bool{'"': true, '\\': true, '/': true, 'b': true, 'f': true, 'n': true, 'r': true, 't': true}
+
+// escape scans the escape sequence at i, which has more than two characters, both halves of a
+// surrogate pair together.
 func (s *Scanner) escape(i int) int {
 	d := s.Data
 	if i+1 >= len(d) {
 		return s.Fail(i, UnterminatedString)
 	}
-	switch d[i+1] {
-	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
-		return i + 2
-	case 'u':
-		r, ok := hex4(d, i+2)
-		switch {
-		case !ok:
-			return s.Fail(i, MalformedEscape)
-		case r < 0xD800 || r > 0xDFFF:
-			return i + 6
-		case r > 0xDBFF:
-			return s.Fail(i, LoneSurrogate)
-		}
-		if i+7 >= len(d) || d[i+6] != '\\' || d[i+7] != 'u' {
-			return s.Fail(i, LoneSurrogate)
-		}
-		if low, ok := hex4(d, i+8); !ok || low < 0xDC00 || low > 0xDFFF {
-			return s.Fail(i, LoneSurrogate)
-		}
-		return i + 12
-	default:
+	if d[i+1] != 'u' {
 		return s.Fail(i, MalformedEscape)
 	}
+	r, ok := hex4(d, i+2)
+	switch {
+	case !ok:
+		return s.Fail(i, MalformedEscape)
+	case r < 0xD800 || r > 0xDFFF:
+		return i + 6
+	case r > 0xDBFF:
+		return s.Fail(i, LoneSurrogate)
+	}
+	if i+7 >= len(d) || d[i+6] != '\\' || d[i+7] != 'u' {
+		return s.Fail(i, LoneSurrogate)
+	}
+	if low, ok := hex4(d, i+8); !ok || low < 0xDC00 || low > 0xDFFF {
+		return s.Fail(i, LoneSurrogate)
+	}
+	return i + 12
 }
 
 // hex4 returns the value of the four hexadecimal digits at i.
