@@ -76,6 +76,10 @@ func (c *Client) sendToolCall(ctx context.Context, name string, arguments any, o
 		c.relist(ctx, name)
 	}
 	asTask, acceptTask := c.runsAsTask(name, preferTask), preferTask || c.dialer.waitsForTasks()
+	var forwarding *rpc.Forwarding // nil if the caller or middleware may keep the result
+	if o.undecodedText && c.dialer.sending == nil {
+		forwarding = rpc.ForwardingOf(ctx)
+	}
 	var req *rpc.Request
 	var r mcp.Revision
 	send := func() (json.RawMessage, error) {
@@ -88,7 +92,7 @@ func (c *Client) sendToolCall(ctx context.Context, name string, arguments any, o
 			r = l.revision
 			req = &rpc.Request{
 				Method: mcp.MethodCallTool, Params: params, Name: name, Mirror: mirror, Meta: o.meta, LogLevel: o.logLevel, AcceptTask: acceptTask && r.Modern(),
-				Timeout: o.timeout, MaxTimeout: c.dialer.Timeouts.Max, OnProgress: c.dialer.progressContained(o.onProgress),
+				Timeout: o.timeout, MaxTimeout: c.dialer.Timeouts.Max, OnProgress: c.dialer.progressContained(o.onProgress), Forwarding: forwarding,
 			}
 			if asTask && revision.CoreTasks.In(r) {
 				req.AcceptTask, req.Params = true, withTask(params)

@@ -28,7 +28,8 @@ func (g *Gateway) forward(serverName, tool string) server.ToolHandler {
 				isTask.Store(err == nil)
 			})
 		}
-		result, err := g.host.CallTool(sending, serverName, tool, arguments, g.callOptions(ctx)...)
+		forwarding := &rpc.Forwarding{Context: sending}
+		result, err := g.host.CallTool(forwarding, serverName, tool, arguments, g.callOptions(ctx)...)
 		switch {
 		case err != nil && isTask != nil && isTask.Load():
 			return nil, g.protocolError(ctx, serverName, err) // the task fails, as that of the server
@@ -44,7 +45,8 @@ func (g *Gateway) forward(serverName, tool string) server.ToolHandler {
 		}
 		meta, _ := jsonrpc.Get(result.Source, "_meta")
 		result.Meta, result.ResultType = rewriteUI(forwardableMembers(meta), toGateway), ""
-		rpc.From(ctx).Forwarded = result
+		forwarding.Result = result
+		rpc.From(ctx).Forwarded = forwarding
 		return result, nil
 	}
 }

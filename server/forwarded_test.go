@@ -24,7 +24,7 @@ func TestForwardedResultsAreCompleteInTasks(t *testing.T) {
 					t.Log(err) // the client does not support tasks
 				}
 				result := &mcp.CallToolResult{ResultBase: mcp.ResultBase{Source: []byte(`{"resultType":"complete",` + members + `}`)}}
-				rpc.From(ctx).Forwarded = result
+				rpc.From(ctx).Forwarded = &rpc.Forwarding{Result: result}
 				return result, nil
 			}, server.AsTask(server.TaskOptions{AtDetach: atDetach}))
 			if err != nil {

@@ -48,18 +48,16 @@ func (s *Server) ForwardTool(tool mcp.Tool, handler ToolHandler, options ...Tool
 	return s.addUntyped(e, options)
 }
 
-// forwarded returns a result whose Source is sent. It decodes the Source if the result needs
+// forwarded returns the result of a forwarded call. It decodes the Source if the result needs
 // another form in revision r, or when middleware looks at it.
-func (s *Server) forwarded(r mcp.Revision, result *mcp.CallToolResult) (any, error) {
-	if revision.Downgrade(r, result) != result {
-		return decodeForwarded(result)
+func (s *Server) forwarded(r mcp.Revision, f *rpc.Forwarding) (any, error) {
+	if revision.Downgrade(r, f.Result) != f.Result {
+		return decodeForwarded(f.Result)
 	}
 	return &rpc.Encoded{
-		Append: func(dst []byte) []byte {
-			return revision.AppendForwarded(dst, r, result, s.core.http.Modern.Identity)
-		},
+		Append: func(dst []byte) []byte { return f.Append(dst, r, s.core.http.Modern.Identity) },
 		Result: func() any {
-			decoded, _ := decodeForwarded(result) // the client has found no error
+			decoded, _ := decodeForwarded(f.Result) // the client has found no error
 			return decoded
 		},
 		Fresh: true,
@@ -69,7 +67,7 @@ func (s *Server) forwarded(r mcp.Revision, result *mcp.CallToolResult) (any, err
 // decodeForwarded returns a result with the fields that its Source has.
 func decodeForwarded(result *mcp.CallToolResult) (*mcp.CallToolResult, error) {
 	decoded := new(mcp.CallToolResult)
-	source := revision.AppendForwarded(nil, mcp.V20251125, result, nil)
+	source := revision.AppendForwarded(nil, mcp.V20251125, result, nil, nil)
 	err := decoded.UnmarshalJSON(source)
 	decoded.Source = source
 	return decoded, err

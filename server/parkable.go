@@ -98,9 +98,9 @@ func (h *parkable) result(arguments json.RawMessage) parkableResult {
 			err = required
 		}
 	}
-	if err == nil && result == h.call.Forwarded {
+	if err == nil && h.call.IsForwarded(result) {
 		if run == nil {
-			forwarded, err := s.forwarded(h.call.Revision(), result)
+			forwarded, err := s.forwarded(h.call.Revision(), h.call.Forwarded)
 			return parkableResult{forwarded, err}
 		}
 		result, err = decodeForwarded(result)

@@ -146,8 +146,8 @@ func (s *Server) callAtOnce(ctx context.Context, c *rpc.Call, entry *toolEntry, 
 	switch {
 	case err != nil:
 		return nil, err
-	case result == c.Forwarded:
-		return s.forwarded(c.Revision(), result)
+	case c.IsForwarded(result):
+		return s.forwarded(c.Revision(), c.Forwarded)
 	}
 	return result, nil
 }
@@ -167,13 +167,13 @@ func argumentsOf(params *jsonrpc.Members) (json.RawMessage, error) {
 // result runs the handler and returns the result of the call. An error is one of the protocol.
 func (s *Server) result(ctx context.Context, c *rpc.Call, entry *toolEntry, arguments json.RawMessage) (*mcp.CallToolResult, error) {
 	result, err := s.undecodedResult(ctx, c, entry, arguments)
-	if err == nil && result == c.Forwarded {
+	if err == nil && c.IsForwarded(result) {
 		return decodeForwarded(result)
 	}
 	return result, err
 }
 
-// undecodedResult is as result, but does not decode a result that c.Forwarded refers to.
+// undecodedResult is as result, but does not decode the result of c.Forwarded.
 func (s *Server) undecodedResult(ctx context.Context, c *rpc.Call, entry *toolEntry, arguments json.RawMessage) (*mcp.CallToolResult, error) {
 	result, err := s.run(ctx, c, entry, arguments)
 	if err != nil {

@@ -16,11 +16,16 @@ const (
 	maxInitialResponse = 256 << 10
 )
 
-// readBody reads a whole body of at most limit bytes into a new buffer. length is the
-// declared length, or negative if that is unknown. The buffer has at most initial bytes at
-// first and grows with the bytes that arrive, to at most four times as many. The error is
-// errTooLarge, io.ErrUnexpectedEOF or that of r.
+// readBody reads a whole body; see appendBody.
 func readBody(r io.Reader, length, limit, initial int64) ([]byte, error) {
+	return appendBody(nil, r, length, limit, initial)
+}
+
+// appendBody appends a whole body of at most limit bytes to dst. length is the declared length, or
+// negative if that is unknown. Dst gets space for at most initial bytes at first and grows with
+// the bytes that arrive, to at most four times as many. The error is errTooLarge,
+// io.ErrUnexpectedEOF or that of r.
+func appendBody(dst []byte, r io.Reader, length, limit, initial int64) ([]byte, error) {
 	if length > limit {
 		return nil, fmt.Errorf("%w: %d bytes, the limit is %d", errTooLarge, length, limit)
 	}
@@ -28,32 +33,46 @@ func readBody(r io.Reader, length, limit, initial int64) ([]byte, error) {
 	if size < 0 {
 		size = 512
 	}
-	body := make([]byte, 0, min(size, initial, limit+1))
+	start := len(dst)
+	dst = withSpace(dst, min(size, initial, limit+1))
 	for {
-		if int64(len(body)) == length {
-			return body, nil
+		n := int64(len(dst) - start)
+		if n == length {
+			return dst, nil
 		}
-		if len(body) == cap(body) {
-			grown := 2 * int64(cap(body))
+		if len(dst) == cap(dst) {
+			grown := 2 * n
 			if length >= 0 {
 				grown = min(2*grown, length) // fewer copies: most bodies have their declared length
 			}
 			grown = min(grown, limit+1) // one byte more detects a body above the limit
-			body = append(make([]byte, 0, max(grown, int64(len(body))+1)), body...)
+			dst = withSpace(dst, max(grown-n, 1))
 		}
-		n, err := r.Read(body[len(body):cap(body)])
-		body = body[:len(body)+n]
-		switch {
-		case int64(len(body)) > limit:
+		end := int64(cap(dst))
+		if length >= 0 {
+			end = min(end, int64(start)+length)
+		}
+		read, err := r.Read(dst[len(dst):end])
+		dst = dst[:len(dst)+read]
+		switch n += int64(read); {
+		case n > limit:
 			return nil, fmt.Errorf("%w: the limit is %d bytes", errTooLarge, limit)
-		case int64(len(body)) == length:
-			return body, nil
+		case n == length:
+			return dst, nil
 		case err == io.EOF && length < 0:
-			return body, nil
+			return dst, nil
 		case err == io.EOF:
 			return nil, io.ErrUnexpectedEOF
 		case err != nil:
 			return nil, err
 		}
 	}
+}
+
+// withSpace returns b with space for n more bytes. Unlike slices.Grow, it allocates no more than that.
+func withSpace(b []byte, n int64) []byte {
+	if int64(cap(b)-len(b)) >= n {
+		return b
+	}
+	return append(make([]byte, 0, int64(len(b))+n), b...)
 }

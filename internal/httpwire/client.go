@@ -229,11 +229,15 @@ func (c *Client) answer(ctx context.Context, resp *http.Response, out *rpc.Outgo
 	kind := mediaType(resp.Header)
 	switch {
 	case kind == "application/json":
-		body, err := readBody(resp.Body, resp.ContentLength, int64(c.MaxMessage), maxInitialResponse)
+		reserved := out.Forwarding.Reserve(min(resp.ContentLength, maxInitialResponse))
+		body, err := appendBody(reserved, resp.Body, resp.ContentLength, int64(c.MaxMessage), maxInitialResponse)
 		if err != nil {
 			return responseError(ctx, err)
 		}
-		answered, err := c.deliver(body, out.ID)
+		if reserved != nil {
+			out.Forwarding.Received(body)
+		}
+		answered, err := c.deliver(body[len(reserved):], out.ID)
 		if err == nil && !answered {
 			err = fmt.Errorf("%w: the body must contain the response to the request", call.ErrInvalidResponse)
 		}

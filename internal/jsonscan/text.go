@@ -59,6 +59,16 @@ func AppendUnescaped(dst, raw []byte) []byte {
 	}
 }
 
+// Offset returns the index in whole at which part, a slice of it, begins. It returns -1 if part is no
+// slice of whole.
+func Offset(whole, part []byte) int {
+	at := uintptr(unsafe.Pointer(unsafe.SliceData(part))) - uintptr(unsafe.Pointer(unsafe.SliceData(whole)))
+	if len(part) > len(whole) || at > uintptr(len(whole)-len(part)) {
+		return -1
+	}
+	return int(at)
+}
+
 // View returns b as a string without copying it. The caller must not change b
 // while the string is in use.
 func View(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

@@ -70,28 +70,35 @@ func isText(value []byte) bool {
 // _meta by the members of Meta that the Source has, and adds the resultType and identity of this
 // server; see AppendResult. Source must be a JSON object that has been checked. Downgrade must not change the
 // result.
-func AppendForwarded(dst []byte, r mcp.Revision, result *mcp.CallToolResult, identity []byte) []byte {
+//
+// If Source is a slice of memory, AppendForwarded may change memory, and return a slice of it to avoid the copy of a
+// long Source.
+func AppendForwarded(dst []byte, r mcp.Revision, result *mcp.CallToolResult, identity, memory []byte) []byte {
 	var meta []byte
 	if len(result.Meta) > 0 {
 		all, _ := jsonrpc.Get(result.Source, "_meta")
 		meta = selectMembers(all, result.Meta)
 	}
-	dst = slices.Grow(dst, len(result.Source)+len(identity)+128)
 	start := len(dst)
 	if r.Modern() {
 		dst = appendResultHead(dst, identity, meta)
 	} else {
 		dst = append(dst, '{')
 	}
-	for name, value := range jsonrpc.All(result.Source) {
-		switch {
-		case name == "resultType", name == "_meta" && (meta == nil || r.Modern()):
-			continue
-		case name == "_meta":
-			value = meta
+	if members, ok := consecutive(result.Source); ok && (meta == nil || r.Modern()) {
+		dst = appendIn(memory, dst, members)
+	} else {
+		dst = slices.Grow(dst, len(result.Source)+len(meta)+8)
+		for name, value := range jsonrpc.All(result.Source) {
+			switch {
+			case name == "resultType", name == "_meta" && (meta == nil || r.Modern()):
+				continue
+			case name == "_meta":
+				value = meta
+			}
+			dst = append(jsonrpc.AppendString(dst, name), ':')
+			dst = append(append(dst, value...), ',')
 		}
-		dst = append(jsonrpc.AppendString(dst, name), ':')
-		dst = append(append(dst, value...), ',')
 	}
 	if last := len(dst) - 1; dst[last] == ',' {
 		dst = dst[:last]
@@ -99,6 +106,42 @@ func AppendForwarded(dst []byte, r mcp.Revision, result *mcp.CallToolResult, ide
 	dst = append(dst, '}')
 	jsonscan.ReplaceLineBreaks(dst[start:])
 	return dst
+}
+
+// consecutive returns the members of a result but resultType and _meta, without the braces, if they follow one another.
+func consecutive(result []byte) (members []byte, ok bool) {
+	from, to, ended := 0, 0, false
+	begin := jsonscan.SkipSpace(result, 0) + 1 // of the next member
+	for name, value := range jsonrpc.All(result) {
+		end := jsonscan.Offset(result, value) + len(value)
+		switch {
+		case name == "resultType" || name == "_meta":
+			ended = to > 0
+		case ended:
+			return nil, false
+		case to == 0:
+			from, to = begin, end
+		default:
+			to = end
+		}
+		begin = jsonscan.SkipSpace(result, end) + 1
+	}
+	return result[from:to], true
+}
+
+// minInPlace is the length of a text, in bytes, from which appendIn does not copy it.
+const minInPlace = 16 << 10
+
+// appendIn appends text to dst. If text is long and a slice of memory, behind enough of it for dst, the result is a slice of
+// memory, into which dst is copied.
+func appendIn(memory, dst, text []byte) []byte {
+	at := jsonscan.Offset(memory, text)
+	if at < len(dst) || len(text) < minInPlace {
+		return append(slices.Grow(dst, len(text)+8), text...) // with space for braces
+	}
+	begin := at - len(dst)
+	copy(memory[begin:], dst)
+	return memory[begin : at+len(text)]
 }
 
 // selectMembers returns an object with the members that both have, with the values of selected in the order of

@@ -2,6 +2,7 @@ package revision_test
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -50,6 +51,8 @@ func FuzzForward(f *testing.F) {
 		`{"content":[{"type":"text","text":"a","annotations":{"priority":1}}]}`, `{"content":[{"type":"text"}],"content":[]}`,
 	} {
 		f.Add([]byte(raw))
+		// Long results are sent from their memory.
+		f.Add([]byte(strings.Replace(raw, `"text":"a`, `"text":"`+strings.Repeat("a", 16<<10), 1)))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		if len(raw) == 0 || raw[0] != '{' || jsonrpc.Check(raw, jsonrpc.Limits{}) != nil {
@@ -86,12 +89,20 @@ func FuzzForward(f *testing.F) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := revision.AppendForwarded([]byte("x"), r, result, identity)[1:]
+			got := revision.AppendForwarded([]byte("x"), r, result, identity, nil)[1:]
 			if bytes.ContainsAny(got, "\r\n") {
 				t.Fatalf("%q has line breaks", got)
 			}
 			if canonical(t, got) != canonical(t, want) {
 				t.Fatalf("%s is forwarded to %s as %s, want %s", raw, r, got, want)
+			}
+			for _, space := range []int{0, 50, 500} { // in front of the result
+				memory := append(bytes.Repeat([]byte{'{'}, space), raw...)
+				inMemory := *result
+				inMemory.Source = memory[space:]
+				if sent := revision.AppendForwarded([]byte("x"), r, &inMemory, identity, memory)[1:]; !bytes.Equal(sent, got) {
+					t.Fatalf("%s is forwarded to %s as %s, want %s", raw, r, sent, got)
+				}
 			}
 		}
 	})

@@ -13,6 +13,9 @@ func NewBuffer() *[]byte { return buffers.Get().(*[]byte) }
 
 // FreeBuffer returns buf to the pool. Nothing may refer to *buf any more.
 func FreeBuffer(buf *[]byte) {
+	if clearFreed {
+		clear((*buf)[:cap(*buf)])
+	}
 	if cap(*buf) <= maxBuffer {
 		*buf = (*buf)[:0]
 		buffers.Put(buf)

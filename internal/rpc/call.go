@@ -49,10 +49,9 @@ type Call struct {
 	// ExitResult is the result if the handler calls runtime.Goexit; nil means an internal error.
 	// The handler of tools/call sets it when a tool exits.
 	ExitResult *mcp.CallToolResult
-	// Forwarded is the result of the tool if its Source is sent instead of its other fields,
-	// except that only the members of _meta in Meta are sent. Content need not be set; see
-	// client.WithUndecodedText. The handler of a forwarded tool sets Forwarded.
-	Forwarded *mcp.CallToolResult
+	// Forwarded has the result of the tool if that is not encoded but forwarded. The handler of a
+	// forwarded tool sets it.
+	Forwarded *Forwarding
 	// Handle, if set, serves the call instead of the engine's handler for the method. It is for
 	// methods that belong to an era, such as initialize.
 	Handle Handler
@@ -78,6 +77,11 @@ type Call struct {
 // and must not retain msg.
 type Stream interface {
 	Write(ctx context.Context, msg []byte) error
+}
+
+// IsForwarded reports whether the result of a tool is that of Forwarded.
+func (c *Call) IsForwarded(result *mcp.CallToolResult) bool {
+	return c.Forwarded != nil && c.Forwarded.Result == result
 }
 
 // Can reports whether the revision of the call has a feature. Features of a server ask the call

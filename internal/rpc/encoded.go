@@ -11,8 +11,8 @@ type Encoded struct {
 	// Result returns the result, a pointer to a struct. It is called only if middleware looks at
 	// results.
 	Result func() any
-	// Fresh means that Result returns a new result for each call. Otherwise calls share what the
-	// fields of the result refer to.
+	// Fresh means that the Encoded is for one call: Result returns a new result, and Append is called at
+	// most once, after Result. Otherwise calls share what the fields of the result refer to.
 	Fresh bool
 }
 

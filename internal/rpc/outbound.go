@@ -62,7 +62,7 @@ func (o *Outbound) Do(ctx context.Context, req *Request) (Response, error) {
 	}
 	defer o.end(p)
 
-	out := &Outgoing{Message: o.encode(p), ID: p.id, Method: req.Method, Name: req.Name, Mirror: req.Mirror}
+	out := &Outgoing{Message: o.encode(p), ID: p.id, Method: req.Method, Name: req.Name, Mirror: req.Mirror, Forwarding: req.Forwarding}
 	var unsent error    // of Send, if the peer has not received the request
 	var sent chan error // nil when Send has returned
 	outcome := func() (Response, error) {

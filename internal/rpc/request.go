@@ -47,6 +47,8 @@ type Request struct {
 	// opens (2026-07-28, basic/patterns/subscriptions). It runs in the goroutine that receives,
 	// must not block, and must not retain m.
 	OnNotification func(m *jsonrpc.Message)
+	// Forwarding, if set, takes the response if nothing but Forwarding.Append uses the result.
+	Forwarding *Forwarding
 	// InputRequested, if set, is set to true if the peer asks for input before it sends the
 	// result (2026-07-28, basic/patterns/mrtr). Such a result must not be cached for other
 	// requests.
@@ -82,6 +84,8 @@ type Outgoing struct {
 	Method  string     // of a request or notification
 	Name    string     // see Request
 	Mirror  []MirroredParam
+
+	Forwarding *Forwarding // see Request
 }
 
 // Wire carries messages to a peer and passes the messages that arrive to a Receiver.

@@ -1,0 +1,74 @@
+package rpc
+
+import (
+	"context"
+
+	"github.com/parley-mcp/parley/internal/jsonscan"
+	"github.com/parley-mcp/parley/internal/revision"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// Forwarding is a call of a tool that a handler forwards to another server. It is the context of the
+// request to that server, so that the client can read the response into a buffer from the pool.
+type Forwarding struct {
+	context.Context
+	// Result is the result of the tool, if its Source is sent instead of its other fields, except that
+	// only the members of _meta in Meta are sent. Content need not be set; see client.WithUndecodedText.
+	// The handler sets it.
+	Result *mcp.CallToolResult
+
+	buffer *[]byte // the response that was read into the slice that Reserve returned; nil before Reserve
+}
+
+type forwardingKey struct{}
+
+// Value implements context.Context.
+func (f *Forwarding) Value(key any) any {
+	if _, ok := key.(forwardingKey); ok {
+		return f
+	}
+	return f.Context.Value(key)
+}
+
+// ForwardingOf returns the Forwarding that ctx is derived from, or nil.
+func ForwardingOf(ctx context.Context) *Forwarding {
+	f, _ := ctx.Value(forwardingKey{}).(*Forwarding)
+	return f
+}
+
+// headSize is the length of the slice that Reserve returns: what most replies have in front of the content of the result,
+// the description of the server included.
+const headSize = 256
+
+// Reserve returns a slice in a buffer from the pool with space for size bytes, to which the response is appended for
+// Received. It returns nil, so that the response gets memory of its own, if f is nil or for another response than the
+// first.
+func (f *Forwarding) Reserve(size int64) []byte {
+	if f == nil || f.buffer != nil {
+		return nil
+	}
+	f.buffer = NewBuffer()
+	if need := headSize + int(max(size, 0)); cap(*f.buffer) < need {
+		*f.buffer = make([]byte, 0, need+need/8) // Append may leave some of it unused when it returns a slice
+	}
+	return (*f.buffer)[:headSize]
+}
+
+// Received takes the response, appended to what Reserve returned. Append may write into it.
+func (f *Forwarding) Received(response []byte) { *f.buffer = response }
+
+// Append appends Result for a peer of revision r; see revision.AppendForwarded. If the result is in a buffer
+// from the pool, the returned slice may be in that buffer. In that case the pool takes the memory of dst in return, and
+// otherwise that of the result. Result must not be used any more.
+func (f *Forwarding) Append(dst []byte, r mcp.Revision, identity []byte) []byte {
+	if f.buffer == nil || jsonscan.Offset(*f.buffer, f.Result.Source) < 0 {
+		return revision.AppendForwarded(dst, r, f.Result, identity, nil)
+	}
+	appended := revision.AppendForwarded(dst, r, f.Result, identity, *f.buffer)
+	if jsonscan.Offset(*f.buffer, appended) >= 0 {
+		*f.buffer = dst
+	}
+	FreeBuffer(f.buffer)
+	f.Result, f.buffer = nil, nil
+	return appended
+}
