@@ -20,7 +20,7 @@ DURATION    ?= 0
 FLAGS       ?= -race
 
 # The maximum size of the program in bytes, and packages whose speed matters little: their code is smaller without
-# inlining.
+# inlining. Functions begin at multiples of 16 bytes instead of 32.
 MAX_SIZE    := 30000000
 SMALL       := cel.dev charm.land github.com/antlr4-go github.com/charmbracelet github.com/clipperhouse github.com/go-jose \
                github.com/godbus github.com/parley-mcp/parley/auth/devissuer github.com/parley-mcp/parley/auth/oauth \
@@ -46,7 +46,7 @@ test: tools cross check-install ## Run all tests
 
 .PHONY: build
 build: ## Build the program as a static binary, .out/parley
-	CGO_ENABLED=0 $(GO) build $(SMALL:%=-gcflags=%/...=-l) -ldflags='-s -w' -o .out/parley ./cmd/parley
+	CGO_ENABLED=0 $(GO) build $(SMALL:%=-gcflags=%/...=-l) -ldflags='-s -w -funcalign=16' -o .out/parley ./cmd/parley
 	@size=$$(wc -c <.out/parley); echo "$$size bytes"; \
 	if ((size > $(MAX_SIZE))); then echo ".out/parley is too large: the limit is $(MAX_SIZE) bytes"; exit 1; fi
 
