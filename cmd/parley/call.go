@@ -126,7 +126,7 @@ func finishCall(cmd *cobra.Command, c *session, tool string, result *mcp.CallToo
 	if err != nil {
 		return err
 	}
-	if err := printResult(cmd, result, saved); err != nil {
+	if err := printResult(cmd, result, saved, c.images); err != nil {
 		return err
 	}
 	if result.IsError {

@@ -3,11 +3,13 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/output"
+	"github.com/parley-mcp/parley/cmd/parley/internal/picture"
 	"github.com/parley-mcp/parley/cmd/parley/internal/savedir"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/mcp"
@@ -18,10 +20,21 @@ type contentWriter struct {
 	b        strings.Builder
 	terminal bool
 	saved    savedFiles
+	images   picture.Protocol
+	screen   picture.Screen
+	shown    int // images
 }
 
-func newContentWriter(w io.Writer, saved savedFiles) *contentWriter {
-	return &contentWriter{terminal: terminal.Is(w), saved: saved}
+// maxImages limits the images of a result that the terminal shows.
+const maxImages = 20
+
+// newContentWriter returns a writer for a stream. It shows images only at a terminal.
+func newContentWriter(w io.Writer, saved savedFiles, images picture.Protocol) *contentWriter {
+	c := &contentWriter{terminal: terminal.Is(w), saved: saved, images: picture.Off}
+	if f, ok := w.(*os.File); ok && c.terminal && images != picture.Off {
+		c.images, c.screen = images, picture.ScreenOf(f)
+	}
+	return c
 }
 
 // line writes text, and a newline if the last line has none.
@@ -41,9 +54,9 @@ func (c *contentWriter) block(block mcp.Content) {
 	case *mcp.TextContent:
 		c.line(b.Text)
 	case *mcp.ImageContent:
-		c.binary(b, "image, "+b.MimeType, b.Data)
+		c.binary(b, "image, "+b.MimeType, b.MimeType, b.Data)
 	case *mcp.AudioContent:
-		c.binary(b, "audio, "+b.MimeType, b.Data)
+		c.binary(b, "audio, "+b.MimeType, b.MimeType, b.Data)
 	case *mcp.ResourceLink:
 		c.line(fmt.Sprintf("[resource %s: %s]", terminal.Line(b.Name), terminal.Line(b.URI)))
 	case *mcp.EmbeddedResource:
@@ -62,7 +75,7 @@ func (c *contentWriter) resource(r *mcp.ResourceContents) {
 		head += ", " + r.MimeType
 	}
 	if r.Blob != nil {
-		c.binary(r, head, r.Blob)
+		c.binary(r, head, r.MimeType, r.Blob)
 		return
 	}
 	c.line("[" + terminal.Line(head) + "]")
@@ -71,13 +84,19 @@ func (c *contentWriter) resource(r *mcp.ResourceContents) {
 	}
 }
 
-// binary writes a description of data. of is its key in saved.
-func (c *contentWriter) binary(of any, head string, data []byte) {
+// binary writes a description of data, and the image if the terminal can show it. of is its key in saved.
+func (c *contentWriter) binary(of any, head, mimeType string, data []byte) {
 	advice := "save it with --save DIR"
 	if path := c.saved[of]; path != "" {
 		advice = "saved as " + path
 	}
 	c.line(fmt.Sprintf("[%s, %s; %s]", terminal.Line(head), size(len(data)), advice))
+	if c.images != picture.Off && c.shown < maxImages && strings.HasPrefix(mimeType, "image/") {
+		c.shown++
+		if sequence, err := c.images.Encode(data, c.screen); err == nil {
+			c.b.WriteString(sequence)
+		}
+	}
 }
 
 // size returns a number of bytes in a suitable unit.

@@ -68,7 +68,7 @@ func prompt(cmd *cobra.Command, flags *sessionFlags, target []string, name strin
 		return err
 	}
 	return show(cmd, result, func(w io.Writer) error {
-		c := newContentWriter(w, saved)
+		c := newContentWriter(w, saved, c.images)
 		c.messages(result.Messages)
 		_, err := io.WriteString(w, c.b.String())
 		return err

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/cmd/parley/internal/picture"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -63,7 +64,7 @@ func read(cmd *cobra.Command, flags *sessionFlags, target []string, uri string) 
 	if err != nil {
 		return err
 	}
-	return show(cmd, result, func(w io.Writer) error { return printContents(w, result.Contents, saved) })
+	return show(cmd, result, func(w io.Writer) error { return printContents(w, result.Contents, saved, c.images) })
 }
 
 // unknownResource returns the error for a resource that the server does not have.
@@ -80,8 +81,8 @@ func unknownResource(ctx context.Context, c *client.Client, uri string) error {
 
 // printContents prints the contents of a resource. If there are several, each follows a line
 // with its URI.
-func printContents(w io.Writer, contents []mcp.ResourceContents, saved savedFiles) error {
-	c := newContentWriter(w, saved)
+func printContents(w io.Writer, contents []mcp.ResourceContents, saved savedFiles, images picture.Protocol) error {
+	c := newContentWriter(w, saved, images)
 	if len(contents) == 1 {
 		only := &contents[0]
 		switch {

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/parley-mcp/parley/cmd/parley/internal/picture"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -21,7 +22,7 @@ func TestTextEndsWithANewlineAndOtherContentsAreUnchanged(t *testing.T) {
 			"[resource a:b]\nx\n[resource a:c, image/png, 1 byte; save it with --save DIR]\n"},
 	} {
 		var b strings.Builder
-		if err := printContents(&b, c.contents, nil); err != nil || b.String() != c.want {
+		if err := printContents(&b, c.contents, nil, picture.Off); err != nil || b.String() != c.want {
 			t.Errorf("printed %q, %v, want %q", b.String(), err, c.want)
 		}
 	}

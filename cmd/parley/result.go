@@ -7,17 +7,18 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/parley-mcp/parley/cmd/parley/internal/picture"
 	"github.com/parley-mcp/parley/mcp"
 )
 
 // printResult prints the result of a tool. The last line ends with a newline. The text of a tool error is printed to
 // stderr.
-func printResult(cmd *cobra.Command, result *mcp.CallToolResult, saved savedFiles) error {
+func printResult(cmd *cobra.Command, result *mcp.CallToolResult, saved savedFiles, images picture.Protocol) error {
 	return show(cmd, result, func(w io.Writer) error {
 		if result.IsError {
 			w = cmd.ErrOrStderr()
 		}
-		c := newContentWriter(w, saved)
+		c := newContentWriter(w, saved, images)
 		c.result(result)
 		if result.IsError && c.b.Len() == 0 {
 			c.line("the tool returned an error without a message")

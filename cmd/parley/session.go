@@ -3,9 +3,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync/atomic"
 
@@ -14,6 +16,7 @@ import (
 	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/internal/form"
+	"github.com/parley-mcp/parley/cmd/parley/internal/picture"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -32,6 +35,7 @@ type sessionFlags struct {
 	roots     []string
 	logLevel  string
 	saveDir   string
+	images    string
 	interrupt func() // ends the command; set before it runs
 }
 
@@ -50,7 +54,9 @@ func (f *sessionFlags) add(cmd *cobra.Command) {
 		return err
 	}
 	cmd.Flags().StringVar(&f.saveDir, "save", "", "save images, audio and binary resources to files of this `directory`")
-	_ = cmd.MarkFlagDirname("save") // the flag exists
+	cmd.Flags().StringVar(&f.images, "images", picture.Auto, "show images at the terminal with this `protocol`: "+strings.Join(picture.Names()[1:], ", "))
+	_ = cmd.MarkFlagDirname("save") // the flags exist
+	_ = cmd.RegisterFlagCompletionFunc("images", cobra.FixedCompletions(picture.Names(), cobra.ShellCompDirectiveNoFileComp))
 	f.addSession(cmd)
 }
 
@@ -71,6 +77,7 @@ type session struct {
 	*client.Client
 	progress *terminal.Progress
 	saveDir  string                        // of --save
+	images   picture.Protocol              // of --images
 	command  atomic.Pointer[activeCommand] // nil while a shell waits for a line
 	modern   atomic.Bool                   // the questions belong to results of calls, and are no requests of the server
 }
@@ -98,14 +105,17 @@ func (s *session) close(cmd *cobra.Command) {
 // open connects to the target of a command line. label labels the progress. Each of settings can
 // change the Dialer.
 func (f *sessionFlags) open(cmd *cobra.Command, target []string, label string, settings ...func(*client.Dialer, client.Target) error) (*session, error) {
-	s := &session{progress: terminal.NewProgress(cmd.ErrOrStderr(), label), saveDir: f.saveDir}
+	images, err := picture.Parse(cmp.Or(f.images, picture.Auto), os.Getenv)
+	if err != nil {
+		return nil, fmt.Errorf("--images: %w", err)
+	}
+	s := &session{progress: terminal.NewProgress(cmd.ErrOrStderr(), label), saveDir: f.saveDir, images: images}
 	s.use(&activeCommand{f.interrupt, make(chan struct{})})
 	if of := shellOf(cmd); of != nil {
 		of.use(s.command.Load()) // the client of the shell asks the questions
 		if of.editor != nil {
 			s.progress = of.progress // questions and log messages use it
 		}
-		var err error
 		s.Client, err = f.dial(cmd, target, settings...)
 		return s, err
 	}
@@ -113,7 +123,6 @@ func (f *sessionFlags) open(cmd *cobra.Command, target []string, label string, s
 	if level != "" && !level.Known() {
 		return nil, fmt.Errorf("unknown --log-level %q; use one of %s", f.logLevel, commas(mcp.LoggingLevels()))
 	}
-	var err error
 	interactive := func(d *client.Dialer, to client.Target) error {
 		if level != "" {
 			d.OnLog = func(_ context.Context, m mcp.LoggingMessageParams) {

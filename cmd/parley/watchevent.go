@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/output"
+	"github.com/parley-mcp/parley/cmd/parley/internal/picture"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -129,7 +130,7 @@ func (r *reporter) write(e event) error {
 		if _, err := io.WriteString(r.w, r.now().Format(time.TimeOnly)+" "+terminal.Line(e.text())+"\n"); err != nil || e.Contents == nil {
 			return err
 		}
-		return printContents(r.w, e.Contents, nil)
+		return printContents(r.w, e.Contents, nil, picture.Off)
 	}
 	e.Time = r.now().Format(time.RFC3339Nano)
 	return output.WriteEvent(r.w, r.format, &e)

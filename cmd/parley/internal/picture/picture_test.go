@@ -1,0 +1,208 @@
+package picture
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/binary"
+	"hash/crc32"
+	"image"
+	"image/color"
+	"image/jpeg"
+	"image/png"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+func TestTerminalsAreDetectedByTheirEnvironment(t *testing.T) {
+	for _, c := range []struct {
+		env  map[string]string
+		want Protocol
+	}{
+		{nil, Off},
+		{map[string]string{"TERM": "xterm-256color"}, Off},
+		{map[string]string{"TERM": "xterm-kitty"}, Kitty},
+		{map[string]string{"TERM": "xterm-256color", "KITTY_WINDOW_ID": "1"}, Kitty},
+		{map[string]string{"TERM": "xterm-ghostty"}, Kitty},
+		{map[string]string{"TERM_PROGRAM": "ghostty"}, Kitty},
+		{map[string]string{"KONSOLE_VERSION": "230800"}, Kitty},
+		{map[string]string{"TERM_PROGRAM": "iTerm.app"}, ITerm2},
+		{map[string]string{"LC_TERMINAL": "iTerm2"}, ITerm2},
+		{map[string]string{"TERM_PROGRAM": "WezTerm"}, ITerm2},
+		{map[string]string{"TERM": "foot"}, Sixel},
+		{map[string]string{"TERM": "foot-extra"}, Sixel},
+		{map[string]string{"TERM": "mlterm"}, Sixel},
+		{map[string]string{"TERM_PROGRAM": "Apple_Terminal"}, Off},
+		{map[string]string{"TERM_PROGRAM": "vscode"}, Off},
+		{map[string]string{"TERM": "xterm-kitty", "TMUX": "/tmp/tmux"}, Off},
+		{map[string]string{"TERM": "tmux-256color", "KITTY_WINDOW_ID": "1"}, Off},
+		{map[string]string{"TERM": "screen", "TERM_PROGRAM": "iTerm.app"}, Off},
+		{map[string]string{"TERM": "foot", "ZELLIJ": "0"}, Off},
+	} {
+		if got, err := Parse(Auto, func(name string) string { return c.env[name] }); got != c.want || err != nil {
+			t.Errorf("%v: %q, %v, want %q", c.env, got, err, c.want)
+		}
+	}
+	if got, err := Parse("sixel", nil); got != Sixel || err != nil {
+		t.Errorf("sixel: %q, %v", got, err)
+	}
+	if _, err := Parse("vt100", nil); err == nil || !strings.Contains(err.Error(), "auto, kitty, iterm, sixel, off") {
+		t.Errorf("vt100: %v", err)
+	}
+}
+
+var screen = Screen{Columns: 10, Rows: 5, Width: 100, Height: 100}
+
+// noise returns an image that cannot be compressed.
+func noise(width, height int) image.Image {
+	m := image.NewNRGBA(image.Rect(0, 0, width, height))
+	random := rand.NewChaCha8([32]byte{})
+	_, _ = random.Read(m.Pix) // never fails
+	return m
+}
+
+func encodePNG(t *testing.T, m image.Image) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := png.Encode(&b, m); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func encoded(t *testing.T, p Protocol, data []byte) string {
+	t.Helper()
+	text, err := p.Encode(data, screen)
+	if err != nil || !strings.HasSuffix(text, "\n") {
+		t.Fatalf("%s: %q, %v", p, text, err)
+	}
+	return strings.TrimSuffix(text, "\n")
+}
+
+// fromKitty returns the file in the sequences of the Kitty protocol, and the options of the first one.
+func fromKitty(t *testing.T, text string) (data []byte, options string) {
+	t.Helper()
+	all := regexp.MustCompile(`\x1b_G([^;]*);([A-Za-z0-9+/=]*)\x1b\\`).FindAllStringSubmatch(text, -1)
+	var whole, payload string
+	for i, m := range all {
+		last := i == len(all)-1
+		if len(m[2]) > 4096 || !last && len(m[2])%4 != 0 || strings.HasSuffix(m[1], "m=0") != last || !strings.Contains(m[1], "q=2") {
+			t.Errorf("sequence %d of %d has the options %s and %d characters", i, len(all), m[1], len(m[2]))
+		}
+		whole, payload = whole+m[0], payload+m[2]
+	}
+	if whole != text || len(all) == 0 {
+		t.Fatalf("the text is %.200q", text)
+	}
+	data, err := base64.StdEncoding.DecodeString(payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data, all[0][1]
+}
+
+func TestKittyReceivesAPNGFile(t *testing.T) {
+	small := encodePNG(t, noise(3, 2))
+	data, options := fromKitty(t, encoded(t, Kitty, small))
+	if !bytes.Equal(data, small) || options != "a=T,f=100,q=2,m=0" {
+		t.Errorf("options %s, %d bytes, want %d", options, len(data), len(small))
+	}
+	// Larger than the screen.
+	for _, c := range []struct {
+		width, height int
+		want          string
+	}{{101, 10, "a=T,f=100,q=2,c=10,m=1"}, {10, 81, "a=T,f=100,q=2,r=4,m=1"}, {200, 160, "a=T,f=100,q=2,r=4,m=1"}, {100, 80, "a=T,f=100,q=2,m=1"}} {
+		large := encodePNG(t, noise(c.width, c.height))
+		if data, options := fromKitty(t, encoded(t, Kitty, large)); !bytes.Equal(data, large) || options != c.want {
+			t.Errorf("%d × %d: options %s, %d bytes, want %s, %d bytes", c.width, c.height, options, len(data), c.want, len(large))
+		}
+	}
+	var photo bytes.Buffer
+	if err := jpeg.Encode(&photo, noise(16, 8), nil); err != nil {
+		t.Fatal(err)
+	}
+	data, _ = fromKitty(t, encoded(t, Kitty, photo.Bytes()))
+	if m, err := png.Decode(bytes.NewReader(data)); err != nil || m.Bounds().Size() != image.Pt(16, 8) {
+		t.Errorf("a JPEG image becomes %v", err)
+	}
+}
+
+func TestITerm2ReceivesTheFile(t *testing.T) {
+	small := encodePNG(t, noise(3, 2))
+	want := "\x1b]1337;File=size=" + strconv.Itoa(len(small)) + ";inline=1:" + base64.StdEncoding.EncodeToString(small) + "\a"
+	if got := encoded(t, ITerm2, small); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := encoded(t, ITerm2, encodePNG(t, noise(101, 2))); !strings.Contains(got, ";width=10;inline=1:") {
+		t.Errorf("a wide image is %.80q", got)
+	}
+	if got := encoded(t, ITerm2, encodePNG(t, noise(2, 90))); !strings.Contains(got, ";height=4;inline=1:") {
+		t.Errorf("a tall image is %.80q", got)
+	}
+}
+
+func TestSixelsDescribeBandsOfSixRows(t *testing.T) {
+	m := image.NewNRGBA(image.Rect(0, 0, 5, 7))
+	for x := range 5 {
+		for y := range 7 {
+			m.Set(x, y, color.NRGBA{R: 255, A: 255})
+		}
+	}
+	m.Set(0, 0, color.NRGBA{B: 255, A: 255})
+	m.Set(4, 6, color.NRGBA{}) // transparent
+	want := "\x1bP0;1q\"1;1;5;7#5;2;0;0;100@!4?$#180;2;100;0;0}!4~-" + "#180!4@?" + "\x1b\\"
+	if got := encoded(t, Sixel, encodePNG(t, m)); got != want {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	if got := encoded(t, Sixel, encodePNG(t, noise(200, 20))); !strings.HasPrefix(got, "\x1bP0;1q\"1;1;100;10#") {
+		t.Errorf("a wide image is %.80q", got)
+	}
+	if got := encoded(t, Sixel, encodePNG(t, noise(1, 160))); !strings.HasPrefix(got, "\x1bP0;1q\"1;1;1;80#") {
+		t.Errorf("a tall image is %.80q", got)
+	}
+}
+
+func TestGreyIsDithered(t *testing.T) {
+	m := image.NewGray(image.Rect(0, 0, 4, 4))
+	for i := range m.Pix {
+		m.Pix[i] = 255 / 10 // half of the first step
+	}
+	got := encoded(t, Sixel, encodePNG(t, m))
+	if !strings.Contains(got, "#0;2;0;0;0") || !strings.Contains(got, "#43;2;20;20;20") {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestBrokenAndLargeImagesAreErrors(t *testing.T) {
+	good := encodePNG(t, noise(30, 30))
+	huge := slices.Clone(good)
+	binary.BigEndian.PutUint32(huge[16:], 1<<15)
+	binary.BigEndian.PutUint32(huge[20:], 1<<15)
+	binary.BigEndian.PutUint32(huge[29:], crc32.ChecksumIEEE(huge[12:29]))
+	for name, c := range map[string]struct {
+		data []byte
+		want string
+	}{
+		"empty":     {nil, "unknown format"},
+		"text":      {[]byte("\x1b]1337;File=:AAAA\a"), "unknown format"},
+		"cut":       {good[:len(good)/2], "not enough pixel data"},
+		"huge":      {huge, "the limit is 9437184 pixels"},
+		"too large": {make([]byte, maxData+1), "the limit is 16777216 bytes"},
+	} {
+		for _, p := range []Protocol{Kitty, ITerm2, Sixel} {
+			if text, err := p.Encode(c.data, screen); err == nil || text != "" || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s, %s: %.80q, %v, want %s", p, name, text, err, c.want)
+			}
+		}
+	}
+}
+
+func TestAnUnknownSizeInPixelsIsEstimated(t *testing.T) {
+	s := Screen{Columns: 100, Rows: 31}
+	if width, height := s.limits(); width != 800 || height != 480 {
+		t.Errorf("%d × %d pixels", width, height)
+	}
+}
