@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -289,5 +290,28 @@ func TestAnonymousCallersHaveNoCredentials(t *testing.T) {
 	}
 	if len(x.forms) > 0 {
 		t.Errorf("token requests: %v", x.forms)
+	}
+}
+
+// A task that another process has taken over has the principal of its caller, but not the token, which is not stored. The error of a
+// new exchange says what to do.
+func TestTaskThatWasTakenOverNeedsANewCall(t *testing.T) {
+	u := newUsers(t, "ada")
+	x := newExchange(t, u)
+	p := newProtectedServer(t, x.URL)
+	x.up[p.url] = p
+	h := &host.Host{Servers: []host.ServerConfig{p.config("up", x.callers())}}
+	u.start(h)
+	ada, err := principal.New(u.issuer.URL(), "ada", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := auth.NewContext(t.Context(), &auth.Info{Principal: ada})
+	_, err = h.CallTool(ctx, "up", "whoami", nil)
+	if !errors.Is(err, oauth.ErrInteraction) || !strings.Contains(err.Error(), "call the tool of a task that another process has taken over again") {
+		t.Errorf("the error is %v", err)
+	}
+	if x.requests(p.url) != 0 {
+		t.Error("a token was requested")
 	}
 }

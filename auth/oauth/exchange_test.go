@@ -203,7 +203,8 @@ func TestExpiredTokensAreExchangedAgain(t *testing.T) {
 	}
 	sent := len(w.seen)
 	for range 5 {
-		if _, err := c.CallTool(t.Context(), "greet", map[string]string{"name": "Ada"}); err == nil || !strings.Contains(err.Error(), "no access token of a caller") {
+		if _, err := c.CallTool(t.Context(), "greet", map[string]string{"name": "Ada"}); err == nil || !errors.Is(err, oauth.ErrInteraction) ||
+			!strings.Contains(err.Error(), "no access token of a caller") || !strings.Contains(err.Error(), "call the tool of a task that another process has taken over again") {
 			t.Errorf("a request without a caller: %v", err)
 		}
 	}
