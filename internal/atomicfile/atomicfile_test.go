@@ -7,31 +7,35 @@ import (
 	"testing"
 )
 
-func TestWriteReplacesTheFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "f")
-	for _, content := range []string{"first", "second"} {
-		if err := Write(path, []byte(content)); err != nil {
-			t.Fatal(err)
+func TestTheFileIsReplaced(t *testing.T) {
+	for name, write := range map[string]func(string, []byte) error{"Write": Write, "WriteCache": WriteCache} {
+		path := filepath.Join(t.TempDir(), "f")
+		for _, content := range []string{"first", "second"} {
+			if err := write(path, []byte(content)); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := os.ReadFile(path); err != nil || string(got) != content {
+				t.Errorf("%s: content %q, %v, want %q", name, got, err, content)
+			}
 		}
-		if got, err := os.ReadFile(path); err != nil || string(got) != content {
-			t.Errorf("content %q, %v, want %q", got, err, content)
+		if info, err := os.Stat(path); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: mode %v, %v, want 0600", name, info.Mode(), err)
 		}
-	}
-	if info, err := os.Stat(path); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
-		t.Errorf("mode %v, %v, want 0600", info.Mode(), err)
 	}
 }
 
-func TestWriteLeavesNoTemporaryFileAfterAnError(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, "f")
-	if err := os.Mkdir(path, 0o700); err != nil { // a file cannot replace a directory
-		t.Fatal(err)
-	}
-	if err := Write(path, nil); err == nil {
-		t.Fatal("Write returned no error")
-	}
-	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
-		t.Errorf("directory has the entries %v, %v, want f only", entries, err)
+func TestNoTemporaryFileIsLeftAfterAnError(t *testing.T) {
+	for name, write := range map[string]func(string, []byte) error{"Write": Write, "WriteCache": WriteCache} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, "f")
+		if err := os.Mkdir(path, 0o700); err != nil { // a file cannot replace a directory
+			t.Fatal(err)
+		}
+		if err := write(path, nil); err == nil {
+			t.Fatalf("%s returned no error", name)
+		}
+		if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
+			t.Errorf("%s: directory has the entries %v, %v, want f only", name, entries, err)
+		}
 	}
 }

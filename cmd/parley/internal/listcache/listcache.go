@@ -117,7 +117,7 @@ func (c *Cache) Update(key string, change func(*Server)) error {
 		return err
 	}
 	c.evict(c.path(key))
-	if err := atomicfile.Write(c.path(key), content); err != nil {
+	if err := atomicfile.WriteCache(c.path(key), content); err != nil {
 		return err
 	}
 	now := c.now() // the clock of the file system can be some milliseconds behind
