@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -59,7 +60,7 @@ func (t *fileTree) entries(directory string) ([]fileEntry, error) {
 		}
 		found = append(found, fileEntry{encoded, e.Name(), e.IsDir()})
 	}
-	slices.SortFunc(found, func(a, b fileEntry) int { return strings.Compare(a.encoded, b.encoded) })
+	sort.Slice(found, func(i, j int) bool { return found[i].encoded < found[j].encoded })
 	return found, nil
 }
 
@@ -219,7 +220,7 @@ func (s *Server) listWithFiles(ctx context.Context, c *rpc.Call, trees []*templa
 			reached = p.reached
 		}
 	}
-	slices.SortStableFunc(all, func(a, b mcp.Resource) int { return strings.Compare(a.URI, b.URI) })
+	sort.SliceStable(all, func(i, j int) bool { return all[i].URI < all[j].URI })
 	all = slices.CompactFunc(all, func(a, b mcp.Resource) bool { return a.URI == b.URI }) // the first is what is read
 	if reached != "" {
 		// What comes after that may have something before it that was not searched.

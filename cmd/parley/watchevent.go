@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"sync"
@@ -171,8 +172,9 @@ func (s snapshot) changesTo(now snapshot) []event {
 			events = append(events, event{Event: eventRemoved, Kind: o.kind, Name: o.name})
 		}
 	}
-	slices.SortFunc(events, func(a, b event) int {
-		return strings.Compare(a.Kind+"\x00"+a.Name, b.Kind+"\x00"+b.Name)
+	sort.Slice(events, func(i, j int) bool {
+		a, b := &events[i], &events[j]
+		return a.Kind+"\x00"+a.Name < b.Kind+"\x00"+b.Name
 	})
 	return events
 }

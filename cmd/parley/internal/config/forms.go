@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
+	"sort"
 	"strings"
 
 	"github.com/tailscale/hujson"
@@ -68,7 +68,7 @@ func (d *document) read(root *hujson.Value) error {
 	}
 	// The servers of a project replace those of the user, and $schema decides about members without a reader.
 	rank := map[string]int{"$schema": -1, "projects": 1}
-	slices.SortStableFunc(members, func(a, b member) int { return rank[a.name] - rank[b.name] })
+	sort.SliceStable(members, func(i, j int) bool { return rank[members[i].name] < rank[members[j].name] })
 	found := false
 	for _, m := range members {
 		member, known := rootMembers[m.name]

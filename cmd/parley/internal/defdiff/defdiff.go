@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -62,8 +63,9 @@ func Compare(before, after []Definition) ([]Change, error) {
 		}
 	}
 	order := []string{Server, Tool, Prompt, Resource, Template}
-	slices.SortFunc(keys, func(a, b key) int {
-		return cmp.Or(slices.Index(order, a.kind)-slices.Index(order, b.kind), strings.Compare(a.name, b.name))
+	sort.Slice(keys, func(i, j int) bool {
+		a, b := keys[i], keys[j]
+		return cmp.Or(slices.Index(order, a.kind)-slices.Index(order, b.kind), strings.Compare(a.name, b.name)) < 0
 	})
 	changes := []Change{}
 	for _, k := range keys {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -117,6 +118,6 @@ func (h *hub) allLogins() []loginState {
 		copied.Steps = slices.Clone(l.Steps)
 		logins = append(logins, copied)
 	}
-	slices.SortFunc(logins, func(a, b loginState) int { return strings.Compare(a.Server, b.Server) })
+	sort.Slice(logins, func(i, j int) bool { return logins[i].Server < logins[j].Server })
 	return logins
 }

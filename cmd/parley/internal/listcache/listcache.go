@@ -7,7 +7,7 @@ import (
 	"encoding/hex"
 	"os"
 	"path/filepath"
-	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -194,8 +194,9 @@ func (c *Cache) files() (files []cacheFile) {
 			files = append(files, cacheFile{e.Name(), info.ModTime()})
 		}
 	}
-	slices.SortFunc(files, func(a, b cacheFile) int {
-		return cmp.Or(b.changed.Compare(a.changed), strings.Compare(a.name, b.name))
+	sort.Slice(files, func(i, j int) bool {
+		a, b := files[i], files[j]
+		return cmp.Or(b.changed.Compare(a.changed), strings.Compare(a.name, b.name)) < 0
 	})
 	return files
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/rogpeppe/go-internal/diff"
@@ -51,8 +52,9 @@ func compare(server string, before, now *Server) []Change {
 			changes = append(changes, Change{Definition: d, Before: pin.Definition})
 		}
 	}
-	slices.SortStableFunc(changes, func(a, b Change) int {
-		return strings.Compare(a.Definition.Kind+" "+a.Definition.Name, b.Definition.Kind+" "+b.Definition.Name)
+	sort.SliceStable(changes, func(i, j int) bool {
+		a, b := &changes[i].Definition, &changes[j].Definition
+		return a.Kind+" "+a.Name < b.Kind+" "+b.Name
 	})
 	return changes
 }

@@ -7,7 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"slices"
+	"sort"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -193,6 +193,6 @@ func pairs(values map[string][]string) []harPair {
 			out = append(out, harPair{name, value})
 		}
 	}
-	slices.SortStableFunc(out, func(a, b harPair) int { return strings.Compare(a.Name, b.Name) })
+	sort.SliceStable(out, func(i, j int) bool { return out[i].Name < out[j].Name })
 	return out
 }

@@ -4,12 +4,12 @@ package serverjson
 
 import (
 	"bytes"
-	"cmp"
 	_ "embed"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"sync"
@@ -67,7 +67,7 @@ func Check(file []byte) ([]Finding, error) {
 		return nil, err
 	}
 	place{c, "", value}.checkServer()
-	slices.SortStableFunc(c.findings, func(a, b Finding) int { return cmp.Compare(a.Line, b.Line) })
+	sort.SliceStable(c.findings, func(i, j int) bool { return c.findings[i].Line < c.findings[j].Line })
 	return c.findings, nil
 }
 

@@ -1,11 +1,11 @@
 package suite
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -82,9 +82,9 @@ func (f *failures) inOrder(object jsontext.Pointer, members map[jsontext.Pointer
 	line := func(p jsontext.Pointer) int {
 		return f.file.document.Line(f.test.at + object.AppendToken(string(p)))
 	}
-	return slices.SortedFunc(maps.Keys(members), func(a, b jsontext.Pointer) int {
-		return cmp.Or(line(a)-line(b), cmp.Compare(a, b))
-	})
+	places := slices.Sorted(maps.Keys(members))
+	sort.SliceStable(places, func(i, j int) bool { return line(places[i]) < line(places[j]) })
+	return places
 }
 
 // Counts are numbers of tests.
