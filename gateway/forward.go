@@ -37,7 +37,7 @@ func (g *Gateway) forward(serverName, tool string) server.ToolHandler {
 			return nil, g.toolError(ctx, serverName, err)
 		}
 		toGateway := func(uri string) string { return g.currentRoutes().uri(serverName, uri) }
-		if hasURIs(result.Content) {
+		if result.Source == nil || hasURIs(result.Content) { // the host has no Source for a result that it has cut
 			strip(&result.ResultBase)
 			g.currentRoutes().rewrite(serverName, result.Content...)
 			result.Meta = rewriteUI(result.Meta, toGateway)

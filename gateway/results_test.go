@@ -10,6 +10,7 @@ import (
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/gatewaytest"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/mcptest"
 	"github.com/parley-mcp/parley/server"
 	"github.com/parley-mcp/parley/store"
 )
@@ -125,5 +126,24 @@ func TestLargeResultsOfAnotherGatewayAreRead(t *testing.T) {
 	read, err := c.ReadResource(t.Context(), link.URI)
 	if err != nil || read.Contents[0].Text != longText {
 		t.Errorf("%s: %v", link.URI, err)
+	}
+}
+
+// fullKV has no space for results.
+type fullKV struct{ store.KV }
+
+func (fullKV) Add(context.Context, string, string, store.AddOptions) error { return store.ErrFull }
+
+// The beginning of a large result reaches the client if the rest cannot be stored.
+func TestLargeResultsAreCutIfTheyCannotBeStored(t *testing.T) {
+	config := httpConfig(t, "up", large())
+	config.MaxResult = 200
+	s := &server.Server{Name: "gateway", Version: "1"}
+	gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{config}, KV: fullKV{store.NewMemory(store.MemoryOptions{})}}, s)
+	for _, r := range mcp.Revisions() {
+		got, err := client.CallTool[string](t.Context(), mcptest.Dial(t, s, mcptest.WithRevision(r)), "up__text", nil)
+		if err != nil || !strings.HasPrefix(got, "äöü ") || !strings.Contains(got, "The rest cannot be stored") {
+			t.Errorf("%s: %q, %v", r, got, err)
+		}
 	}
 }
