@@ -132,9 +132,7 @@ func (e *ending) set(o *outcome) bool {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !e.taken {
-		e.as = o
-	}
+	e.as = o
 	return !e.taken
 }
 

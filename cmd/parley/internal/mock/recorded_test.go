@@ -29,7 +29,7 @@ import (
 // original returns a server whose responses depend on the number of the call.
 func original() *server.Server {
 	s := &server.Server{Name: "original", Version: "2.0.0", Title: "Original", Instructions: "Use it."}
-	count := 0
+	count, asked := 0, 0
 	server.AddTool(s, mcp.Tool{Name: "count"}, func(context.Context, struct {
 		By int `json:"by"`
 	}) (string, error) {
@@ -54,7 +54,11 @@ func original() *server.Server {
 		other, err := server.Elicit[struct {
 			Time string `json:"time"`
 		}](ctx, "At what time on "+form.Day+"?")
-		return "booked for " + form.Day + " at " + other.Time, err
+		if err != nil {
+			return "", err
+		}
+		asked++
+		return fmt.Sprintf("booking %d: %s at %s", asked, form.Day, other.Time), nil
 	})
 	server.AddTool(s, mcp.Tool{Name: "job"}, func(ctx context.Context, in struct {
 		Fail bool `json:"fail,omitempty"`
@@ -116,6 +120,7 @@ func use(t *testing.T, c *client.Client) []string {
 	call("reject", nil)
 	call("job", nil)
 	if c.Server().Capabilities.Tools != nil && c.Revision() >= mcp.V20250618 {
+		call("ask", nil)
 		call("ask", nil)
 	}
 	for _, uri := range []string{"docs://guide", "docs://pages/intro"} {

@@ -54,8 +54,9 @@ func TestRequestsOfUnknownMethodsAreAnsweredAsRecorded(t *testing.T) {
 	got := exchange(t, m,
 		`{"jsonrpc":"2.0","id":1,"method":"example/echo","params":{"a":1,"_meta":META}}`,
 		`{"jsonrpc":"2.0","id":2,"method":"example/echo","params":{"a":2,"_meta":META}}`,
-		`{"jsonrpc":"2.0","id":3,"method":"example/other","params":{"_meta":META}}`)
-	for i, want := range []string{`"echoed":1`, `there are responses for {\"a\":1}`, `-32601`} {
+		`{"jsonrpc":"2.0","id":3,"method":"example/echo","params":{"a":1,"b":2,"_meta":META}}`,
+		`{"jsonrpc":"2.0","id":4,"method":"example/other","params":{"_meta":META}}`)
+	for i, want := range []string{`"echoed":1`, `there are responses for {\"a\":1}`, `there are responses for {\"a\":1}`, `-32601`} {
 		if !strings.Contains(got[i], want) {
 			t.Errorf("got %s, want %s", got[i], want)
 		}
@@ -163,6 +164,8 @@ func TestQuestionsOfOneCallAreAskedInOrder(t *testing.T) {
 		0 S 1 "response":{"status":200},"message":{"jsonrpc":"2.0","id":1,`+strings.Replace(ask, "STATE", "one", 1)+`
 		1 C 2 `+callTool+`"greet","arguments":{},"requestState":"tampered","inputResponses":{"name":{"action":"accept"}}}}
 		1 S 2 "response":{"status":400},"message":{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"invalid requestState"}}
+		1 C 6 `+callTool+`"greet","arguments":{},"requestState":"one","inputResponses":{"name":5}}}
+		1 S 6 "response":{"status":400},"message":{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"invalid answer"}}
 		2 C 3 `+callTool+`"greet","arguments":{},"requestState":"one","inputResponses":{"name":{"action":"accept"}}}}
 		2 S 3 "response":{"status":200},"message":{"jsonrpc":"2.0","id":1,`+strings.Replace(strings.Replace(ask, "STATE", "two", 1), `"name"`, `"day"`, 1)+`
 		3 C 4 `+callTool+`"greet","arguments":{},"requestState":"two","inputResponses":{"day":{"action":"accept"}}}}
@@ -220,4 +223,97 @@ func TestNotificationsOfAnotherStreamFollowTheCallBeforeThem(t *testing.T) {
 			break
 		}
 	}
+}
+
+// stepsOf returns the kinds of the steps of the first call of a recording.
+func stepsOf(t *testing.T, recorded []byte, pace bool) string {
+	t.Helper()
+	h, entries, err := recording.ReadAll(bytes.NewReader(recorded))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := read(h, entries, pace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kinds []string
+	for _, s := range r.calls[0].response.steps {
+		switch {
+		case s.wait > 0:
+			kinds = append(kinds, s.wait.String())
+		case s.progress != nil:
+			kinds = append(kinds, "progress "+s.progress.message)
+		case s.requests != nil:
+			kinds = append(kinds, fmt.Sprint(len(s.requests), " questions"))
+		case s.task:
+			kinds = append(kinds, "task")
+		case s.closeStream != nil:
+			kinds = append(kinds, "close for "+s.closeStream.String())
+		case s.changed != "":
+			kinds = append(kinds, "changed "+s.changed)
+		}
+	}
+	return strings.Join(kinds, ", ")
+}
+
+func TestStepsAreThoseOfTheCall(t *testing.T) {
+	for text, want := range map[string]string{
+		// Progress has the token of a call.
+		`
+		0 C 1 "message":{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","_meta":{"progressToken":"a"}}}
+		0 C 2 "message":{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"b","_meta":{"progressToken":"b"}}}
+		1 S 3 "message":{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"b","progress":1,"message":"other"}}
+		1 S 3 "message":{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"a","progress":1,"message":"own"}}
+		2 S 1 "message":{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`: "1s, progress own",
+		// Several streams have the same notification.
+		`
+		0 C 1 ` + callTool + `"a"}}
+		0 S 2 "message":{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}
+		0 S 3 "message":{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}
+		0 S 1 "message":{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`: "changed tools",
+		// Polls find the same questions of a task.
+		`
+		0 C 1 ` + callTool + `"a"}}
+		0 S 1 "message":{"jsonrpc":"2.0","id":1,"result":{"resultType":"task","taskId":"T","status":"working"}}
+		0 C 2 "message":{"jsonrpc":"2.0","id":2,"method":"tasks/get","params":{"taskId":"T"}}
+		0 S 2 "message":{"jsonrpc":"2.0","id":2,"result":{"taskId":"T","status":"input_required","inputRequests":{"a":{"method":"roots/list"},"b":{"method":"roots/list"}}}}
+		0 C 3 "message":{"jsonrpc":"2.0","id":3,"method":"tasks/get","params":{"taskId":"T"}}
+		0 S 3 "message":{"jsonrpc":"2.0","id":3,"result":{"taskId":"T","status":"input_required","inputRequests":{"b":{"method":"roots/list"}}}}`: "task, 2 questions",
+		// The server ends the stream, and the client receives the response on another one.
+		`
+		0 C 1 ` + callTool + `"a"}}
+		0 S 1 "response":{"status":200},"event":{"id":"x","retry":"500"}
+		0 S 1 "end":true
+		0 S 2 "message":{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`: "close for 500ms",
+	} {
+		if got := stepsOf(t, httpLines(text), true); got != want {
+			t.Errorf("%s\ngot  %s\nwant %s", text, got, want)
+		}
+	}
+}
+
+func TestWaitsAreNotRepeatedAfterAQuestion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, entries, err := recording.ReadAll(bytes.NewReader(httpLines(`
+			0 C 1 ` + callTool + `"greet"}}
+			2 S 1 "message":{"jsonrpc":"2.0","id":1,` + strings.Replace(ask, "STATE", "one", 1) + `
+			3 C 2 ` + callTool + `"greet","requestState":"one","inputResponses":{"name":{"action":"accept"}}}}
+			3 S 2 "message":{"jsonrpc":"2.0","id":1,"result":{"content":[]}}
+		`)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := FromRecording(h, entries, Options{Pace: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := mcptest.Dial(t, m.Server(), mcptest.WithRevision(mcp.V20260728), answering)
+		start := time.Now()
+		if _, err := c.CallTool(t.Context(), "greet", nil); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(start); took != 2*time.Second {
+			t.Errorf("took %v", took)
+		}
+	})
 }

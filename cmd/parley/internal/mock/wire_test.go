@@ -76,8 +76,8 @@ func serve(t *testing.T, m *Mock) string {
 func TestFaultsOfHTTPResponses(t *testing.T) {
 	url := serve(t, fromYAML(t, faulty))
 	for _, accept := range []string{"application/json, text/event-stream", "application/json"} {
-		if _, text, err := post(t, url, mcp.V20260728, "disconnect", accept); err == nil {
-			t.Errorf("disconnect: got %s", text)
+		if resp, text, err := post(t, url, mcp.V20260728, "disconnect", accept); err == nil || resp != nil {
+			t.Errorf("disconnect: got %+v %s", resp, text)
 		}
 		if resp, text, err := post(t, url, mcp.V20260728, "truncate", accept); err == nil || resp == nil || !strings.Contains(text, `{"jsonrpc":"2.0"`) || strings.HasSuffix(strings.TrimSpace(text), "}") {
 			t.Errorf("truncate: got %s, %v", text, err)
@@ -165,13 +165,17 @@ func TestFaultsOverByteStreams(t *testing.T) {
 
 func TestLatencyDelaysTheResponse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := mcptest.Dial(t, fromYAML(t, faulty).Server())
+		c := mcptest.Dial(t, fromYAML(t, faulty+"  - {method: prompts/get, latency: 3s}\nprompts: [{name: p, text: x}]\n").Server())
 		start := time.Now()
 		if got, err := client.CallTool[string](t.Context(), c, "fail", map[string]any{"how": "late"}, client.WithTimeout(time.Hour)); err != nil || got != "late" {
 			t.Errorf("got %q, %v", got, err)
 		}
 		if took := time.Since(start); took != time.Minute {
 			t.Errorf("took %v", took)
+		}
+		start = time.Now()
+		if _, err := c.GetPrompt(t.Context(), "p", nil); err != nil || time.Since(start) != 3*time.Second {
+			t.Errorf("the latency of a request: %v, %v", time.Since(start), err)
 		}
 		start = time.Now()
 		if _, err := c.CallTool(t.Context(), "fail", map[string]any{"how": "silence"}, client.WithTimeout(time.Hour)); err == nil {
@@ -208,5 +212,39 @@ func TestRulesOfRequestsComeFirst(t *testing.T) {
 	}
 	if _, err := c.CallTool(t.Context(), "other", nil); err == nil || !strings.Contains(err.Error(), "other (code -32001)") {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestRequestsOfTheServerAreNotFaulty(t *testing.T) {
+	c := &faultyConn{faults: map[string]*outcome{"7": {fault: disconnect}}}
+	if c.take([]byte(`{"jsonrpc":"2.0","id":7,"method":"roots/list"}`)) != nil {
+		t.Error("a request has the fault of a response")
+	}
+	if c.take([]byte(`{"jsonrpc":"2.0","id":7,"result":{}}`)) == nil || c.take([]byte(`{"jsonrpc":"2.0","id":7,"result":{}}`)) != nil {
+		t.Error("one response must have the fault")
+	}
+}
+
+func TestTheHeaderOfAFaultIsNotThatOfTheResponse(t *testing.T) {
+	next := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Context().Value(wireKey{}).(wire).spoil("", &outcome{status: 503})
+		w.Header().Set("Mcp-Session-Id", "x")
+		w.Header().Set("Content-Length", "2")
+		_, _ = w.Write([]byte("{}"))
+	})
+	w := httptest.NewRecorder()
+	new(Mock).Handler(next).ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/", nil))
+	if w.Code != 503 || w.Header().Get("Mcp-Session-Id") != "" || w.Header().Get("Content-Length") != "" {
+		t.Errorf("got %d %v", w.Code, w.Header())
+	}
+	next = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Context().Value(wireKey{}).(wire).spoil("", &outcome{fault: malformed})
+		w.Header().Set("Content-Length", "2")
+		_, _ = w.Write([]byte("{}"))
+	})
+	w = httptest.NewRecorder()
+	new(Mock).Handler(next).ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/", nil))
+	if w.Code != 200 || w.Header().Get("Content-Length") != "" || w.Body.String() != invalidJSON {
+		t.Errorf("got %d %v %s", w.Code, w.Header(), w.Body)
 	}
 }
