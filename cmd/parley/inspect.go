@@ -220,11 +220,24 @@ func inspectLogin(ctx context.Context, cmd *cobra.Command, url string, o inspect
 	if err != nil {
 		return err
 	}
-	port, err := stored.port(ctx, url)
-	if err != nil {
-		return err
+	own := registration{Server: url, ID: o.ClientID, Secret: o.ClientSecret, Port: o.Port}
+	port := own.Port
+	switch {
+	case own.ID != "":
+		c.Registrations = append([]oauth.Registration{{Server: url, ClientID: own.ID, ClientSecret: own.Secret}}, c.Registrations...)
+	case port == 0:
+		if port, err = stored.port(ctx, url); err != nil {
+			return err
+		}
 	}
 	c.Trace = o.Step
 	c.Interaction = &oauth.Loopback{Port: port, Open: o.Open}
-	return loginFailed(c.Login(ctx, url, o.Scopes...))
+	err = c.Login(ctx, url, o.Scopes...)
+	switch {
+	case errors.Is(err, oauth.ErrRegistration):
+		return fmt.Errorf("%w; enter a client that you have registered below Client of your own", err)
+	case err == nil && own.ID != "":
+		return stored.saveRegistration(ctx, own)
+	}
+	return err
 }

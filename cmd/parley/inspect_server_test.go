@@ -53,9 +53,18 @@ addEventListener("message", ({ data }) => {
     document.getElementById("out").textContent = data.params.content[0].text;
     setTimeout(() => send({ id: 2, method: "tools/call", params: { name: "echo", arguments: { text: "app: " + data.params.content[0].text + ", " + reached } } }), 100);
   }
-  if (data.id === 2) send({ method: "ui/notifications/size-changed", params: { width: 300, height: 123 } });
+  if (data.id === 2) {
+    send({ id: 3, method: "tools/call", params: { name: "hidden", arguments: {} } });
+    send({ id: 4, method: "ui/message", params: { role: "user", content: { type: "text", text: "a message" } } });
+    send({ id: 5, method: "ui/update-model-context", params: { structuredContent: { chosen: "a context" } } });
+    send({ method: "notifications/message", params: { level: "info", data: "a log message" } });
+    send({ method: "ui/notifications/size-changed", params: { width: 300, height: 123 } });
+  }
+  if (data.id === 3) send({ id: 6, method: "tools/call", params: { name: "echo", arguments: { text: "app: " + (data.error?.message ?? "called") } } });
+  if (data.id === 6) send({ id: 7, method: "ui/request-display-mode", params: { mode: "fullscreen" } });
+  if (data.method === "ui/notifications/host-context-changed") send({ method: "notifications/message", params: { level: "debug", data: "now " + data.params.displayMode + ", " + data.params.theme } });
 });
-send({ id: 1, method: "ui/initialize", params: { protocolVersion: "2026-01-26", appInfo: { name: "test", version: "1" }, appCapabilities: {} } });
+send({ id: 1, method: "ui/initialize", params: { protocolVersion: "2026-01-26", appInfo: { name: "test", version: "1" }, appCapabilities: { availableDisplayModes: ["inline", "fullscreen"] } } });
 </script></body></html>`
 
 // noArguments is the schema of tools without arguments.
@@ -99,6 +108,8 @@ func newGallery(t *testing.T) *server.Server {
 	})
 	register(mcp.Tool{Name: "app", InputSchema: json.RawMessage(noArguments), Meta: mcp.Meta{"ui": json.RawMessage(`{"resourceUri":"ui://gallery/app.html"}`)}},
 		func(json.RawMessage) *mcp.CallToolResult { return text("the result") })
+	register(mcp.Tool{Name: "hidden", InputSchema: json.RawMessage(noArguments), Meta: mcp.Meta{"ui": json.RawMessage(`{"visibility":["model"]}`)}},
+		func(json.RawMessage) *mcp.CallToolResult { return text("hidden") })
 	server.AddResource(s, mcp.Resource{URI: "gallery://note", Name: "note", MimeType: "text/plain"}, func(context.Context) (string, error) { return "Remember the milk.", nil })
 	server.AddResource(s, mcp.Resource{URI: "ui://gallery/app.html", Name: "app", MimeType: "text/html;profile=mcp-app"}, func(context.Context) (string, error) { return appPage, nil })
 	return s

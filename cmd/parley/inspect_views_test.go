@@ -5,6 +5,8 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -20,7 +22,9 @@ import (
 	"github.com/chromedp/chromedp/kb"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/demo"
+	"github.com/parley-mcp/parley/mcp"
 )
 
 // axe fails if the page has violations of the rules of axe-core.
@@ -171,6 +175,36 @@ func TestBrowserWatchesATask(t *testing.T) {
 	}
 }
 
+func TestBrowserWatchesATaskOfAnotherProgram(t *testing.T) {
+	url := serveTools(t, demo.New("test"))
+	p := inspectPage(t, url)
+	p.see(`2026-07-28`)
+	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
+	defer cancel()
+	elicit := func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+		return nil, errors.New("not here")
+	}
+	c, err := (&client.Dialer{Name: "other", Elicit: elicit, Logger: slog.New(slog.DiscardHandler)}).Dial(ctx, client.URL(url))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	task, err := c.StartTool(ctx, "bake", map[string]any{"kind": "plum", "milliseconds": 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.press("Calls")
+	p.fill("Id of a task of 127.0.0.1"+strings.TrimPrefix(url, "http://127.0.0.1"), task.ID())
+	p.review("watch")
+	p.press("Watch")
+	p.see(`task: input_required`)
+	p.fill("candles", "7")
+	p.press("Send the answer")
+	p.see(`candles: 7`)
+	p.see(`task is completed`)
+	p.review("watched")
+}
+
 func TestBrowserFiltersSearchesCopiesAndExportsTheLog(t *testing.T) {
 	p := inspectPage(t, serveTools(t, newGallery(t)))
 	p.press("echo")
@@ -211,7 +245,15 @@ func TestBrowserLogsInStepByStep(t *testing.T) {
 	p.see(`requires a login`)
 	p.press("Log in")
 	p.see(`The login continues here|Scopes|Log in`)
-	p.awaitTrue(`(() => { const button = document.querySelector(".login button"); button?.click(); return !!button })()`)
+	logIn := `(() => { const button = document.querySelector(".login button:not(:disabled)"); button?.click(); return !!button })()`
+	p.press("Client of your own")
+	p.fill("Client ID", "mine")
+	p.review("client")
+	p.awaitTrue(logIn)
+	p.awaitTrue(`!!document.querySelector("#login-page") && !document.querySelector(".login-steps").innerText.includes("RFC 7591")`) // without a registration
+	p.press("Cancel")
+	p.fill("Client ID", "")
+	p.awaitTrue(logIn)
 	p.awaitTrue(`!!document.querySelector("#login-page")`)
 	p.see(`(?s)RFC 9728.*RFC 8414.*RFC 7591`)
 	p.review("login")
@@ -341,6 +383,19 @@ func TestBrowserRunsAppsInASandbox(t *testing.T) {
 	p.press("Call Ctrl ↵")
 	p.awaitTrue(`document.querySelector(".app iframe")?.style.height === "123px"`) // after the response to its call
 	p.fill("Search in messages and headers", "app: the result, sealed")
+	p.see(`2 of \d+ messages`)
+	p.see(`(?s)Context for the model.*a context.*Message of the user.*a message.*Log message, info.*a log message`)
+
+	// The page of the tool fills the window, follows the colours, and learns that it ends.
+	p.see(`now fullscreen, light`)
+	p.awaitTrue(`document.querySelector(".app iframe").getBoundingClientRect().height > 300 && document.querySelector(".app").matches(":popover-open")`)
+	p.shot("app-window")
+	p.press("Leave the full window")
+	p.see(`now inline, light`)
+	p.fill("Colours", "Dark")
+	p.see(`now inline, dark`)
+	p.fill("Colours", "System colours")
+	p.fill("Search in messages and headers", "the tool hidden is not for pages")
 	p.see(`2 of \d+ messages`)
 	p.review("app")
 }

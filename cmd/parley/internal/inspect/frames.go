@@ -41,9 +41,9 @@ func appFrames(host, page string) http.Handler {
 }
 
 // framePolicy returns the content security policy of a frame. The frame of the app inherits it. The query has the origins that the
-// server declares for its page: connect, resource and frame.
+// server declares for its page: connect, resource, frame and base.
 func framePolicy(query url.Values, page string) string {
-	connect, resource, frame := origins(query["connect"]), origins(query["resource"]), origins(query["frame"])
+	connect, resource, frame, base := origins(query["connect"]), origins(query["resource"]), origins(query["frame"]), origins(query["base"])
 	return strings.Join([]string{
 		"default-src 'none'",
 		"script-src 'self' 'unsafe-inline'" + resource,
@@ -53,7 +53,7 @@ func framePolicy(query url.Values, page string) string {
 		"media-src data: blob:" + resource,
 		"connect-src" + orNone(connect),
 		"frame-src" + orNone(frame),
-		"base-uri 'none'", "form-action 'none'", "frame-ancestors " + page,
+		"base-uri" + orNone(base), "form-action 'none'", "frame-ancestors " + page,
 	}, "; ")
 }
 

@@ -333,6 +333,39 @@ func TestTimelinesHaveTheTaskOfACall(t *testing.T) {
 	}
 }
 
+func TestPageWaitsForATaskOfAnotherProgram(t *testing.T) {
+	for _, revision := range []mcp.Revision{mcp.V20251125, mcp.Latest} {
+		one := demoServer(t)
+		ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
+		defer cancel()
+		elicit := func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+			t.Error("the other program is asked")
+			return nil, errDeclined
+		}
+		c, err := (&client.Dialer{Name: "other", Revision: revision, Elicit: elicit, Logger: slog.New(slog.DiscardHandler)}).Dial(ctx, one.Target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		task, err := c.StartTool(ctx, "bake", map[string]any{"kind": "plum", "milliseconds": 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := start(t, one)
+		p.connect(func(s *Settings) { s.Revision = revision })
+		number := p.call(callRequest{Method: mcp.MethodGetTask, Name: task.ID(), TaskID: task.ID()})
+		p.await("question", func() bool { return len(p.question) == 1 })
+		p.mu.Lock()
+		asked := p.question[0].Number
+		p.mu.Unlock()
+		p.post("/api/questions/"+jsonNumber(asked), map[string]any{"action": "accept", "content": map[string]any{"icing": "sugar", "candles": 4}}, nil)
+		c2, result := p.finished(number)
+		if !strings.Contains(text(result), "candles: 4") || c2.State != callDone || c2.Task == nil {
+			t.Errorf("%s: call %+v, result %q", revision, c2, text(result))
+		}
+	}
+}
+
 func TestCancelEndsACall(t *testing.T) {
 	p := start(t, demoServer(t))
 	p.connect(func(*Settings) {})

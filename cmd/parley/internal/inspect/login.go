@@ -36,8 +36,11 @@ type loginState struct {
 
 // startLogin starts a login, or cancels the one that runs.
 func (h *hub) startLogin(r *http.Request, in struct {
-	Scopes string `json:"scopes"`
-	Cancel bool   `json:"cancel"`
+	Scopes       string `json:"scopes"`
+	ClientID     string `json:"clientId"`
+	ClientSecret string `json:"clientSecret"`
+	Port         int    `json:"port"`
+	Cancel       bool   `json:"cancel"`
 }) (none, error) {
 	s, err := h.serverOf(r)
 	switch {
@@ -45,6 +48,10 @@ func (h *hub) startLogin(r *http.Request, in struct {
 		return none{}, err
 	case s.Login == nil:
 		return none{}, errors.New("logins require a server at a URL")
+	case in.ClientSecret != "" && in.ClientID == "":
+		return none{}, errors.New("a client secret requires a client ID")
+	case in.Port < 0 || in.Port > 65535:
+		return none{}, errors.New("the port must be from 1 to 65535")
 	}
 	h.mu.Lock()
 	before := h.logins[s.Name]
@@ -66,27 +73,25 @@ func (h *hub) startLogin(r *http.Request, in struct {
 	h.wake()
 	h.background.Go(func() {
 		defer cancel()
-		h.runLogin(ctx, s, l, strings.Fields(in.Scopes))
+		h.runLogin(ctx, s, l, LoginOptions{Scopes: strings.Fields(in.Scopes), ClientID: in.ClientID, ClientSecret: in.ClientSecret, Port: in.Port})
 	})
 	return none{}, nil
 }
 
 // runLogin logs in, and connects to the server afterwards.
-func (h *hub) runLogin(ctx context.Context, s *server, l *loginState, scopes []string) {
-	err := s.Login(ctx, LoginOptions{
-		Scopes: scopes,
-		Open: func(_ context.Context, url string) error {
-			h.changeLogin(func() { l.Page = url })
-			return nil
-		},
-		Step: func(step oauth.Step) {
-			h.changeLogin(func() {
-				if n := len(l.Steps); n < maxSteps {
-					l.Steps = append(l.Steps, loginsteps.New(n+1, step))
-				}
-			})
-		},
-	})
+func (h *hub) runLogin(ctx context.Context, s *server, l *loginState, o LoginOptions) {
+	o.Open = func(_ context.Context, url string) error {
+		h.changeLogin(func() { l.Page = url })
+		return nil
+	}
+	o.Step = func(step oauth.Step) {
+		h.changeLogin(func() {
+			if n := len(l.Steps); n < maxSteps {
+				l.Steps = append(l.Steps, loginsteps.New(n+1, step))
+			}
+		})
+	}
+	err := s.Login(ctx, o)
 	h.changeLogin(func() {
 		l.Page, l.State = "", loginDone
 		if err != nil {

@@ -9,15 +9,13 @@ import { Log, logOpen } from "./log";
 import { Prompts } from "./prompts";
 import { Questions } from "./questions";
 import { Resources } from "./resources";
-import { attempt, current, follow, hello, link, notice, questions, section, sections, selectedServer, servers, type Section } from "./state";
+import { attempt, current, follow, hello, link, notice, questions, section, sections, selectedServer, servers, theme, type Section, type Theme } from "./state";
 import { Tools } from "./tools";
 import type { Server } from "./types";
 
 const titles: { [name in Section]: string } = { tools: "Tools", prompts: "Prompts", resources: "Resources", calls: "Calls", connection: "Connection" };
 const helpOpen = signal(false);
 
-type Theme = "system" | "light" | "dark";
-const theme = signal<Theme>((localStorage.getItem("parley-theme") as Theme | null) ?? "system");
 function setTheme(next: Theme) {
   theme.value = next;
   localStorage.setItem("parley-theme", next);

@@ -6,7 +6,8 @@ import { bytes, clock, millis, Tree } from "./parts";
 import { ResultView } from "./result";
 import { attempt, calls, current, errorText, section, startCall } from "./state";
 import { showMessage } from "./log";
-import type { Call, Result, Tool } from "./types";
+import { isObject } from "./schema";
+import type { Call, Result, Server, Tool } from "./types";
 import { selectedCall, selectedResource } from "./selection";
 
 export const stateLabels: { [state: string]: string } = {
@@ -101,24 +102,56 @@ function Timeline({ call }: { call: Call }) {
   );
 }
 
+// WatchTask waits for a task that another program has started.
+function WatchTask({ server }: { server: Server }) {
+  const [id, setId] = useState("");
+  const watch = async () => {
+    if (await startCall(server, { method: "tasks/get", name: id.trim(), taskId: id.trim() })) setId("");
+  };
+  return (
+    <form class="add-member" onSubmit={(e) => (e.preventDefault(), void watch())}>
+      <label class="sr" for="task-id">Id of a task of {server.name}</label>
+      <input id="task-id" class="filter" placeholder="Id of a task" autocomplete="off" value={id} onInput={(e) => setId(e.currentTarget.value)} />
+      <button disabled={!id.trim()}>Watch</button>
+    </form>
+  );
+}
+
+function hasTasks(server: Server): boolean {
+  const { tasks, extensions } = server.capabilities ?? {};
+  return server.state === "ready" && (tasks !== undefined || (isObject(extensions) && "io.modelcontextprotocol/tasks" in extensions));
+}
+
 // Calls lists the latest calls of all servers.
 export function Calls() {
+  const server = current.value;
+  const tasks = server && hasTasks(server) && <WatchTask server={server} />;
   const all = [...calls.value.values()].sort((a, b) => b.number - a.number);
   const [number, setNumber] = useState(0);
   const selected = calls.value.get(number) ?? all[0];
-  if (!all.length) return <p class="empty">Calls of tools and prompts, and reads of resources, appear here with their timelines.</p>;
+  if (!all.length) {
+    return (
+      <div class="detail wide">
+        <p class="muted">Calls of tools and prompts, and reads of resources, appear here with their timelines.</p>
+        {tasks && <><p>Wait for a task that another program has started:</p>{tasks}</>}
+      </div>
+    );
+  }
   return (
     <div class="split">
-      <ul class="list" aria-label="Calls">
-        {all.map((call) => (
-          <li key={call.number}>
-            <button type="button" class={call === selected ? "entry on" : "entry"} aria-current={call === selected ? "true" : undefined} onClick={() => setNumber(call.number)}>
-              <span class="entry-name">{call.name || call.method}</span>
-              <span class="entry-note">{call.isError ? "tool error" : stateLabels[call.state]} · {call.server} · {clock(call.started)}</span>
-            </button>
-          </li>
-        ))}
-      </ul>
+      <div class="column">
+        {tasks}
+        <ul class="list" aria-label="Calls">
+          {all.map((call) => (
+            <li key={call.number}>
+              <button type="button" class={call === selected ? "entry on" : "entry"} aria-current={call === selected ? "true" : undefined} onClick={() => setNumber(call.number)}>
+                <span class="entry-name">{call.name || call.method}</span>
+                <span class="entry-note">{call.isError ? "tool error" : stateLabels[call.state]} · {call.server} · {clock(call.started)}</span>
+              </button>
+            </li>
+          ))}
+        </ul>
+      </div>
       {selected && (
         <div class="detail">
           <h2>{selected.name || selected.method}</h2>

@@ -6,6 +6,14 @@ import type { Call, Hello, Json, Login, Message, Prompt, Question, Resource, Ser
 export type Section = "tools" | "prompts" | "resources" | "calls" | "connection";
 export const sections: Section[] = ["tools", "prompts", "resources", "calls", "connection"];
 
+// The colours that the user has chosen, and whether the page is dark.
+export type Theme = "system" | "light" | "dark";
+const systemDark = matchMedia("(prefers-color-scheme: dark)");
+const systemIsDark = signal(systemDark.matches);
+systemDark.addEventListener("change", () => (systemIsDark.value = systemDark.matches));
+export const theme = signal<Theme>((localStorage.getItem("parley-theme") as Theme | null) ?? "system");
+export const isDark = computed(() => theme.value === "dark" || (theme.value === "system" && systemIsDark.value));
+
 export const link = signal<"connecting" | "open" | "lost" | "rejected">("connecting");
 export const hello = signal<Hello>({ version: "", revisions: [] });
 export const servers = signal<Server[]>([]);
@@ -92,6 +100,7 @@ export interface CallRequest {
   name: string;
   arguments?: Json;
   task?: boolean;
+  taskId?: string; // wait for this task instead
 }
 
 export async function startCall(server: Server, request: CallRequest): Promise<number | undefined> {
