@@ -4,16 +4,11 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"time"
 
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/server"
 )
-
-// secondNotice is the time until clients are notified once more that the lists have changed if there can be other replicas. A replica
-// that does not know of the change yet may have answered with the previous lists.
-const secondNotice = 500 * time.Millisecond
 
 // watchPersonal is server.Server.WhileListening: it watches the lists that servers with CallerAuth have for the caller of ctx.
 func (g *Gateway) watchPersonal(ctx context.Context) {
@@ -57,14 +52,6 @@ func (g *Gateway) watchListsOf(ctx context.Context, serverName string) {
 	err := g.host.WatchCaller(ctx, serverName, func() {
 		g.personal.forget(who, serverName)
 		g.server.PersonalChanged(who)
-		if g.server.Bus == nil {
-			return
-		}
-		select {
-		case <-time.After(secondNotice):
-			g.server.PersonalChanged(who)
-		case <-ctx.Done():
-		}
 	})
 	if err != nil && !errors.Is(err, host.ErrClosed) && !errors.Is(err, host.ErrUnknownServer) {
 		g.logger().Warn("cannot watch the lists of a caller", "server", serverName, "error", err)
@@ -83,6 +70,6 @@ func (p *personal) forget(who principal.Principal, serverName string) {
 }
 
 // outdatePersonal is server.Server.PersonalOutdated: another replica has notified clients of a caller, or of any.
-func (g *Gateway) outdatePersonal(caller string) {
-	g.host.OutdateCallers(func(who principal.Principal) bool { return caller == "" || who.Key() == caller })
+func (g *Gateway) outdatePersonal(caller string) (found bool) {
+	return g.host.OutdateCallers(func(who principal.Principal) bool { return caller == "" || who.Key() == caller })
 }

@@ -73,8 +73,9 @@ type callerEntry struct {
 	key  listKey
 	turn chan struct{} // capacity 1: has an element while the lists are requested
 
-	offer *callerOffer // nil before the first request has succeeded
-	at    time.Time    // when the lists were received
+	offer   *callerOffer // nil before the first request has succeeded
+	at      time.Time    // when the lists were received; zero if they are outdated
+	changes int          // how often outdate was called
 }
 
 // callerOffer is what a server offers to some callers. It is immutable but for callers and catalog.
@@ -132,15 +133,19 @@ func (l *callerLists) forget() {
 	l.byCaller, l.offers = nil, nil
 }
 
-// outdate makes the next use of the lists of some callers request them again.
-func (l *callerLists) outdate(of func(principal.Principal) bool) {
+// outdate makes the lists of some callers be requested again at their next use, also those that are being received. It reports
+// whether such a caller may have got lists.
+func (l *callerLists) outdate(of func(principal.Principal) bool) (found bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, known := range l.byCaller {
 		if e := known.Value.(*callerEntry); of(e.key.owner) {
 			e.at = time.Time{}
+			e.changes++
+			found = true
 		}
 	}
+	return found
 }
 
 // known returns the offer of a caller if it is not older than maxAge. A negative age is that of no offer.
@@ -187,6 +192,9 @@ func (l *callerLists) get(ctx context.Context, s *supervisor, maxAge time.Durati
 	if o := l.known(e, begin); o != nil { // another request has received them
 		return o, nil, nil
 	}
+	l.mu.Lock()
+	changes := e.changes
+	l.mu.Unlock()
 	now, err := s.listFor(ctx)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -204,7 +212,9 @@ func (l *callerLists) get(ctx context.Context, s *supervisor, maxAge time.Durati
 		l.offers[now.digest] = now
 	}
 	l.replace(e, now)
-	e.at = time.Now()
+	if e.changes == changes {
+		e.at = time.Now()
+	}
 	l.received.notify()
 	return now, nil, nil
 }

@@ -39,6 +39,7 @@ type listing struct {
 	broken   atomic.Bool
 	login    atomic.Bool // whether users are logged in
 	tool     atomic.Value
+	listed   atomic.Pointer[func()] // called while the tools are listed
 }
 
 func newListing(t *testing.T, h *Host) *listing {
@@ -50,6 +51,9 @@ func newListing(t *testing.T, h *Host) *listing {
 	s.Personal = func(ctx context.Context) []*server.Server {
 		if call.From(ctx).Method() == mcp.MethodListTools {
 			l.requests.Add(1)
+			if listed := l.listed.Load(); listed != nil {
+				(*listed)()
+			}
 		}
 		own := &server.Server{}
 		server.AddTool(own, mcp.Tool{Name: l.tool.Load().(string)}, func(context.Context, struct{}) (string, error) { return "done", nil })
@@ -136,6 +140,25 @@ func TestListsOfACallerAreUpdated(t *testing.T) {
 	}
 	if _, err := l.host.Call(ada, "up__one", nil); !errors.Is(err, ErrUnknownTool) {
 		t.Errorf("a tool that is not listed: %v", err)
+	}
+}
+
+// Lists that change while they are received are requested again at their next use.
+func TestListsThatAreOutdatedWhileTheyAreReceivedAreNotKept(t *testing.T) {
+	l := newListing(t, &Host{})
+	l.listed.Store(new(func() {
+		l.listed.Store(nil)
+		if !l.host.OutdateCallers(func(who principal.Principal) bool { return who.Subject() == "ada" }) {
+			t.Error("the lists of the caller are not known")
+		}
+	}))
+	for i, want := range []int32{1, 2, 2} {
+		if _, err := l.host.CallerStatus(asUser(t, "ada"), "up", time.Hour); err != nil || l.requests.Load() != want {
+			t.Errorf("request %d: %d requests to the server, want %d; %v", i+1, l.requests.Load(), want, err)
+		}
+	}
+	if l.host.OutdateCallers(func(who principal.Principal) bool { return who.Subject() == "bob" }) {
+		t.Error("the lists of another caller are known")
 	}
 }
 

@@ -46,11 +46,12 @@ func (h *Host) WatchCaller(ctx context.Context, server string, changed func()) e
 }
 
 // OutdateCallers makes the lists of some callers of all servers with CallerAuth be requested again at their next use, for example because
-// another process knows that they have changed.
-func (h *Host) OutdateCallers(of func(caller principal.Principal) bool) {
+// another process knows that they have changed. It reports whether this process may have returned the previous ones.
+func (h *Host) OutdateCallers(of func(caller principal.Principal) bool) (found bool) {
 	for _, s := range h.all() {
-		s.callerLists.outdate(of)
+		found = s.callerLists.outdate(of) || found
 	}
+	return found
 }
 
 // watchListsFor watches the lists of a caller until ctx ends or another server replaces s.
@@ -72,9 +73,10 @@ func (s *supervisor) watchListsFor(ctx context.Context, who principal.Principal,
 		}
 	}()
 	failures := 0
+	var reported *callerOffer // what the caller knows; nil if that is unknown
 	for ctx.Err() == nil {
 		begin, before := time.Now(), s.callerLists.latestOffer(who)
-		err := s.watchLists(ctx, who, changed)
+		err := s.watchLists(ctx, who, &reported, changed)
 		if ctx.Err() != nil {
 			return
 		}
@@ -108,8 +110,8 @@ func (l *callerLists) awaitNews(ctx context.Context, who principal.Principal, be
 }
 
 // watchLists watches the lists of a caller on one connection, and requests them again after changes, until ctx ends or the
-// watch fails.
-func (s *supervisor) watchLists(ctx context.Context, who principal.Principal, changed func()) error {
+// watch fails. It calls changed if they differ from *reported, also when a request of the caller has received them first.
+func (s *supervisor) watchLists(ctx context.Context, who principal.Principal, reported **callerOffer, changed func()) error {
 	switch {
 	case s.config.CallerAuth == nil:
 		return errListsUnreported
@@ -140,12 +142,21 @@ func (s *supervisor) watchLists(ctx context.Context, who principal.Principal, ch
 		<-updated
 	}()
 	news := make(chan struct{}, 1) // there are changes
+	if *reported == nil {
+		*reported = s.callerLists.of(ctx)
+	}
 	go func() {
 		defer close(updated)
 		for {
 			select {
 			case <-news:
-				s.updateListsOf(watching, who, changed)
+				if now := s.updateListsOf(watching, who); now != nil {
+					before := *reported
+					*reported = now
+					if before != nil && now != before {
+						changed()
+					}
+				}
 				sleep(watching, relistInterval, nil)
 			case <-watching.Done():
 				return
@@ -164,25 +175,22 @@ func (s *supervisor) watchLists(ctx context.Context, who principal.Principal, ch
 	return nil
 }
 
-// updateListsOf requests the lists of the caller of ctx, and calls changed if they have changed.
-func (s *supervisor) updateListsOf(ctx context.Context, who principal.Principal, changed func()) {
+// updateListsOf requests the lists of the caller of ctx. It returns nil if that fails.
+func (s *supervisor) updateListsOf(ctx context.Context, who principal.Principal) *callerOffer {
 	e := s.callerLists.entry(s.callerLists.keyOf(ctx))
 	select {
 	case e.turn <- struct{}{}: // a request that began before the change has ended
 		<-e.turn
 	case <-ctx.Done():
-		return
+		return nil
 	}
-	before := s.callerLists.of(ctx)
 	s.callerLists.outdate(func(owner principal.Principal) bool { return owner == who }) // also with other scopes
 	now, outdated, err := s.callerLists.get(ctx, s, 0)
 	if err = errors.Join(err, outdated); err != nil {
 		s.logger.Debug("cannot update the lists of a caller", "error", err)
-		return
+		return nil
 	}
-	if before != nil && now != before {
-		changed()
-	}
+	return now
 }
 
 // latestOffer returns what the server offers to a principal, as far as it is known from its last request; otherwise nil.

@@ -25,6 +25,7 @@ type announcement struct {
 	URI    string         `json:"u,omitzero"` // of a resource that was updated
 	All    bool           `json:"a,omitzero"` // any list and resource may have changed
 	Caller string         `json:"c,omitzero"` // the key of the only principal that may learn of it; empty for all
+	Again  bool           `json:"r,omitzero"` // of a replica that had the previous lists of Caller
 }
 
 type announcementMessage struct {
@@ -67,8 +68,11 @@ func (s *Server) resyncAll() {
 // apply notifies the clients of this replica of a change at another.
 func (s *Server) apply(c announcement) {
 	if c.Caller != "" {
-		if s.PersonalOutdated != nil {
-			s.PersonalOutdated(c.Caller)
+		if s.PersonalOutdated != nil && c.URI == "" && !c.Again && s.PersonalOutdated(c.Caller) {
+			// A client that was notified before may have got the previous lists of this replica.
+			again := c
+			again.Again = true
+			s.replicas.announce(again)
 		}
 		s.changes.PublishTo(func(who principal.Principal) bool { return who.Key() == c.Caller }, rpc.Change{Kind: c.Kind, URI: c.URI})
 		return

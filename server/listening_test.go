@@ -49,7 +49,11 @@ func TestOtherReplicasLearnThatPersonalListsHaveChanged(t *testing.T) {
 		var replicas []*server.Server
 		for range 2 {
 			s := &server.Server{Bus: bus, Logger: slog.New(slog.DiscardHandler)}
-			s.PersonalOutdated = func(caller string) { outdated <- caller }
+			s.DeclareTools()
+			s.PersonalOutdated = func(caller string) bool {
+				outdated <- caller
+				return true
+			}
 			if err := s.Check(); err != nil {
 				t.Fatal(err)
 			}
@@ -57,7 +61,13 @@ func TestOtherReplicasLearnThatPersonalListsHaveChanged(t *testing.T) {
 			replicas = append(replicas, s)
 		}
 		synctest.Wait()
+		client := connectLineAs(t, replicas[0], ada)
+		client.send(request(1, mcp.MethodListen, `"notifications":{"toolsListChanged":true}`))
+		client.receive()
+		replicas[0].PersonalUpdated(ada, "note://a") // which does not concern lists
 		replicas[0].PersonalChanged(ada)
+		client.receive()
+		client.receive() // again, because the other replica had the previous lists
 		synctest.Wait()
 		close(outdated)
 		n := 0

@@ -124,8 +124,10 @@ type Server struct {
 	// that have to be watched elsewhere, and calls [Server.PersonalChanged].
 	WhileListening func(ctx context.Context)
 	// PersonalOutdated, if set, is called when another replica that shares Bus has called [Server.PersonalChanged] for a caller, with
-	// its [principal.Principal.Key], or may have done so for any caller, with an empty key. It must not block.
-	PersonalOutdated func(caller string)
+	// its [principal.Principal.Key], or may have done so for any caller, with an empty key. It must not block. It reports whether this replica
+	// may have shown the previous lists to the caller: the clients of the caller are then notified again, because one may have requested the
+	// lists here after it was notified and before this call.
+	PersonalOutdated func(caller string) (shown bool)
 
 	// Hide, if set, returns a function that reports what is hidden from a caller, or nil if nothing is. List is the method
 	// of a list, such as tools/list, and name the name, URI or URI template of an entry, which is left out of the list and
