@@ -24,7 +24,7 @@ func serve(t *testing.T, f http.HandlerFunc) (*webhook.Client, *webhook.Hook) {
 		c.Close()
 		s.Close()
 	})
-	return c, &webhook.Hook{URL: s.URL + "/hook?key=s3cret", Header: http.Header{"X-Key": {"k"}}, OnRequest: true, OnResponse: true}
+	return c, &webhook.Hook{URL: s.URL + "/hook?key=s3cret", Header: http.Header{"X-Key": {"k"}}, Timeout: time.Minute, OnRequest: true, OnResponse: true}
 }
 
 func newRequest(t *testing.T) *host.Request {
