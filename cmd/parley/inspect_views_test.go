@@ -245,13 +245,14 @@ func TestBrowserLogsInStepByStep(t *testing.T) {
 	p.see(`requires a login`)
 	p.press("Log in")
 	p.see(`The login continues here|Scopes|Log in`)
-	logIn := `(() => { const button = document.querySelector(".login button:not(:disabled)"); button?.click(); return !!button })()`
+	logIn := `(() => { const button = document.querySelector(".login button:not([type=button]):not(:disabled)"); button?.click(); return !!button })()`
 	p.press("Client of your own")
 	p.fill("Client ID", "mine")
 	p.review("client")
 	p.awaitTrue(logIn)
 	p.awaitTrue(`!!document.querySelector("#login-page") && !document.querySelector(".login-steps").innerText.includes("RFC 7591")`) // without a registration
 	p.press("Cancel")
+	p.see(`the login was cancelled`)
 	p.fill("Client ID", "")
 	p.awaitTrue(logIn)
 	p.awaitTrue(`!!document.querySelector("#login-page")`)

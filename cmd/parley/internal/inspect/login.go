@@ -94,7 +94,11 @@ func (h *hub) runLogin(ctx context.Context, s *server, l *loginState, o LoginOpt
 	err := s.Login(ctx, o)
 	h.changeLogin(func() {
 		l.Page, l.State = "", loginDone
-		if err != nil {
+		switch {
+		case err == nil:
+		case ctx.Err() == context.Canceled:
+			l.State, l.Error = loginFailed, "the login was cancelled"
+		default:
 			l.State, l.Error = loginFailed, s.Explain(err)
 		}
 	})
