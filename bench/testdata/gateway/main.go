@@ -1,6 +1,8 @@
 // Gateway serves an MCP server at another address: as a gateway, or as a reverse proxy that does not read the messages.
 // Its arguments are "gateway" or "proxy" and the URL of the server. It writes its address to standard output, and the CPU
 // time that it has used, in nanoseconds, for each line of standard input. It runs on Unix.
+//
+// With the arguments "stdio" and a program, it serves standard input and output as a gateway to the program.
 package main
 
 import (
@@ -25,7 +27,17 @@ import (
 
 func main() {
 	if len(os.Args) != 3 {
-		log.Fatal("usage: gateway gateway|proxy URL")
+		log.Fatal("usage: gateway gateway|proxy URL, or gateway stdio PROGRAM")
+	}
+	if os.Args[1] == "stdio" {
+		s, g := gatewayTo(client.Command(os.Args[2]))
+		if err := g.WaitReady(context.Background()); err != nil {
+			log.Fatal(err)
+		}
+		if err := s.Run(context.Background()); err != nil {
+			log.Fatal(err)
+		}
+		return
 	}
 	if path := os.Getenv("GATEWAY_PROFILE"); path != "" && os.Args[1] == "gateway" {
 		f, err := os.Create(path)
@@ -76,14 +88,20 @@ func newProxy(upstream string) (h http.Handler, ready func(self string)) {
 	}), func(string) {}
 }
 
-func newGateway(upstream string) (h http.Handler, ready func(self string)) {
-	servers := &host.Host{Logger: slog.New(slog.DiscardHandler), Servers: []host.ServerConfig{{Name: "up", Target: client.URL(upstream)}}}
+// gatewayTo returns a server that presents another one, and its gateway, which runs.
+func gatewayTo(upstream client.Target) (*server.Server, *gateway.Gateway) {
+	servers := &host.Host{Logger: slog.New(slog.DiscardHandler), Servers: []host.ServerConfig{{Name: "up", Target: upstream}}}
 	s := &server.Server{Name: "gateway", Limits: server.Limits{CallsPerSecond: 1e9, CallBurst: 1e9}}
 	g := gateway.New(servers, s)
 	if err := servers.Start(); err != nil {
 		log.Fatal(err)
 	}
 	go g.Run(context.Background())
+	return s, g
+}
+
+func newGateway(upstream string) (h http.Handler, ready func(self string)) {
+	s, _ := gatewayTo(client.URL(upstream))
 	return s, func(self string) {
 		c, err := client.Dial(context.Background(), client.URL(self))
 		if err != nil {
