@@ -234,10 +234,11 @@ func (c *Client) answer(ctx context.Context, resp *http.Response, out *rpc.Outgo
 		if err != nil {
 			return responseError(ctx, err)
 		}
-		if reserved != nil {
+		message := body[len(reserved):]
+		if reserved != nil && !jsonrpc.IsBatch(message) { // the other messages of a batch stay in use
 			out.Forwarding.Received(body)
 		}
-		answered, err := c.deliver(body[len(reserved):], out.ID)
+		answered, err := c.deliver(message, out.ID)
 		if err == nil && !answered {
 			err = fmt.Errorf("%w: the body must contain the response to the request", call.ErrInvalidResponse)
 		}

@@ -261,5 +261,4 @@ func TestSubscribedResourcesListsEachSubscriberOnce(t *testing.T) {
 	if all := hub.ListSubscribers(); len(all) != 0 {
 		t.Errorf("subscribers to lists: %v", all)
 	}
-
 }

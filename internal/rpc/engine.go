@@ -31,8 +31,8 @@ type Engine struct {
 	// Opaque means that the middleware does not look at results: it receives an *Encoded
 	// itself. NewEngine sets it if there is no middleware.
 	Opaque bool
-	// Extensions, if set, returns the handler of a method of an extension; nil if there is none. It must be safe for
-	// concurrent use, and the result may change.
+	// Extensions, if set, is called for a method without a handler. It returns the handler of the extension that has the
+	// method, or nil. Later calls may return another handler. Extensions must be safe for concurrent use.
 	Extensions func(method string) Handler
 	handlers   map[string]Handler
 	wrapped    call.Handler

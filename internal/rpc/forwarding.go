@@ -17,7 +17,7 @@ type Forwarding struct {
 	// The handler sets it.
 	Result *mcp.CallToolResult
 
-	buffer *[]byte // the response that was read into the slice that Reserve returned; nil before Reserve
+	buffer *[]byte // the response that Received has taken, or empty; nil before Reserve
 }
 
 type forwardingKey struct{}
@@ -54,7 +54,8 @@ func (f *Forwarding) Reserve(size int64) []byte {
 	return (*f.buffer)[:headSize]
 }
 
-// Received takes the response, appended to what Reserve returned. Append may write into it.
+// Received takes a response that was appended to what Reserve returned. Append may write into it, so it must have no other
+// message, such as those of a batch.
 func (f *Forwarding) Received(response []byte) { *f.buffer = response }
 
 // Append appends Result for a peer of revision r; see revision.AppendForwarded. If the result is in a buffer
