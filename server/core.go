@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -17,6 +16,7 @@ import (
 	"github.com/parley-mcp/parley/internal/lease"
 	"github.com/parley-mcp/parley/internal/legacy"
 	"github.com/parley-mcp/parley/internal/modern"
+	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/internal/seal"
 	"github.com/parley-mcp/parley/internal/streamwire"
@@ -202,9 +202,16 @@ func (s *Server) handlers() map[string]rpc.Handler {
 		mcp.MethodTaskResult:            s.taskRequest(s.taskResult),
 		mcp.MethodListTasks:             s.taskRequest(s.listTasks),
 	}
-	maps.DeleteFunc(handlers, func(method string, _ rpc.Handler) bool {
-		return s.extensions.handler(method) != nil // such as those of tasks, if the program has this extension
-	})
+	for method, serve := range handlers {
+		if revision.LeavesToExtensions(method, mcp.V20260728) { // the program may have the extension, such as that of tasks
+			handlers[method] = func(ctx context.Context, c *rpc.Call) (any, error) {
+				if own := s.extensions.handler(method); own != nil {
+					return own(ctx, c)
+				}
+				return serve(ctx, c)
+			}
+		}
+	}
 	if s.RootsChanged != nil {
 		handlers[mcp.NotificationRootsListChanged] = s.rootsChanged
 	}

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 
+	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/transport"
 )
@@ -39,4 +40,9 @@ func (s *Server) SealState(text string) string {
 func (s *Server) CursorAfter(list, name string) string {
 	_, _ = s.ready()
 	return s.core.cursors.after(list, name, nil)
+}
+
+// SubscribeAs adds a subscription of a principal, until the server shuts down.
+func (s *Server) SubscribeAs(who principal.Principal, filter mcp.SubscriptionFilter) {
+	s.changes.Subscribe(who, filter)
 }

@@ -61,9 +61,9 @@ func AddExtension(s *Server, e Extension) {
 	}
 }
 
-// RegisterExtension adds an extension. It returns an error where [AddExtension] panics. Safe while the server serves:
-// clients can use the methods at once, and see the extension in the capabilities when they connect the next time, or, in 2026-07-28,
-// request the capabilities again.
+// RegisterExtension adds an extension. It returns an error where [AddExtension] panics. It is safe while the server serves.
+// Clients can use the methods at once. They see the extension in the capabilities when they connect the next time or, in
+// 2026-07-28, when they request the capabilities again.
 func (s *Server) RegisterExtension(e Extension) error {
 	if err := s.extensions.add(e); err != nil {
 		return fmt.Errorf("extension %q: %w", e.ID, err)
@@ -71,7 +71,7 @@ func (s *Server) RegisterExtension(e Extension) error {
 	return nil
 }
 
-// RemoveExtension removes an extension, and reports whether the server had it. Its requests in flight continue. Safe while the
+// RemoveExtension removes an extension, and reports whether the server had it. Requests in flight continue. It is safe while the
 // server serves.
 func (s *Server) RemoveExtension(id string) bool { return s.extensions.remove(id) }
 

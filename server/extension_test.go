@@ -129,3 +129,23 @@ func ExampleAddExtension() {
 	fmt.Println(left.Sheets, err)
 	// Output: 12 <nil>
 }
+
+// The tasks extension of a program replaces that of the server, whenever the program adds it.
+func TestTasksExtensionCanChangeWhileTheServerServes(t *testing.T) {
+	s := &server.Server{Logger: slog.New(slog.DiscardHandler)}
+	l := connectLine(t, s)
+	isOwn := func() bool {
+		l.send(`{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{"taskId":"x","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}}}`)
+		return strings.Contains(l.receive(), `"resultType":"complete"`)
+	}
+	for range 2 {
+		if isOwn() {
+			t.Error("the program has no extension, but it serves tasks/get")
+		}
+		server.AddExtension(s, server.Extension{ID: mcp.ExtensionTasks, Requests: requests(mcp.MethodGetTask)})
+		if !isOwn() {
+			t.Error("the server serves tasks/get instead of the extension")
+		}
+		s.RemoveExtension(mcp.ExtensionTasks)
+	}
+}

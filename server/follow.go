@@ -3,13 +3,15 @@ package server
 import (
 	"context"
 	"runtime/debug"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/principal"
 )
 
-// maxFollowed bounds the resources that are followed at a time.
+// maxFollowed bounds the resources that are followed at a time, and the callers of Server.WhileListening.
 const maxFollowed = 10_000
 
 // WhileSubscribed calls follow in a new goroutine when the first client subscribes to the
@@ -188,24 +190,21 @@ func (f *followers) follow(ctx context.Context, s *Server, following map[followe
 	}
 }
 
-// wanted returns the resources to follow.
+// wanted returns the resources, and lists of callers, to follow.
 func (s *Server) wanted(ctx context.Context) map[followed]*resourceOffer {
 	wanted := make(map[followed]*resourceOffer)
+	s.addCallers(wanted)
+	limit := len(wanted) + maxFollowed
 	add := func(key followed, offer *resourceOffer) (full bool) {
 		if offer == nil || offer.follow == nil {
 			return false
 		}
-		if len(wanted) == maxFollowed {
+		if len(wanted) == limit {
 			s.logger().Warn("too many resources with subscriptions: some are not followed", "limit", maxFollowed)
 			return true
 		}
 		wanted[key] = offer
 		return false
-	}
-	for _, who := range s.changes.ListSubscribers() {
-		if who != principal.Anonymous && add(followed{caller: who}, &s.followers.lists) {
-			return wanted
-		}
 	}
 	for _, of := range s.changes.SubscribedResources() {
 		offer := s.serving(of.URI, of.Subscribers)
@@ -222,6 +221,22 @@ func (s *Server) wanted(ctx context.Context) map[followed]*resourceOffer {
 		}
 	}
 	return wanted
+}
+
+// addCallers adds the callers of WhileListening.
+func (s *Server) addCallers(wanted map[followed]*resourceOffer) {
+	callers := slices.DeleteFunc(s.changes.ListSubscribers(), principal.Principal.IsAnonymous)
+	if len(callers) == 0 || s.followers.lists.follow == nil { // expectLists is called before the first subscription
+		return
+	}
+	if len(callers) > maxFollowed {
+		s.logger().Warn("too many callers with subscriptions to changes of lists: WhileListening is not called for all", "limit", maxFollowed)
+		slices.SortFunc(callers, func(a, b principal.Principal) int { return strings.Compare(a.Key(), b.Key()) }) // so that the same ones remain
+		callers = callers[:maxFollowed]
+	}
+	for _, who := range callers {
+		wanted[followed{caller: who}] = &s.followers.lists
+	}
 }
 
 // subscriberContext returns the context for the subscriptions of a caller, unless it is Anonymous.

@@ -13,8 +13,8 @@ import (
 )
 
 // A client may send the response to a question, or the cancellation of a call, to any replica of a
-// session. That replica forwards it to all others on the Bus; the one that serves the call takes it. It forwards a change of roots,
-// too, which all replicas take that have served the session lately.
+// session. That replica forwards it to all others on the Bus; the one that serves the call takes it. It also forwards changes of
+// roots; each replica that has served the session lately takes them.
 
 const (
 	messagesTopic = "server/messages"

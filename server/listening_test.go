@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"testing"
 	"testing/synctest"
@@ -41,11 +42,30 @@ func TestWhileListeningRunsForCallersWithAStream(t *testing.T) {
 	d.expect(t, "-bob")
 }
 
+// However many callers listen, resources are followed.
+func TestWhileListeningLeavesPlacesForResources(t *testing.T) {
+	d := newDiary()
+	s := &server.Server{Logger: slog.New(slog.DiscardHandler), WhileListening: func(ctx context.Context) { <-ctx.Done() }}
+	server.AddStatic(s, mcp.Resource{URI: "note://a", Name: "a"}, "text", server.WhileSubscribed(d.follow))
+	if err := s.Check(); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 10_000 {
+		s.SubscribeAs(person(t, fmt.Sprint(i)), mcp.SubscriptionFilter{ToolsListChanged: true})
+	}
+	s.SubscribeAs(person(t, "ada"), mcp.SubscriptionFilter{ResourceSubscriptions: []string{"note://a"}})
+	d.expect(t, "+note://a")
+	if err := s.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+	d.expect(t, "-note://a")
+}
+
 func TestOtherReplicasLearnThatPersonalListsHaveChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bus := store.NewMemory(store.MemoryOptions{})
 		ada := person(t, "ada")
-		outdated := make(chan string, 10)
+		outdated := make(chan string)
 		var replicas []*server.Server
 		for range 2 {
 			s := &server.Server{Bus: bus, Logger: slog.New(slog.DiscardHandler)}
@@ -67,17 +87,17 @@ func TestOtherReplicasLearnThatPersonalListsHaveChanged(t *testing.T) {
 		replicas[0].PersonalUpdated(ada, "note://a") // which does not concern lists
 		replicas[0].PersonalChanged(ada)
 		client.receive()
-		client.receive() // again, because the other replica had the previous lists
-		synctest.Wait()
-		close(outdated)
-		n := 0
-		for caller := range outdated {
-			if n++; caller != ada.Key() {
+		for range 3 { // tools, prompts and resources, at the other replica only
+			if caller := <-outdated; caller != ada.Key() {
 				t.Errorf("the lists of %q have changed", caller)
 			}
 		}
-		if n != 3 { // tools, prompts and resources, at the other replica only
-			t.Errorf("PersonalOutdated was called %d times", n)
+		client.receive() // again, because the other replica had the previous lists
+		synctest.Wait()
+		select {
+		case <-outdated:
+			t.Error("PersonalOutdated was called four times")
+		default:
 		}
 	})
 }

@@ -115,18 +115,21 @@ type Server struct {
 	// has in addition to those of this server, which come first: of several entries with one name or URI, the caller
 	// has the first. It is called before each list, and when this server has no entry with a requested name or URI; it
 	// may add such an entry. The returned servers need not serve. Entries with [RequireScopes] and directories are left out.
-	// Hide of a returned server hides its entries, in addition to Hide of this server. The context is that of a handler, or, for [WhileSubscribed], has the caller only. Personal must be safe
-	// for concurrent use, and should return soon. See [Server.PersonalChanged].
+	// Hide of a returned server hides its entries, in addition to Hide of this server. The context is that of a handler, or, for
+	// [WhileSubscribed], has the caller only. Personal must be safe for concurrent use, and should return soon. See
+	// [Server.PersonalChanged].
 	Personal func(ctx context.Context) []*Server
 	// WhileListening, if set, is called in a new goroutine when the first client of an authenticated caller subscribes to
-	// changes of lists, and its context, which has the caller, ends when no client does any more, or the server shuts down; it must
-	// return then. In sessions, clients subscribe by opening the stream for notifications. It is for lists of Personal
-	// that have to be watched elsewhere, and calls [Server.PersonalChanged].
+	// changes of lists; a session does so when its client opens the stream for notifications. The context has the caller. It ends
+	// when the last client of the caller has unsubscribed, or the server shuts down. WhileListening must return then. It can watch
+	// lists of Personal that change elsewhere, and call [Server.PersonalChanged]. A server calls it for at most 10,000 callers at a
+	// time, and logs a warning if more have subscribed.
 	WhileListening func(ctx context.Context)
-	// PersonalOutdated, if set, is called when another replica that shares Bus has called [Server.PersonalChanged] for a caller, with
-	// its [principal.Principal.Key], or may have done so for any caller, with an empty key. It must not block. It reports whether this replica
-	// may have shown the previous lists to the caller: the clients of the caller are then notified again, because one may have requested the
-	// lists here after it was notified and before this call.
+	// PersonalOutdated, if set, is called when another replica that shares Bus has called [Server.PersonalChanged] for a caller.
+	// Its argument is the [principal.Principal.Key] of the caller. It is empty if messages of other replicas may be lost: the lists of
+	// any caller may have changed then. PersonalOutdated reports whether this replica may have sent the previous lists to the
+	// caller. Its clients are notified again then, because one of them may have requested the lists here after the first
+	// notification and before this call. PersonalOutdated must not block.
 	PersonalOutdated func(caller string) (shown bool)
 
 	// Hide, if set, returns a function that reports what is hidden from a caller, or nil if nothing is. List is the method
