@@ -4,19 +4,15 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"fmt"
 	"maps"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
@@ -53,39 +49,6 @@ func BenchmarkGateway(b *testing.B) {
 			b.ReportMetric(0, "ns/op") // all processes together
 			b.ReportMetric(float64(ourTime.Nanoseconds())/1e3/float64(b.N), "µs-cpu/call")
 			b.ReportMetric(float64(ourTime)/float64(baselineTime), "×proxy")
-		})
-	}
-}
-
-// BenchmarkGatewayStdio measures a call through a gateway to a server, each a process that serves standard input and output.
-// The baseline is the direct call. The budget is 1.8 times the baseline, which is 56 %baseline.
-func BenchmarkGatewayStdio(b *testing.B) {
-	greeter, program := build(b, "./testdata/greeter"), build(b, "./testdata/gateway")
-	for _, inFlight := range []int{1, 64} {
-		b.Run(fmt.Sprintf("%d in flight", inFlight), func(b *testing.B) {
-			caller := func(tool string, target client.Target) func(n int) {
-				c, err := client.Dial(b.Context(), target)
-				if err != nil {
-					b.Fatal(err)
-				}
-				b.Cleanup(func() { c.Close() })
-				return func(n int) {
-					var calls atomic.Int64
-					var callers sync.WaitGroup
-					for range inFlight {
-						callers.Go(func() {
-							for calls.Add(1) <= int64(n) {
-								if r, err := c.CallTool(b.Context(), tool, map[string]string{"Name": text}); err != nil || r.IsError {
-									b.Error(r, err)
-									return
-								}
-							}
-						})
-					}
-					callers.Wait()
-				}
-			}
-			compare(b, caller("greet", client.Command(greeter)), caller("up__greet", client.Command(program, "stdio", greeter)))
 		})
 	}
 }

@@ -37,7 +37,7 @@ func (t *turn) enqueue(ctx context.Context, j job, id jsonrpc.ID, fault *jsonrpc
 		if j.pace.isQuick() {
 			t.serve(j)
 		} else {
-			go c.serve(j)
+			c.start(j)
 		}
 		return
 	default:
@@ -52,7 +52,7 @@ func (t *turn) enqueue(ctx context.Context, j job, id jsonrpc.ID, fault *jsonrpc
 	defer c.paused.Store(false)
 	select {
 	case j.slots <- struct{}{}:
-		go c.serve(j)
+		c.start(j)
 	case c.queueSlots <- struct{}{}:
 		go c.wait(j)
 	case <-c.session.AwaitingInput():
@@ -92,7 +92,7 @@ func (c *connection) wait(j job) {
 	c.running.Done()
 }
 
-// large is the size in bytes of a response that its own goroutine writes.
+// large is the size in bytes of a response that its worker writes.
 const large = 64 << 10
 
 // serve serves one request and writes its response, also if a handler calls runtime.Goexit.

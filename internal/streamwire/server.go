@@ -58,6 +58,7 @@ func (s *Server) Serve(ctx, drain context.Context, conn transport.Conn, who prin
 		slots:        make(chan struct{}, max(s.MaxInflight, 1)),
 		queueSlots:   make(chan struct{}, max(s.MaxInflight, 1)),
 		paces:        make(paces),
+		workers:      workers{jobs: make(chan job)},
 		failed:       make(chan error, 1),
 		fail:         cancel,
 		ctx:          ctx,
@@ -83,7 +84,7 @@ func (s *Server) Serve(ctx, drain context.Context, conn transport.Conn, who prin
 	idle := make(chan struct{})
 	go func() {
 		c.running.Wait()
-		c.readers.Wait()
+		c.goroutines.Wait()
 		close(idle)
 	}()
 	grace := time.NewTimer(s.Grace)
@@ -121,18 +122,19 @@ type connection struct {
 	fail    context.CancelCauseFunc // cancels all requests; the connection is broken
 	ignored loglimit.Limiter        // of log lines for ignored messages
 
-	ctx      context.Context // of all requests
-	reading  context.Context // ends when the server no longer reads
-	turn     atomic.Pointer[turn]
-	watchdog watchdog
-	readers  sync.WaitGroup // goroutines that read or have read
-	failed   chan error     // receives the error that ends the reading
+	ctx        context.Context // of all requests
+	reading    context.Context // ends when the server no longer reads
+	turn       atomic.Pointer[turn]
+	watchdog   watchdog
+	goroutines sync.WaitGroup // those that read or have read, and the workers
+	failed     chan error     // receives the error that ends the reading
 
 	// Used by the reading goroutine only.
 	paces      paces
 	modernPeer bool // a modern request has arrived
 	notifying  bool // the session's notifications are being delivered
 
+	workers           workers
 	slots             chan struct{} // semaphore of concurrent requests
 	subscriptionSlots chan struct{} // the same for subscriptions; created on first use
 	queueSlots        chan struct{} // semaphore of queued requests

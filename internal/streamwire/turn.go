@@ -44,7 +44,7 @@ const ended = ^uint64(0)
 func (c *connection) newTurn() {
 	t := &turn{c: c, unflushed: 1} // the former turn may have buffered a message
 	c.turn.Store(t)
-	c.readers.Go(t.read)
+	c.goroutines.Go(t.read)
 }
 
 // begin lets the turn end until it is resumed.

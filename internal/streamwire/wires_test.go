@@ -73,10 +73,10 @@ func onEveryWire(t *testing.T, f func(t *testing.T, e era, begin func(*streamwir
 	}
 }
 
-// goroutines returns the number of goroutines that serve connections.
-func goroutines() int {
-	buf := make([]byte, 1<<20)
-	return strings.Count(string(buf[:runtime.Stack(buf, true)]), "created by github.com/parley-mcp/parley/internal/streamwire.")
+// goroutinesIn returns the number of goroutines that run a function of streamwire.
+func goroutinesIn(function string) int {
+	buf := make([]byte, 4<<20)
+	return strings.Count(string(buf[:runtime.Stack(buf, true)]), "/streamwire."+function+"(")
 }
 
 // eventually fails the test unless check returns nil within patience.

@@ -29,6 +29,7 @@ func main() {
 	if len(os.Args) != 3 {
 		log.Fatal("usage: gateway gateway|proxy URL, or gateway stdio PROGRAM")
 	}
+	defer profile()()
 	if os.Args[1] == "stdio" {
 		s, g := gatewayTo(client.Command(os.Args[2]))
 		if err := g.WaitReady(context.Background()); err != nil {
@@ -38,16 +39,6 @@ func main() {
 			log.Fatal(err)
 		}
 		return
-	}
-	if path := os.Getenv("GATEWAY_PROFILE"); path != "" && os.Args[1] == "gateway" {
-		f, err := os.Create(path)
-		if err == nil {
-			err = pprof.StartCPUProfile(f)
-		}
-		if err != nil {
-			log.Fatal(err)
-		}
-		defer pprof.StopCPUProfile()
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -68,6 +59,22 @@ func main() {
 		}
 		fmt.Println(used.Utime.Nano() + used.Stime.Nano())
 	}
+}
+
+// profile writes a CPU profile of a gateway to the file GATEWAY_PROFILE, if it is set. The caller must call stop.
+func profile() (stop func()) {
+	path := os.Getenv("GATEWAY_PROFILE")
+	if path == "" || os.Args[1] == "proxy" {
+		return func() {}
+	}
+	f, err := os.Create(path)
+	if err == nil {
+		err = pprof.StartCPUProfile(f)
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+	return pprof.StopCPUProfile
 }
 
 func newProxy(upstream string) (h http.Handler, ready func(self string)) {
