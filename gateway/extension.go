@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"maps"
 	"reflect"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/glob"
+	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
@@ -144,7 +144,7 @@ func (g *Gateway) forwardRequest(method string) server.ExtensionRequest {
 		if err != nil {
 			return nil, err
 		}
-		result, err := g.host.CallExtension(ctx, to, method, without(params, "_meta"), g.callOptions(ctx)...)
+		result, err := g.host.CallExtension(ctx, to, method, revision.WithoutMembers(params, "_meta"), g.callOptions(ctx)...)
 		if err != nil {
 			return nil, g.extensionError(ctx, to, err)
 		}
@@ -159,7 +159,7 @@ func (g *Gateway) forwardNotification(method string) server.ExtensionNotificatio
 		if err == nil {
 			limited, cancel := context.WithTimeout(ctx, notifyTimeout)
 			defer cancel()
-			err = g.host.NotifyExtension(limited, to, method, without(params, "_meta"))
+			err = g.host.NotifyExtension(limited, to, method, revision.WithoutMembers(params, "_meta"))
 		}
 		if err != nil {
 			g.logger().InfoContext(ctx, "notification not forwarded", slog.String("method", method), slog.Any("error", err))
@@ -182,23 +182,8 @@ func (g *Gateway) extensionError(ctx context.Context, serverName string, err err
 
 // forwardedResult returns a result without what belongs to the connection between the gateway and the server.
 func forwardedResult(result json.RawMessage) json.RawMessage {
-	removed := []string{"_meta"}
 	if kind, _ := jsonrpc.Get(result, "resultType"); jsonrpc.Unquote(kind) == mcp.ResultTypeComplete {
-		removed = append(removed, "resultType")
+		result = revision.WithoutMembers(result, "resultType")
 	}
-	raw, _ := jsonrpc.Get(result, "_meta")
-	meta := forwardableMembers(raw)
-	result = without(result, removed...)
-	if len(meta) == 0 {
-		return result
-	}
-	encoded, err := json.Marshal(meta)
-	if err != nil {
-		return result
-	}
-	head := fmt.Appendf(nil, `{"_meta":%s`, encoded)
-	if len(result) > 2 {
-		head = append(head, ',')
-	}
-	return append(head, result[1:]...)
+	return revision.WithForwardableMeta(result)
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/gateway"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/gatewaytest"
 	"github.com/parley-mcp/parley/internal/rpc"
@@ -64,6 +65,28 @@ func jobsConfig(config host.ServerConfig) host.ServerConfig {
 		Requests: []string{"jobs/run", "jobs/missing"}, Notifications: []string{"notifications/jobs/note", "notifications/jobs/running"},
 	}}
 	return config
+}
+
+// New registers the extensions, so clients can use them before Run is called.
+func TestRequestsOfExtensionsHaveATimeoutBeforeRun(t *testing.T) {
+	up := &server.Server{Name: "up"}
+	server.AddExtension(up, server.Extension{ID: jobs, Requests: map[string]server.ExtensionRequest{
+		"jobs/run": func(ctx context.Context, _ json.RawMessage) (any, error) { <-ctx.Done(); return nil, ctx.Err() },
+	}})
+	h := &host.Host{Logger: quiet, Servers: []host.ServerConfig{jobsConfig(inMemory(t, "up", up))}}
+	s := &server.Server{Name: "gateway", Logger: quiet}
+	g := gateway.New(h, s)
+	g.Timeout = 50 * time.Millisecond
+	if err := h.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.Close() })
+	c := mcptest.Dial(t, s, func(d *client.Dialer) { d.Extensions = []client.SupportedExtension{{ID: jobs}} })
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if result, err := c.CallExtension(ctx, "jobs/run", nil); err == nil || ctx.Err() != nil {
+		t.Errorf("result %s, %v, %v", result, err, ctx.Err())
+	}
 }
 
 // Requests and notifications of an extension pass the gateway in both directions.

@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"encoding/json"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -55,7 +54,7 @@ func (g *Gateway) forward(serverName, tool string) server.ToolHandler {
 // members of _meta that the client has set for the server, the log level of the client, and a
 // function that forwards progress to the client if the client wants it.
 func (g *Gateway) callOptions(ctx context.Context) []client.CallOption {
-	c, options := rpc.From(ctx), g.options
+	c, options := rpc.From(ctx), g.options()
 	if meta := requestMeta(c); meta != nil {
 		options = append(options, client.WithMeta(meta))
 	}
@@ -101,25 +100,7 @@ func strip(result *mcp.ResultBase) {
 	if result.Meta = revision.ForwardableMeta(result.Meta); result.Meta == nil {
 		removed = append(removed, "_meta")
 	}
-	result.Source = without(result.Source, removed...)
-}
-
-// without returns an object without some of its members. It does not modify raw.
-func without(raw json.RawMessage, names ...string) json.RawMessage {
-	if !slices.ContainsFunc(names, func(name string) bool { _, ok := jsonrpc.Get(raw, name); return ok }) {
-		return raw
-	}
-	kept := append(make(json.RawMessage, 0, len(raw)), '{')
-	for name, value := range jsonrpc.All(raw) {
-		if slices.Contains(names, name) {
-			continue
-		}
-		if len(kept) > 1 {
-			kept = append(kept, ',')
-		}
-		kept = append(append(jsonrpc.AppendString(kept, name), ':'), value...)
-	}
-	return append(kept, '}')
+	result.Source = revision.WithoutMembers(result.Source, removed...)
 }
 
 func (g *Gateway) timeout() time.Duration {

@@ -163,7 +163,7 @@ func withNotifications(all []client.SupportedExtension, wrap func(notificationFu
 
 // forwardNotification sends a notification of the server to the client of the call or session that it belongs to.
 func (s *supervisor) forwardNotification(ctx context.Context, id, method string, params json.RawMessage) {
-	params = forwardableParams(params)
+	params = revision.WithForwardableMeta(params)
 	if c := rpc.From(ctx); c != nil {
 		if _, declared := c.Extension(id); declared {
 			// The call does not depend on its notifications.
@@ -181,34 +181,6 @@ func (s *supervisor) forwardNotification(ctx context.Context, id, method string,
 	if to := n.declaring(id); to != nil {
 		to.Notify(jsonrpc.AppendNotification(nil, method, params))
 	}
-}
-
-// forwardableParams returns the params of a notification without the members of _meta that belong to the connection.
-func forwardableParams(params json.RawMessage) json.RawMessage {
-	meta, ok := jsonrpc.Get(params, "_meta")
-	if !ok {
-		return params
-	}
-	kept := make(mcp.Meta)
-	for key, value := range jsonrpc.All(meta) {
-		if revision.IsForwardable(key, value) {
-			kept[key] = value
-		}
-	}
-	forwarded := json.RawMessage{'{'}
-	for name, value := range jsonrpc.All(params) {
-		if name == "_meta" {
-			if len(kept) == 0 {
-				continue
-			}
-			value, _ = json.Marshal(kept) // the values are JSON
-		}
-		if len(forwarded) > 1 {
-			forwarded = append(forwarded, ',')
-		}
-		forwarded = append(append(jsonrpc.AppendString(forwarded, name), ':'), value...)
-	}
-	return append(forwarded, '}')
 }
 
 // declaring returns the session if its client declares an extension, or nil.

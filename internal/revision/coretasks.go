@@ -51,17 +51,3 @@ func RelatedTask(object []byte) []byte {
 	related, _ := jsonrpc.Get(meta, mcp.MetaRelatedTask)
 	return related
 }
-
-// withMember returns a JSON object with one member added or replaced. An object that is nil or no
-// object counts as empty.
-func withMember(object []byte, name string, value []byte) []byte {
-	out := jsonrpc.AppendString(append(make([]byte, 0, len(object)+len(name)+len(value)+8), '{'), name)
-	out = append(append(out, ':'), value...)
-	for other, v := range jsonrpc.All(object) {
-		if other != name {
-			out = append(jsonrpc.AppendString(append(out, ','), other), ':')
-			out = append(out, v...)
-		}
-	}
-	return append(out, '}')
-}

@@ -1,9 +1,7 @@
 package revision
 
 import (
-	"encoding/json"
 	"slices"
-	"strings"
 
 	"github.com/parley-mcp/parley/internal/jsonscan"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -142,43 +140,4 @@ func appendIn(memory, dst, text []byte) []byte {
 	begin := at - len(dst)
 	copy(memory[begin:], dst)
 	return memory[begin : at+len(text)]
-}
-
-// selectMembers returns an object with the members that both have, with the values of selected in the order of
-// object.
-func selectMembers(object []byte, selected mcp.Meta) []byte {
-	out := []byte{'{'}
-	for name := range jsonrpc.All(object) {
-		value, ok := selected[name]
-		if !ok {
-			continue
-		}
-		if len(out) > 1 {
-			out = append(out, ',')
-		}
-		out = append(append(jsonrpc.AppendString(out, name), ':'), value...)
-	}
-	return append(out, '}')
-}
-
-// ForwardableMeta returns the entries of _meta that a gateway may send to the other side: valid keys that
-// are not reserved by the protocol.
-func ForwardableMeta(meta mcp.Meta) mcp.Meta {
-	var kept mcp.Meta
-	for key, value := range meta {
-		if !IsForwardable(key, value) {
-			continue
-		}
-		if kept == nil {
-			kept = make(mcp.Meta, len(meta))
-		}
-		kept[key] = value
-	}
-	return kept
-}
-
-// IsForwardable reports whether mcp.CheckMeta accepts an entry of _meta. Most entries are those of the
-// protocol, which it rejects without the cost of an error.
-func IsForwardable(key string, value json.RawMessage) bool {
-	return !strings.HasPrefix(key, "io.modelcontextprotocol/") && mcp.CheckMeta(key, value) == nil
 }
