@@ -54,8 +54,8 @@ func newIndex(documents [][]field) *index {
 // maxQueryTerms bounds the terms of a query that count.
 const maxQueryTerms = 64
 
-// rank returns the tools that have a term of the query, the best first, and equal ones in their order. The scores are
-// those of one index of all catalogs.
+// rank returns the numbers of the tools that have a term of the query, the best first, and equal ones in their order. The scores
+// are those of one index of all catalogs.
 func (cs catalogs) rank(query string) []int32 {
 	size := cs.size()
 	var total float32

@@ -112,6 +112,22 @@ func (l *callerLists) entry(key listKey) *callerEntry {
 	return e
 }
 
+// keep makes an offer that of an entry, unless the entry was removed during the request. It returns the equal offer that other
+// entries have, if there is one, and otherwise now. It requires that mu is held.
+func (l *callerLists) keep(e *callerEntry, now *callerOffer) *callerOffer {
+	same := l.offers[now.digest]
+	if same != nil {
+		now = same
+	}
+	if known := l.byCaller[e.key]; known != nil && known.Value == e {
+		if same == nil {
+			l.offers[now.digest] = now
+		}
+		l.replace(e, now)
+	}
+	return now
+}
+
 // replace replaces the offer of an entry. It requires that mu is held.
 func (l *callerLists) replace(e *callerEntry, by *callerOffer) {
 	if by != nil {
@@ -133,8 +149,8 @@ func (l *callerLists) forget() {
 	l.byCaller, l.offers = nil, nil
 }
 
-// outdate makes the lists of some callers be requested again at their next use, also those that are being received. It reports
-// whether such a caller may have got lists.
+// outdate makes get request the lists of some callers again, also if a request for them is in flight. It reports whether one of
+// these callers may have received lists.
 func (l *callerLists) outdate(of func(principal.Principal) bool) (found bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -206,12 +222,7 @@ func (l *callerLists) get(ctx context.Context, s *supervisor, maxAge time.Durati
 		l.replace(e, nil)
 		return nil, nil, err
 	}
-	if same := l.offers[now.digest]; same != nil {
-		now = same
-	} else if l.byCaller[e.key] != nil && l.byCaller[e.key].Value == e { // it was not removed
-		l.offers[now.digest] = now
-	}
-	l.replace(e, now)
+	now = l.keep(e, now)
 	if e.changes == changes {
 		e.at = time.Now()
 	}

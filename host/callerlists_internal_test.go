@@ -37,7 +37,9 @@ type listing struct {
 	server   *server.Server
 	requests atomic.Int32 // that list tools
 	broken   atomic.Bool
-	login    atomic.Bool // whether users are logged in
+	unlisted atomic.Bool  // whether requests for the tools fail
+	rejected atomic.Int32 // of these requests
+	login    atomic.Bool  // whether users are logged in
 	tool     atomic.Value
 	listed   atomic.Pointer[func()] // called while the tools are listed
 }
@@ -62,6 +64,9 @@ func newListing(t *testing.T, h *Host) *listing {
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case l.broken.Load():
+			w.WriteHeader(http.StatusServiceUnavailable)
+		case l.unlisted.Load() && r.Header.Get("Mcp-Method") == mcp.MethodListTools:
+			l.rejected.Add(1)
 			w.WriteHeader(http.StatusServiceUnavailable)
 		case r.Header.Get("X-User") == "":
 			w.WriteHeader(http.StatusUnauthorized)
@@ -227,6 +232,36 @@ func TestListsOfCallersAreBounded(t *testing.T) {
 	}
 }
 
+// An offer ends with the last caller that has it, also if the entry of another one was removed during its request.
+func TestListsOfCallersEndWithTheirEntries(t *testing.T) {
+	l := &callerLists{}
+	first, removed := l.entry(listKey{scopes: "first"}), l.entry(listKey{scopes: "removed"})
+	keep := func(e *callerEntry) *callerOffer {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.keep(e, new(callerOffer))
+	}
+	fill := func(name string) {
+		for i := range maxCallerLists {
+			l.entry(listKey{scopes: fmt.Sprint(name, i)})
+		}
+	}
+	keep(first)
+	fill("other")
+	first = l.entry(listKey{scopes: "first"})
+	if len(l.offers) != 0 {
+		t.Fatalf("%d offers of entries that were removed", len(l.offers))
+	}
+	shared := keep(first)
+	if keep(removed) != shared {
+		t.Error("equal lists are not shared")
+	}
+	fill("more")
+	if len(l.offers) != 0 || shared.callers != 0 {
+		t.Errorf("%d offers without entries, %d callers", len(l.offers), shared.callers)
+	}
+}
+
 // A caller whose request ends does not end that of another one for the same lists.
 func TestRequestForListsThatEndsLeavesTheNextOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -356,4 +391,50 @@ func TestListsOfCallersAreWatched(t *testing.T) {
 	if err := l.host.WatchCaller(asUser(t, "ada"), "absent", nil); !errors.Is(err, ErrUnknownServer) {
 		t.Error(err)
 	}
+}
+
+// A watch that cannot request the changed lists tries again, although the server reports no other change.
+func TestWatchOfACallerReportsAChangeWhoseListsCouldNotBeRequested(t *testing.T) {
+	l := newListing(t, &Host{})
+	ctx := asUser(t, "ada")
+	if _, err := l.host.CallerStatus(ctx, "up", 0); err != nil {
+		t.Fatal(err)
+	}
+	changed, ended := make(chan struct{}, 1), make(chan error, 1)
+	watching, cancel := context.WithCancel(ctx)
+	go func() { ended <- l.host.WatchCaller(watching, "up", func() { changed <- struct{}{} }) }()
+	defer func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}()
+	timeout := time.After(20 * time.Second)
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	await := func(what string, done func() bool) {
+		t.Helper()
+		for !done() {
+			select {
+			case <-tick.C:
+			case <-timeout:
+				t.Fatal(what)
+			}
+		}
+	}
+	await("the watch does not begin", func() bool { return l.requests.Load() == 2 })
+	lists := &l.host.find("up").callerLists
+	turn := lists.entry(lists.keyOf(ctx)).turn
+	endOfRequest := func() {
+		turn <- struct{}{}
+		<-turn
+	}
+	endOfRequest()
+	l.unlisted.Store(true)
+	l.tool.Store("two")
+	server.AddTool(l.server, mcp.Tool{Name: "shared"}, func(context.Context, struct{}) (string, error) { return "", nil })
+	await("the lists are not requested", func() bool { return l.rejected.Load() > 0 })
+	endOfRequest()
+	l.unlisted.Store(false)
+	await("the change is not reported", func() bool { return len(changed) > 0 })
 }

@@ -19,9 +19,9 @@ const maxListWatches = maxCallers / 2
 var errListsUnreported = errors.New("the server does not report changes of its lists to the caller")
 
 // WatchCaller calls changed each time the lists that a server with CallerAuth sends to the caller of ctx have changed, until ctx
-// ends or the Host is closed. [Host.CallerStatus] has the new lists then. The watch uses a client of the caller, and is repeated when it
-// fails, for example because the caller needs a login. The lists of 128 callers of a server are watched at a time, and others
-// wait. Changes that occur while changed runs are merged.
+// ends or the Host is closed. [Host.CallerStatus] returns the new lists then. The watch uses a client of the caller. WatchCaller
+// repeats it when it fails, for example because the caller needs a login. A Host watches the lists of at most 128 callers of a
+// server at a time; other calls of WatchCaller wait. Changes that occur while changed runs are merged.
 //
 // If another server replaces the server, WatchCaller continues with it; see [Host.SetServers]. WatchCaller returns nil when ctx
 // ends. The errors are [ErrUnknownServer], also when the server is removed, [ErrAnonymousCaller], and [ErrClosed].
@@ -45,8 +45,9 @@ func (h *Host) WatchCaller(ctx context.Context, server string, changed func()) e
 	}
 }
 
-// OutdateCallers makes the lists of some callers of all servers with CallerAuth be requested again at their next use, for example because
-// another process knows that they have changed. It reports whether this process may have returned the previous ones.
+// OutdateCallers makes the Host request lists of servers with CallerAuth again when they are used the next time, for example because
+// another process knows that they have changed: those of the callers for which the function of returns true. It reports whether
+// this Host may have returned previous lists to one of these callers. It is safe for concurrent use; of must not block.
 func (h *Host) OutdateCallers(of func(caller principal.Principal) bool) (found bool) {
 	for _, s := range h.all() {
 		found = s.callerLists.outdate(of) || found
@@ -109,8 +110,9 @@ func (l *callerLists) awaitNews(ctx context.Context, who principal.Principal, be
 	}
 }
 
-// watchLists watches the lists of a caller on one connection, and requests them again after changes, until ctx ends or the
-// watch fails. It calls changed if they differ from *reported, also when a request of the caller has received them first.
+// watchLists watches the lists of a caller on one connection, and requests them again after changes, until ctx ends, or the
+// watch or a request fails: the next watch requests them first. It calls changed if they differ from *reported, also when a
+// request of the caller has received them first.
 func (s *supervisor) watchLists(ctx context.Context, who principal.Principal, reported **callerOffer, changed func()) error {
 	switch {
 	case s.config.CallerAuth == nil:
@@ -135,10 +137,10 @@ func (s *supervisor) watchLists(ctx context.Context, who principal.Principal, re
 	if !filter.Tools && !filter.Prompts && !filter.Resources {
 		return errListsUnreported
 	}
-	watching, cancel := context.WithCancel(ctx)
+	watching, cancel := context.WithCancelCause(ctx)
 	updated := make(chan struct{})
 	defer func() {
-		cancel()
+		cancel(nil)
 		<-updated
 	}()
 	news := make(chan struct{}, 1) // there are changes
@@ -150,12 +152,15 @@ func (s *supervisor) watchLists(ctx context.Context, who principal.Principal, re
 		for {
 			select {
 			case <-news:
-				if now := s.updateListsOf(watching, who); now != nil {
-					before := *reported
-					*reported = now
-					if before != nil && now != before {
-						changed()
-					}
+				now, err := s.updateListsOf(watching, who)
+				if err != nil {
+					cancel(err)
+					return
+				}
+				before := *reported
+				*reported = now
+				if before != nil && now != before {
+					changed()
 				}
 				sleep(watching, relistInterval, nil)
 			case <-watching.Done():
@@ -172,25 +177,24 @@ func (s *supervisor) watchLists(ctx context.Context, who principal.Principal, re
 		default:
 		}
 	}
-	return nil
+	return context.Cause(watching)
 }
 
-// updateListsOf requests the lists of the caller of ctx. It returns nil if that fails.
-func (s *supervisor) updateListsOf(ctx context.Context, who principal.Principal) *callerOffer {
+// updateListsOf requests the lists of the caller of ctx.
+func (s *supervisor) updateListsOf(ctx context.Context, who principal.Principal) (*callerOffer, error) {
 	e := s.callerLists.entry(s.callerLists.keyOf(ctx))
 	select {
 	case e.turn <- struct{}{}: // a request that began before the change has ended
 		<-e.turn
 	case <-ctx.Done():
-		return nil
+		return nil, context.Cause(ctx)
 	}
 	s.callerLists.outdate(func(owner principal.Principal) bool { return owner == who }) // also with other scopes
 	now, outdated, err := s.callerLists.get(ctx, s, 0)
 	if err = errors.Join(err, outdated); err != nil {
-		s.logger.Debug("cannot update the lists of a caller", "error", err)
-		return nil
+		return nil, fmt.Errorf("cannot update the lists of the caller: %w", err)
 	}
-	return now
+	return now, nil
 }
 
 // latestOffer returns what the server offers to a principal, as far as it is known from its last request; otherwise nil.

@@ -103,9 +103,9 @@ func guard[Result any](ctx context.Context, h *Host, s *supervisor, request Requ
 
 // replaced returns the result that the hooks return for a result.
 func replaced[Result any](ctx context.Context, h *Host, r *Request, result *Result) (*Result, error) {
-	before := bytes.Clone(sourceOf(result)) // hooks may keep it, and the memory of a forwarded result is used again
-	raw, err := h.afterResponse(ctx, r, before)
-	if err != nil || bytes.Equal(raw, before) {
+	source := sourceOf(result)
+	raw, err := h.afterResponse(ctx, r, bytes.Clone(source)) // hooks may keep it, and the memory of a forwarded result is used again
+	if err != nil || bytes.Equal(raw, source) {
 		return result, err
 	}
 	result = new(Result)

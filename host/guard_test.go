@@ -1,6 +1,7 @@
 package host_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -389,6 +390,21 @@ func TestHooksChangeAndReject(t *testing.T) {
 	_, err = h.ReadResource(t.Context(), "up", "lib://a")
 	wantDenied(t, err, "a hook rejects the result: internal error")
 	audit.want(t, "allowed lib://a", "done lib://a, error, a hook rejects the result")
+}
+
+// A hook must not modify the result, but if it does so to hide a part, the caller does not receive this part.
+func TestHookThatModifiesTheResultChangesIt(t *testing.T) {
+	h := start(t, &host.Host{
+		Servers: []host.ServerConfig{configOf(t, newCounted().Server, "up")},
+		Hooks: []host.Hook{{Response: func(_ context.Context, _ *host.Request, result json.RawMessage) (json.RawMessage, error) {
+			copy(result[bytes.Index(result, []byte("secret")):], "hidden")
+			return result, nil
+		}}},
+	})
+	result, err := h.CallTool(t.Context(), "up", "write", note{"secret"})
+	if err != nil || len(result.Content) != 1 || result.Content[0].(*mcp.TextContent).Text != "wrote hidden" {
+		t.Errorf("result %+v, %v", result, err)
+	}
 }
 
 func TestHookWithInvalidValuesRejects(t *testing.T) {

@@ -58,8 +58,8 @@ type MergedPrompt struct {
 // Tools returns the tools of all servers in one list, in the order of the servers and
 // of each server's own list. It includes the tools of servers that were ready and are
 // down now: a call starts those servers again. The caller owns the slice. It must not
-// modify the definitions. Of a server with [ServerConfig.CallerAuth] it has the tools without a
-// caller; see [Host.CallerStatus].
+// modify the definitions. The tools of a server with [ServerConfig.CallerAuth] are those that it
+// lists without the credentials of a caller; see [Host.CallerStatus].
 func (h *Host) Tools() (all []MergedTool) {
 	for _, l := range h.toolLists(context.Background()) {
 		all = append(all, l.tools...)

@@ -16,6 +16,7 @@ import (
 // offered is what a server offers: what its lists have after the selection and the review, under merged
 // names. Names that other servers claim too are not removed. It is immutable.
 type offered struct {
+	naming       *naming // of the names; nil if the server has not been ready
 	tools        []MergedTool
 	prompts      []MergedPrompt
 	instructions string
@@ -60,6 +61,9 @@ func (s *supervisor) prepare(update func(*lists, *client.ServerDetails) client.C
 	p := &publication{generation: s.generation, lists: s.lists, details: s.details, before: s.offered}
 	s.mu.Unlock()
 	kinds := update(&p.lists, &p.details)
+	if p.before.naming != n { // setNaming has set another, and publishAll has not published it yet
+		kinds = allKinds
+	}
 	p.now = s.offer(p.before, &p.lists, p.details.Instructions, n, kinds)
 	return p
 }
@@ -87,19 +91,24 @@ func (s *supervisor) apply(p *publication, change func(*ServerStatus) bool) (cha
 	return changed, outdated
 }
 
-// rearrange selects and names what a server has in another way.
-func (s *supervisor) rearrange(n *naming) {
+// setNaming makes the server have other names and another selection when publishAll is called. It reports whether n differs from
+// the previous naming.
+func (s *supervisor) setNaming(n *naming) (changed bool) {
 	s.mu.Lock()
-	same := reflect.DeepEqual(s.naming, n)
-	s.naming = n
-	if !same {
+	if changed = !reflect.DeepEqual(s.naming, n); changed {
+		s.naming = n
 		s.generation++
 	}
 	s.mu.Unlock()
-	if !same {
+	if changed {
 		s.callerLists.forget()
-		s.publish(func(*lists, *client.ServerDetails) client.ChangeKind { return allKinds }, func(*ServerStatus) bool { return true })
 	}
+	return changed
+}
+
+// publishAll selects, reviews and names again what the server has.
+func (s *supervisor) publishAll() {
+	s.publish(func(*lists, *client.ServerDetails) client.ChangeKind { return allKinds }, func(*ServerStatus) bool { return true })
 }
 
 // withdraw removes the claims of a server that is retired.
@@ -131,6 +140,7 @@ func (c *nameTable) refresh(affected map[*supervisor]bool) {
 // offer returns what a server offers. It reuses the parts of before that depend on other kinds of lists.
 func (s *supervisor) offer(before offered, l *lists, instructions string, n *naming, kinds client.ChangeKind) offered {
 	now, found := before, make(withheld)
+	now.naming = n
 	now.same = maps.Clone(before.same)
 	if now.same == nil {
 		now.same = make(map[client.ChangeKind]error)
@@ -184,7 +194,7 @@ func (s *supervisor) offer(before offered, l *lists, instructions string, n *nam
 func (s *supervisor) show(status *ServerStatus) bool {
 	c := &s.host.names
 	var sameTools, samePrompts []error
-	status.Prefix = s.naming.prefix
+	status.Prefix = s.offered.naming.prefix
 	status.Tools, sameTools = withoutConflicts(c.tools, "tool", s.offered.tools, nameOfTool)
 	status.Prompts, samePrompts = withoutConflicts(c.prompts, "prompt", s.offered.prompts, func(p *MergedPrompt) string { return p.Name })
 	status.Resources, status.Templates = s.lists.resources, s.lists.templates

@@ -8,7 +8,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/mcp"
@@ -237,4 +239,37 @@ func TestReviewThatBlocksOrCallsBackStopsNothingElse(t *testing.T) {
 	await(t, h, "up", has("up__fail", "up__slow", "up__send")) // the new tool has the names of now
 	add("calls")
 	await(t, h, "up", has("up__calls", "up__fail", "up__slow", "up__write"))
+}
+
+// SetServers calls Review for servers whose names change, and Review may call SetServers.
+func TestReviewCanSetTheServersDuringSetServers(t *testing.T) {
+	config := configOf(t, newCounted().Server, "up")
+	renamed := config
+	renamed.Prefix = new("other")
+	var h *host.Host
+	var armed atomic.Bool
+	h = &host.Host{Servers: []host.ServerConfig{config}, Review: func(host.Definition) error {
+		if armed.CompareAndSwap(true, false) {
+			if err := h.SetServers([]host.ServerConfig{config}); err != nil {
+				t.Error(err)
+			}
+		}
+		return nil
+	}}
+	start(t, h)
+	await(t, h, "up", isReady)
+	armed.Store(true)
+	done := make(chan error, 1)
+	go func() { done <- h.SetServers([]host.ServerConfig{renamed}) }()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("SetServers does not return")
+	}
+	if tools := h.Tools(); len(tools) != 2 || tools[0].Name != "up__fail" {
+		t.Errorf("the tools are %v, want those of the last configuration", tools)
+	}
 }

@@ -45,11 +45,21 @@ func (h *Host) SetServers(servers []ServerConfig) error {
 	if err := h.check(servers); err != nil {
 		return err
 	}
+	renamed, err := h.replaceRoster(servers)
+	for _, s := range renamed {
+		s.publishAll() // without a lock, because Review may call SetServers
+	}
+	return err
+}
+
+// replaceRoster replaces the roster by one of the servers. It returns the servers that continue with other names or another
+// selection, whose lists are to be published again.
+func (h *Host) replaceRoster(servers []ServerConfig) (renamed []*supervisor, err error) {
 	h.setting.Lock()
 	defer h.setting.Unlock()
 	before := h.roster.Load()
 	if before == nil || h.ctx.Err() != nil {
-		return ErrClosed
+		return nil, ErrClosed
 	}
 	now := &roster{byName: make(map[string]*supervisor, len(servers))}
 	var added []*supervisor
@@ -58,8 +68,8 @@ func (h *Host) SetServers(servers []ServerConfig) error {
 		if s == nil || !sameConfig(&s.config, &config) {
 			s = newSupervisor(h, config)
 			added = append(added, s)
-		} else {
-			s.rearrange(newNaming(&config, h.maxName()))
+		} else if s.setNaming(newNaming(&config, h.maxName())) {
+			renamed = append(renamed, s)
 		}
 		now.supervisors = append(now.supervisors, s)
 		now.byName[config.Name] = s
@@ -67,7 +77,7 @@ func (h *Host) SetServers(servers []ServerConfig) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.ctx.Err() != nil {
-		return ErrClosed
+		return nil, ErrClosed
 	}
 	h.roster.Store(now)
 	for _, s := range before.supervisors {
@@ -80,7 +90,7 @@ func (h *Host) SetServers(servers []ServerConfig) error {
 		h.running.Go(s.run)
 	}
 	h.changed.notify()
-	return nil
+	return renamed, nil
 }
 
 // sameConfig reports whether a server can continue with another configuration.

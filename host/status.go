@@ -199,13 +199,15 @@ func (s *ServerStatus) downError() *DownError {
 	return &DownError{Server: s.Name, Retry: s.Retry, Err: s.Err}
 }
 
-// Status returns the status of each server, in the order of the servers. The caller
-// owns the slice.
+// Status returns the status of each server at one moment, in the order of the servers. The
+// caller owns the slice.
 func (h *Host) Status() []ServerStatus {
-	all := make([]ServerStatus, 0, len(h.all()))
-	for _, s := range h.all() {
-		status := s.snapshot()
-		all = append(all, status)
+	h.names.mu.RLock() // a change of one server can change the names of others
+	defer h.names.mu.RUnlock()
+	servers := h.all()
+	all := make([]ServerStatus, 0, len(servers))
+	for _, s := range servers {
+		all = append(all, s.snapshot())
 	}
 	return all
 }
@@ -241,10 +243,10 @@ func (h *Host) Watch(ctx context.Context) iter.Seq[ServerStatus] {
 // news returns the statuses that are not in seen, which has the version of one for each name, and adds them.
 func (h *Host) news(seen map[string]uint64) (news []ServerStatus) {
 	present := make(map[string]bool)
-	for _, s := range h.all() {
-		present[s.name] = true
-		if status := s.snapshot(); seen[s.name] != status.Version {
-			seen[s.name] = status.Version
+	for _, status := range h.Status() {
+		present[status.Name] = true
+		if seen[status.Name] != status.Version {
+			seen[status.Name] = status.Version
 			news = append(news, status)
 		}
 	}
