@@ -308,7 +308,7 @@ func TestTaskThatWasTakenOverNeedsANewCall(t *testing.T) {
 	}
 	ctx := auth.NewContext(t.Context(), &auth.Info{Principal: ada})
 	_, err = h.CallTool(ctx, "up", "whoami", nil)
-	if !errors.Is(err, oauth.ErrInteraction) || !strings.Contains(err.Error(), "call the tool of a task that another process has taken over again") {
+	if !errors.Is(err, oauth.ErrInteraction) || !strings.Contains(err.Error(), "if another process has taken over a task, call its tool again") {
 		t.Errorf("the error is %v", err)
 	}
 	if x.requests(p.url) != 0 {

@@ -1,13 +1,17 @@
 package gateway_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/gateway"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/gatewaytest"
 	"github.com/parley-mcp/parley/mcp"
@@ -65,6 +69,75 @@ func TestChangesOfTheListsOfACallerReachItsClients(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A server that is removed and added again, before the gateway has noticed, is watched again.
+func TestListsOfACallerAreWatchedAgainWhenTheirServerReturns(t *testing.T) {
+	u := newUsers(t, "ada")
+	x := newExchange(t, u)
+	p := newProtectedServer(t, x.URL)
+	ownEntries(p.Server, "ada")
+	x.up[p.url] = p
+	unwatched := make(chan struct{}, 100)
+	p.WhileListening = func(ctx context.Context) {
+		<-ctx.Done()
+		unwatched <- struct{}{}
+	}
+	other := weatherServer()
+	up, otherConfig := p.config("up", x.callers()), inMemory(t, "weather", other)
+	h := &host.Host{Servers: []host.ServerConfig{otherConfig, up}}
+	var pause atomic.Bool
+	paused, goOn := make(chan struct{}), make(chan struct{})
+	gatewaytest.Run(t, h, u.server, func(g *gateway.Gateway) {
+		g.OnCatalog = func(gateway.Catalog) { // Run calls it
+			if pause.CompareAndSwap(true, false) {
+				close(paused)
+				<-goOn
+			}
+		}
+	})
+	u.front.Start()
+	t.Cleanup(u.front.Close)
+	t.Cleanup(func() { u.server.Shutdown(context.Background()) })
+	ada := listenAs(t, u, "ada", mcp.V20260728)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	awaitChange := func(tool string) {
+		t.Helper()
+		for round := 0; ; round++ { // until the watch has begun
+			name := fmt.Sprint(tool, round)
+			ownTool(p.Server, "ada", name)
+			if ada.sees(ctx, "up__"+name) {
+				return
+			}
+			if ctx.Err() != nil {
+				t.Fatalf("Ada does not see %s", name)
+			}
+		}
+	}
+	awaitChange("before")
+	pause.Store(true)
+	server.AddTool(other, mcp.Tool{Name: "more"}, func(context.Context, none) (string, error) { return "", nil })
+	<-paused
+	if err := h.SetServers([]host.ServerConfig{otherConfig}); err != nil {
+		t.Fatal(err)
+	}
+	<-unwatched
+	for stacks := make([]byte, 1<<20); bytes.Contains(stacks[:runtime.Stack(stacks, true)], []byte("WatchCaller(")); {
+		if runtime.Gosched(); ctx.Err() != nil {
+			t.Fatal("the watch does not end")
+		}
+	}
+	if err := h.SetServers([]host.ServerConfig{otherConfig, up}); err != nil {
+		t.Fatal(err)
+	}
+	close(goOn)
+	for !slices.Contains(toolNames(t, ada.Client), "up__before0") {
+		if ctx.Err() != nil {
+			t.Fatal("the server does not return")
+		}
+	}
+	awaitChange("after")
 }
 
 // listening is a client with an open stream for changes of the list of tools.

@@ -36,25 +36,31 @@ func (g *Gateway) watchPersonal(ctx context.Context) {
 				delete(watched, name)
 			}
 		}
-		select {
-		case <-changed:
-		case <-g.registered.ended:
-			return
-		case <-ctx.Done():
+		if g.registered.wait(ctx, changed) != nil {
 			return
 		}
 	}
 }
 
-// watchListsOf notifies the clients of the caller of ctx of changes of its lists of one server.
+// watchListsOf notifies the clients of the caller of ctx of changes of its lists of one server, until ctx or Run ends. The host may
+// have no server with the name for some time, and another one later.
 func (g *Gateway) watchListsOf(ctx context.Context, serverName string) {
 	who := server.PrincipalOf(ctx)
-	err := g.host.WatchCaller(ctx, serverName, func() {
-		g.personal.forget(who, serverName)
-		g.server.PersonalChanged(who)
-	})
-	if err != nil && !errors.Is(err, host.ErrClosed) && !errors.Is(err, host.ErrUnknownServer) {
-		g.logger().Warn("cannot watch the lists of a caller", "server", serverName, "error", err)
+	for {
+		_, changed := g.registered.version("")
+		err := g.host.WatchCaller(ctx, serverName, func() {
+			g.personal.forget(who, serverName)
+			g.server.PersonalChanged(who)
+		})
+		if !errors.Is(err, host.ErrUnknownServer) {
+			if err != nil && !errors.Is(err, host.ErrClosed) {
+				g.logger().Warn("cannot watch the lists of a caller", "server", serverName, "error", err)
+			}
+			return
+		}
+		if g.registered.wait(ctx, changed) != nil {
+			return
+		}
 	}
 }
 

@@ -50,8 +50,8 @@ type Gateway struct {
 
 	firstUnknown atomic.Pointer[time.Time] // see admitUnknown
 
-	options  []client.CallOption // of all forwarded requests; set by Run
-	notAdded error               // of the extensions that New could not register; may be nil
+	options  func() []client.CallOption // of all forwarded requests
+	notAdded error                      // of the extensions that New could not register; may be nil
 
 	extensions extensions
 	discovery  discovery
@@ -110,6 +110,9 @@ func New(h *host.Host, s *server.Server) *Gateway {
 	if s.Hide == nil {
 		s.Hide = g.hide
 	}
+	g.options = sync.OnceValue(func() []client.CallOption { // the fields may be set after New
+		return []client.CallOption{client.WithTimeout(g.timeout()), client.WithUndecodedText()}
+	})
 	g.notAdded = g.addExtensions()
 	g.init()
 	return g
@@ -140,7 +143,6 @@ func (g *Gateway) init() {
 // the host is closed. The host must have been started. Run must be called only once.
 func (g *Gateway) Run(ctx context.Context) {
 	defer close(g.registered.ended)
-	g.options = []client.CallOption{client.WithTimeout(g.timeout()), client.WithUndecodedText()}
 	if g.notAdded != nil {
 		g.logger().Warn("extensions not forwarded", "error", g.notAdded)
 	}

@@ -183,7 +183,6 @@ func TestDeniedEntriesAreHiddenFromLists(t *testing.T) {
 
 // A policy that changes ends the subscriptions that it denies.
 func TestChangedPolicyEndsSubscriptions(t *testing.T) {
-	g := newHiding(t, host.Rules{Default: host.Allow})
 	denies := map[string][]host.Rule{
 		"to all":                {{Method: mcp.MethodSubscribe, Resource: "lib://open", Action: host.Deny}},
 		"for want of the scope": {{Method: mcp.MethodSubscribe, Resource: "lib://open", Scope: "watch", Action: host.Allow}, {Method: mcp.MethodSubscribe, Resource: "lib://open", Action: host.Deny}},
@@ -194,7 +193,7 @@ func TestChangedPolicyEndsSubscriptions(t *testing.T) {
 				continue
 			}
 			t.Run(fmt.Sprintf("%s/denied %s", r, why), func(t *testing.T) {
-				g.set()
+				g := newHiding(t, host.Rules{Default: host.Allow})
 				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 				defer cancel()
 				updates, synced := make(chan string, 100), make(chan struct{}, 100)

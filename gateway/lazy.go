@@ -84,11 +84,7 @@ func (g *Gateway) awaitLazy(ctx context.Context, servers []string) {
 		if !slices.ContainsFunc(servers, func(name string) bool { _, waits := lazy[name]; return waits }) {
 			return
 		}
-		select {
-		case <-changed:
-		case <-g.registered.ended:
-			return
-		case <-ctx.Done():
+		if g.registered.wait(ctx, changed) != nil {
 			return
 		}
 	}

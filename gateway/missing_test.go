@@ -44,8 +44,11 @@ func TestListsDoNotWaitForServersThatAreNotReady(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { h.Close() })
-	s := present(t, h, nil, 1)
-	partly := present(t, h, &gateway.Toolset{Servers: []string{"fast"}, Tools: []string{"gone__*"}}, 1)
+	if err := h.WaitReady(t.Context(), "fast"); err != nil {
+		t.Fatal(err)
+	}
+	s := present(t, h, nil)
+	partly := present(t, h, &gateway.Toolset{Servers: []string{"fast"}, Tools: []string{"gone__*"}})
 	const text = "are missing in the lists, because the servers are not ready: "
 	awaitInstructions(t, func() string { return mcptest.Dial(t, s).Server().Instructions }, text+"gone, private (needs a login), slow. ")
 	awaitInstructions(t, func() string { return mcptest.Dial(t, partly).Server().Instructions }, text+"gone. ")

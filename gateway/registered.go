@@ -31,12 +31,8 @@ func (g *Gateway) Await(ctx context.Context, status host.ServerStatus) error {
 		case status.State != host.Removed && (version >= status.Version || !slices.Contains(g.present(), status.Name)):
 			return nil
 		}
-		select {
-		case <-changed:
-		case <-g.registered.ended:
-			return host.ErrClosed
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		if err := g.registered.wait(ctx, changed); err != nil {
+			return err
 		}
 	}
 }
@@ -72,4 +68,16 @@ func (r *registered) version(server string) (version uint64, changed <-chan stru
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.versions[server], r.changed
+}
+
+// wait waits until changed is closed. The error is context.Cause(ctx) if ctx ends first, and host.ErrClosed if Run has ended.
+func (r *registered) wait(ctx context.Context, changed <-chan struct{}) error {
+	select {
+	case <-changed:
+		return nil
+	case <-r.ended:
+		return host.ErrClosed
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }

@@ -59,8 +59,8 @@ func namesOf(t *testing.T, c *client.Client) []string {
 }
 
 // present serves a toolset of a host that has been started, until the test ends. It returns when
-// the server has the given number of tools.
-func present(t *testing.T, h *host.Host, toolset *gateway.Toolset, tools int) *server.Server {
+// the server has what the servers list that are ready or degraded.
+func present(t *testing.T, h *host.Host, toolset *gateway.Toolset) *server.Server {
 	t.Helper()
 	s := &server.Server{Name: "toolset", Version: "1", Logger: quiet}
 	g := gateway.New(h, s)
@@ -75,7 +75,13 @@ func present(t *testing.T, h *host.Host, toolset *gateway.Toolset, tools int) *s
 		cancel()
 		<-done
 	})
-	awaitList(t, mcptest.Dial(t, s), func(listed []*mcp.Tool) bool { return len(listed) == tools })
+	for _, status := range h.Status() {
+		if status.State == host.Ready || status.State == host.Degraded {
+			if err := g.Await(t.Context(), status); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 	return s
 }
 
@@ -108,30 +114,29 @@ func TestToolsetsOfOneHostAreServedSideBySide(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		toolset      *gateway.Toolset
-		tools        int
 		want         []string
 		instructions string // of the servers
 	}{
-		"all": {nil, 5, []string{
+		"all": {nil, []string{
 			"prompt a__read", "prompt a__write", "prompt b__read", "prompt b__write", "prompt c__read",
 			"resource a://one", "resource b://one", "resource c://one",
 			"template a://any/{x}", "template b://any/{x}", "template c://any/{x}",
 			"tool a__read", "tool a__write", "tool b__read", "tool b__write", "tool c__read",
 		}, "a b c"},
-		"a server": {&gateway.Toolset{Servers: []string{"a"}}, 2, []string{
+		"a server": {&gateway.Toolset{Servers: []string{"a"}}, []string{
 			"prompt a__read", "prompt a__write", "resource a://one", "template a://any/{x}", "tool a__read", "tool a__write",
 		}, "a"},
-		"patterns": {&gateway.Toolset{Tools: []string{"*__read"}, Prompts: []string{"b__*"}}, 3, []string{
+		"patterns": {&gateway.Toolset{Tools: []string{"*__read"}, Prompts: []string{"b__*"}}, []string{
 			"prompt b__read", "prompt b__write", "tool a__read", "tool b__read", "tool c__read",
 		}, "a b c"},
-		"a server and patterns without others": {&gateway.Toolset{Servers: []string{"a"}, Tools: []string{"b__*"}, Hide: []string{"*__write"}}, 2, []string{
+		"a server and patterns without others": {&gateway.Toolset{Servers: []string{"a"}, Tools: []string{"b__*"}, Hide: []string{"*__write"}}, []string{
 			"prompt a__read", "resource a://one", "template a://any/{x}", "tool a__read", "tool b__read",
 		}, "a b"},
-		"nothing": {&gateway.Toolset{}, 0, nil, ""},
+		"nothing": {&gateway.Toolset{}, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := present(t, h, c.toolset, c.tools)
-			for server := range strings.FieldsSeq(c.instructions) { // the gateway sets them after the tools
+			s := present(t, h, c.toolset)
+			for server := range strings.FieldsSeq(c.instructions) {
 				awaitInstructions(t, func() string { return mcptest.Dial(t, s).Server().Instructions }, "Text of "+server+".")
 			}
 			d := mcptest.Dial(t, s)
@@ -198,7 +203,7 @@ func TestNamesOfTheGatewayHaveTheChosenPrefix(t *testing.T) {
 	if err := h.WaitReady(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	c := mcptest.Dial(t, present(t, h, nil, 2))
+	c := mcptest.Dial(t, present(t, h, nil))
 	want := []string{
 		"prompt read", "prompt write", "resource a://one", "resource b://one", "template a://any/{x}", "template b://any/{x}", "tool read", "tool write",
 	}

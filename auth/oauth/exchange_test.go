@@ -204,7 +204,7 @@ func TestExpiredTokensAreExchangedAgain(t *testing.T) {
 	sent := len(w.seen)
 	for range 5 {
 		if _, err := c.CallTool(t.Context(), "greet", map[string]string{"name": "Ada"}); err == nil || !errors.Is(err, oauth.ErrInteraction) ||
-			!strings.Contains(err.Error(), "no access token of a caller") || !strings.Contains(err.Error(), "call the tool of a task that another process has taken over again") {
+			!strings.Contains(err.Error(), "no access token of a caller") || !strings.Contains(err.Error(), "if another process has taken over a task, call its tool again") {
 			t.Errorf("a request without a caller: %v", err)
 		}
 	}
