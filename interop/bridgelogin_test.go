@@ -1,5 +1,7 @@
 //go:build integration
 
+//lint:file-ignore SA1019 The test uses roots, which are deprecated.
+
 package interop
 
 import (
@@ -33,6 +35,9 @@ func TestTheirClientsUseAServerThatRequiresALoginThroughABridge(t *testing.T) {
 	s.Auth = jwt.Protect(&auth.ProtectedResource{Issuers: []string{newIssuer(t).URL()}, Scopes: []string{"mcp"}})
 	started := make(chan struct{}, 1)
 	server.AddTool(s, mcp.Tool{Name: "block"}, func(ctx context.Context, _ struct{}) (string, error) {
+		if roots, err := server.Roots(ctx); err != nil || len(roots) != 1 {
+			return "", fmt.Errorf("roots %v, %w", roots, err)
+		}
 		started <- struct{}{}
 		<-ctx.Done()
 		return "", ctx.Err()
@@ -74,7 +79,7 @@ func TestTheirClientsUseAServerThatRequiresALoginThroughABridge(t *testing.T) {
 		"during a call": func(e *editor) {
 			e.response(e.initialize())
 			e.request("tools/call", `{"name": "block"}`)
-			await(t, started)
+			await(e.t, started)
 		},
 	} {
 		t.Run("killed "+name, func(t *testing.T) {
@@ -117,12 +122,12 @@ func logIn(t *testing.T, command []string) {
 }
 
 // editor is a client as editors have it: it starts a server, initializes a session of 2025-06-18, asks for all lists at
-// once, and closes the input of the server when it ends.
+// once, answers requests of the server at any time, and closes the input of the server when it ends.
 type editor struct {
 	t       *testing.T
 	cmd     *exec.Cmd
 	stdin   io.WriteCloser
-	lines   chan string
+	lines   chan string             // that are neither requests nor notifications
 	pending map[int]json.RawMessage // results that were not asked for yet
 	last    int
 }
@@ -149,6 +154,9 @@ func startEditor(t *testing.T, command []string) *editor {
 		defer close(drained)
 		defer close(e.lines)
 		for lines := bufio.NewScanner(stdout); lines.Scan(); {
+			if e.answer(lines.Bytes()) {
+				continue
+			}
 			select {
 			case e.lines <- lines.Text():
 			case <-t.Context().Done():
@@ -166,6 +174,25 @@ func startEditor(t *testing.T, command []string) *editor {
 	return e
 }
 
+// answer answers a request of the server, and reports whether the line is a request or a notification.
+func (e *editor) answer(line []byte) bool {
+	var message struct {
+		ID     json.RawMessage
+		Method string
+	}
+	if err := json.Unmarshal(line, &message); err != nil || message.Method == "" {
+		return false
+	}
+	outcome := `"error": {"code": -32601, "message": "Method not found"}`
+	if message.Method == mcp.MethodListRoots {
+		outcome = `"result": {"roots": [{"uri": "file:///project", "name": "project"}]}`
+	}
+	if message.ID != nil {
+		_, _ = fmt.Fprintf(e.stdin, `{"jsonrpc": "2.0", "id": %s, %s}`+"\n", message.ID, outcome) // the server may have ended
+	}
+	return true
+}
+
 func (e *editor) send(message string) {
 	e.t.Helper()
 	if _, err := io.WriteString(e.stdin, message+"\n"); err != nil {
@@ -181,28 +208,19 @@ func (e *editor) request(method, params string) (id int) {
 	return e.last
 }
 
-// response returns the result of a request. Meanwhile it answers requests for roots, and ignores notifications.
+// response returns the result of a request.
 func (e *editor) response(id int) json.RawMessage {
 	e.t.Helper()
 	for e.pending[id] == nil {
 		var message struct {
 			ID     *int
-			Method string
 			Result json.RawMessage
 		}
 		line := await(e.t, e.lines)
-		if err := json.Unmarshal([]byte(line), &message); err != nil {
-			e.t.Fatalf("%v: %q", err, line)
+		if err := json.Unmarshal([]byte(line), &message); err != nil || message.ID == nil || message.Result == nil {
+			e.t.Fatalf("got %q, want a result: %v", line, err)
 		}
-		switch {
-		case message.Method == "roots/list":
-			e.send(fmt.Sprintf(`{"jsonrpc": "2.0", "id": %d, "result": {"roots": [{"uri": "file:///project", "name": "project"}]}}`, *message.ID))
-		case message.Method == "":
-			if message.ID == nil || message.Result == nil {
-				e.t.Fatalf("got %s, want a result", line)
-			}
-			e.pending[*message.ID] = message.Result
-		}
+		e.pending[*message.ID] = message.Result
 	}
 	return e.pending[id]
 }
