@@ -2,7 +2,6 @@ package mock
 
 import (
 	"encoding/json"
-	"slices"
 	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
@@ -58,7 +57,7 @@ func (l *list[T]) read(result json.RawMessage, member, name string, source func(
 	}
 	l.listed = true
 	for _, raw := range raws {
-		raw := withForwardableMeta(json.RawMessage(raw))
+		raw := revision.WithForwardableMeta(json.RawMessage(raw))
 		var entry T
 		id, _ := jsonrpc.Get(raw, name)
 		if err := jsonv2.Unmarshal(raw, &entry); err != nil || len(id) == 0 {
@@ -126,45 +125,5 @@ func (d *definitions) task(tool string, task json.RawMessage) {
 // cleaned returns a result without what the server adds itself: its type and the members of _meta that belong to the
 // protocol.
 func cleaned(result json.RawMessage) json.RawMessage {
-	return withForwardableMeta(without(result, "resultType"))
-}
-
-// withForwardableMeta returns an object without the members of its _meta that belong to the protocol.
-func withForwardableMeta(raw json.RawMessage) json.RawMessage {
-	meta, ok := jsonrpc.Get(raw, "_meta")
-	if !ok {
-		return raw
-	}
-	var reserved []string
-	kept := false
-	for key, value := range jsonrpc.All(meta) {
-		if revision.IsForwardable(key, value) {
-			kept = true
-		} else {
-			reserved = append(reserved, key)
-		}
-	}
-	switch {
-	case reserved == nil:
-		return raw
-	case !kept:
-		return without(raw, "_meta")
-	}
-	out := without(raw, "_meta")
-	return append(append(append(out[:len(out)-1:len(out)-1], `,"_meta":`...), without(meta, reserved...)...), '}')
-}
-
-// without returns an object without some of its members. It does not modify raw.
-func without(raw json.RawMessage, names ...string) json.RawMessage {
-	kept := append(make(json.RawMessage, 0, len(raw)), '{')
-	for name, value := range jsonrpc.All(raw) {
-		if slices.Contains(names, name) {
-			continue
-		}
-		if len(kept) > 1 {
-			kept = append(kept, ',')
-		}
-		kept = append(append(jsonrpc.AppendString(kept, name), ':'), value...)
-	}
-	return append(kept, '}')
+	return revision.WithForwardableMeta(revision.WithoutMembers(result, "resultType"))
 }

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	jsonv2 "github.com/go-json-experiment/json"
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/recording"
+	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
@@ -45,98 +45,6 @@ func FromRecording(h recording.Header, entries []recording.Entry, o Options) (*M
 	return m, nil
 }
 
-// scriptKey names what a script is for.
-type scriptKey struct {
-	method string
-	name   string // of the tool or prompt, or the URI; of a completion the reference and the argument
-}
-
-type recordedScript struct {
-	key scriptKey
-	*script
-	arguments map[string]bool // the names of all arguments
-	works     bool            // there is a response other than an error
-}
-
-// scripts returns the responses to the recorded requests: for equal arguments in the order of the recording, the last one
-// any number of times.
-func (r *reading) scripts() map[string]*recordedScript {
-	scripts := make(map[string]*recordedScript)
-	last := make(map[string]*response)     // by script and arguments
-	finished := make(map[string]*response) // with questions, by script and arguments
-	var unfinished []func()
-	for _, c := range r.calls {
-		if c.skipped {
-			continue
-		}
-		k := scriptKey{method: c.method}
-		var arguments map[string]json.RawMessage
-		switch c.method {
-		case mcp.MethodCallTool, mcp.MethodGetPrompt:
-			name, _ := jsonrpc.Get(c.params, "name")
-			given, _ := jsonrpc.Get(c.params, "arguments")
-			k.name, arguments = jsonrpc.Unquote(name), argumentsOf(given)
-		case mcp.MethodReadResource:
-			uri, _ := jsonrpc.Get(c.params, "uri")
-			k.name, arguments = jsonrpc.Unquote(uri), map[string]json.RawMessage{"uri": uri}
-		case mcp.MethodComplete:
-			k.name, arguments = completionOf(c.params)
-		default:
-			arguments = withoutMeta(c.params)
-		}
-		id := k.method + " " + k.name
-		s := scripts[id]
-		if s == nil {
-			s = &recordedScript{key: k, script: &script{subject: id}, arguments: make(map[string]bool)}
-			scripts[id] = s
-		}
-		c.response.when, c.response.redacted = arguments, r.redacted
-		for name := range arguments {
-			s.arguments[name] = true
-		}
-		s.works = s.works || c.response.err == nil
-		all, _ := json.Marshal(arguments) // they are JSON
-		same := id + string(canonical(all))
-		if before := last[same]; before != nil {
-			before.times = 1
-		}
-		last[same] = c.response
-		s.responses = append(s.responses, c.response)
-		switch {
-		case c.response.unfinished:
-			unfinished = append(unfinished, func() { c.response.finishAs(finished[same]) })
-		case len(c.asked) > 0:
-			finished[same] = c.response
-		}
-	}
-	for _, finish := range unfinished {
-		finish()
-	}
-	return scripts
-}
-
-// finishAs gives a response whose recording ends with questions the steps and the outcome of another one.
-func (r *response) finishAs(other *response) {
-	if other != nil {
-		r.steps, r.outcome = other.steps, other.outcome
-	}
-}
-
-// completionOf returns the name of the script of a completion, and its arguments.
-func completionOf(params json.RawMessage) (name string, arguments map[string]json.RawMessage) {
-	ref, _ := jsonrpc.Get(params, "ref")
-	argument, _ := jsonrpc.Get(params, "argument")
-	argumentName, _ := jsonrpc.Get(argument, "name")
-	value, _ := jsonrpc.Get(argument, "value")
-	return string(canonical(ref)) + " " + jsonrpc.Unquote(argumentName), map[string]json.RawMessage{"value": value}
-}
-
-// completion returns the reference and the argument of the script of a completion.
-func (k scriptKey) completion() (ref, argument string) {
-	i := strings.LastIndex(k.name, "} ") + 1
-	return k.name[:i], strings.TrimPrefix(k.name[i:], " ")
-}
-
 // warn logs that a part of the recording has no effect.
 func (m *Mock) warn(err error) {
 	if err != nil {
@@ -144,10 +52,7 @@ func (m *Mock) warn(err error) {
 	}
 }
 
-// missing returns a script without responses.
-func missing(method, name string) *script { return &script{subject: method + " " + name} }
-
-func (m *Mock) recordedTools(d *definitions, scripts map[string]*recordedScript) {
+func (m *Mock) recordedTools(d *definitions, scripts recordedScripts) {
 	if d.capabilities.Tools != nil {
 		m.server.DeclareTools()
 	}
@@ -162,21 +67,15 @@ func (m *Mock) recordedTools(d *definitions, scripts map[string]*recordedScript)
 			options = append(options, server.AsTask(o))
 		}
 		tool.Execution = nil // AsTask sets it
-		tool.Source = without(tool.Source, "execution")
+		tool.Source = revision.WithoutMembers(tool.Source, "execution")
 		m.warn(m.addTool(tool, s, options...))
 	}
 	for _, name := range d.tools.names {
-		s := missing(mcp.MethodCallTool, name)
-		if found := scripts[s.subject]; found != nil {
-			s = found.script
-		}
-		add(d.tools.byName[name], s)
+		add(d.tools.byName[name], scripts.of(mcp.MethodCallTool, name))
 	}
-	for _, s := range scripts {
-		if s.key.method == mcp.MethodCallTool && !d.tools.has(s.key.name) && s.works {
-			m.hidden[mcp.MethodListTools+" "+s.key.name] = d.tools.listed
-			add(mcp.Tool{Name: s.key.name, InputSchema: anyArguments, Source: definition("name", s.key.name, "inputSchema", string(anyArguments))}, s.script)
-		}
+	for s := range scripts.unlisted(mcp.MethodCallTool, d.tools.has) {
+		m.hidden[mcp.MethodListTools+" "+s.key.name] = d.tools.listed
+		add(mcp.Tool{Name: s.key.name, InputSchema: anyArguments, Source: definition("name", s.key.name, "inputSchema", string(anyArguments))}, s.script)
 	}
 }
 
@@ -185,49 +84,37 @@ func definition(nameMember, name, member, value string) json.RawMessage {
 	return json.RawMessage(fmt.Sprintf(`{%q:%s,%q:%s}`, nameMember, jsonrpc.AppendString(nil, name), member, value))
 }
 
-func (m *Mock) recordedPrompts(d *definitions, scripts map[string]*recordedScript) {
+func (m *Mock) recordedPrompts(d *definitions, scripts recordedScripts) {
 	if d.capabilities.Prompts != nil {
 		m.server.DeclarePrompts()
 	}
 	for _, name := range d.prompts.names {
-		s := missing(mcp.MethodGetPrompt, name)
-		if found := scripts[s.subject]; found != nil {
-			s = found.script
-		}
-		m.warn(m.addPrompt(d.prompts.byName[name], s))
+		m.warn(m.addPrompt(d.prompts.byName[name], scripts.of(mcp.MethodGetPrompt, name)))
 	}
-	for _, s := range scripts {
-		if s.key.method == mcp.MethodGetPrompt && !d.prompts.has(s.key.name) && s.works {
-			m.hidden[mcp.MethodListPrompts+" "+s.key.name] = d.prompts.listed
-			p := mcp.Prompt{Name: s.key.name}
-			for _, argument := range slices.Sorted(maps.Keys(s.arguments)) {
-				p.Arguments = append(p.Arguments, mcp.PromptArgument{Name: argument})
-			}
-			m.warn(m.addPrompt(p, s.script))
+	for s := range scripts.unlisted(mcp.MethodGetPrompt, d.prompts.has) {
+		m.hidden[mcp.MethodListPrompts+" "+s.key.name] = d.prompts.listed
+		p := mcp.Prompt{Name: s.key.name}
+		for _, argument := range slices.Sorted(maps.Keys(s.arguments)) {
+			p.Arguments = append(p.Arguments, mcp.PromptArgument{Name: argument})
 		}
+		m.warn(m.addPrompt(p, s.script))
 	}
 }
 
-func (m *Mock) recordedResources(d *definitions, scripts map[string]*recordedScript) {
+func (m *Mock) recordedResources(d *definitions, scripts recordedScripts) {
 	if d.capabilities.Resources != nil {
 		m.server.DeclareResources()
 	}
 	for _, uri := range d.resources.names {
-		s := missing(mcp.MethodReadResource, uri)
-		if found := scripts[s.subject]; found != nil {
-			s = found.script
-		}
-		m.warn(m.addResource(d.resources.byName[uri], s))
+		m.warn(m.addResource(d.resources.byName[uri], scripts.of(mcp.MethodReadResource, uri)))
 	}
-	for _, s := range scripts {
-		if s.key.method == mcp.MethodReadResource && !d.resources.has(s.key.name) && s.works {
-			m.hidden[mcp.MethodListResources+" "+s.key.name] = d.resources.listed || d.templates.listed
-			m.warn(m.addResource(mcp.Resource{URI: s.key.name, Name: s.key.name}, s.script))
-		}
+	for s := range scripts.unlisted(mcp.MethodReadResource, d.resources.has) {
+		m.hidden[mcp.MethodListResources+" "+s.key.name] = d.resources.listed || d.templates.listed
+		m.warn(m.addResource(mcp.Resource{URI: s.key.name, Name: s.key.name}, s.script))
 	}
 	for _, name := range d.templates.names {
 		m.templates++
-		read := missing(mcp.MethodReadResource, name)
+		read := &script{subject: mcp.MethodReadResource + " " + name}
 		m.warn(m.server.RegisterTemplate(d.templates.byName[name], func(ctx context.Context, uri string) (*mcp.ReadResourceResult, error) {
 			if s := scripts[mcp.MethodReadResource+" "+uri]; s != nil { // with errors only
 				return m.read(ctx, s.script, map[string]string{"uri": uri})
@@ -237,7 +124,7 @@ func (m *Mock) recordedResources(d *definitions, scripts map[string]*recordedScr
 	}
 }
 
-func (m *Mock) recordedCompletions(scripts map[string]*recordedScript) {
+func (m *Mock) recordedCompletions(scripts recordedScripts) {
 	for _, s := range scripts {
 		if s.key.method != mcp.MethodComplete {
 			continue

@@ -63,7 +63,7 @@ func (m *Mock) middleware(next call.Handler) call.Handler {
 		}
 		var ending ending
 		result, err := next(context.WithValue(ctx, endingKey{}, &ending), c)
-		if o := ending.take(); o != nil {
+		if o := ending.outcome(); o != nil {
 			return end(ctx, c, o)
 		}
 		return result, m.unknown(c, err)
@@ -98,7 +98,7 @@ func (m *Mock) other(ctx context.Context, c *call.Call, s *script) (any, error) 
 	var ending ending
 	params := c.Params().Raw()
 	raw, err := m.play(context.WithValue(ctx, endingKey{}, &ending), s, withoutMeta(params), params)
-	if o := ending.take(); o != nil {
+	if o := ending.outcome(); o != nil {
 		return end(ctx, c, o)
 	}
 	return raw, err
@@ -111,40 +111,36 @@ func hasScript(method string) bool {
 
 // ending is how a handler ends a request in another way than with a result or an error. The middleware sees it.
 type ending struct {
-	mu    sync.Mutex
-	as    *outcome
-	taken bool
+	mu sync.Mutex
+	as *outcome
 }
 
 type endingKey struct{}
 
-// take returns the outcome that the handler has set, or nil. Later ones are not set.
-func (e *ending) take() *outcome {
+// outcome returns the outcome that the handler has set, or nil.
+func (e *ending) outcome() *outcome {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.taken = true
 	return e.as
 }
 
-func (e *ending) set(o *outcome) bool {
-	if e == nil {
-		return false
-	}
+func (e *ending) set(o *outcome) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.as = o
-	return !e.taken
 }
 
-// endAs makes the middleware end the request of a handler. The error is for the client if the request has ended
-// already, because the handler runs as a task.
+// endAs makes the middleware end the request of a handler. A task has its own context, without a request to end: it
+// fails with the error that endAs returns, or endAs waits until the task is cancelled.
 func endAs(ctx context.Context, o *outcome) error {
-	e, _ := ctx.Value(endingKey{}).(*ending)
-	set := e.set(o)
+	e, isRequest := ctx.Value(endingKey{}).(*ending)
+	if isRequest {
+		e.set(o)
+	}
 	switch {
 	case o.err != nil:
 		return o.err
-	case set:
+	case isRequest:
 		return errEnded
 	case o.fault == noResponse:
 		return silence(ctx)

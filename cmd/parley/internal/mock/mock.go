@@ -4,6 +4,7 @@ package mock
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -26,7 +27,7 @@ type Options struct {
 	Pace bool
 }
 
-// Mock is a server of which all responses are given. It is safe for concurrent use.
+// Mock is a server whose responses come from a YAML file or a recording. It is safe for concurrent use.
 type Mock struct {
 	server   *server.Server
 	logger   *slog.Logger
@@ -105,13 +106,17 @@ func (m *Mock) addResource(r mcp.Resource, s *script) error {
 }
 
 // addTemplate adds a template, whose variables are the arguments of the script.
-func (m *Mock) addTemplate(t mcp.ResourceTemplate, s *script) error {
+func (m *Mock) addTemplate(t mcp.ResourceTemplate, s *script) (err error) {
 	m.templates++
-	check := func(context.Context, string) (*mcp.ReadResourceResult, error) { return nil, server.ErrResourceNotFound }
-	if err := m.server.RegisterTemplate(t, check); err != nil { // AddTemplate panics
-		return err
-	}
-	m.server.RemoveTemplate(t.URITemplate)
+	defer func() { // AddTemplate panics where the methods of a server return an error
+		switch p := recover().(type) {
+		case nil:
+		case string:
+			err = errors.New(strings.TrimPrefix(p, "server: "))
+		default:
+			panic(p)
+		}
+	}()
 	server.AddTemplate(m.server, t, func(ctx context.Context, variables map[string]string) (*mcp.ReadResourceResult, error) {
 		return m.read(ctx, s, variables)
 	})

@@ -275,6 +275,18 @@ func TestSecretsMatchAnyValue(t *testing.T) {
 	}
 }
 
+func TestAListedToolThatWasNotCalledHasNoResponse(t *testing.T) {
+	c := mcptest.Dial(t, fromRecording(t, lines(`
+		>{"jsonrpc":"2.0","id":1,"method":"tools/list"}
+		<{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"login","inputSchema":{"type":"object"}}]}}
+	`), nil).Server())
+	_, err := c.CallTool(t.Context(), "login", nil)
+	wire := new(jsonrpc.Error)
+	if !errors.As(err, &wire) || wire.Message != "mock: the recording has no response to tools/call login" || string(wire.Data) != `{"mock":"no response","available":[]}` {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestUnlistedToolsAreServedAndNotListed(t *testing.T) {
 	c := mcptest.Dial(t, fromRecording(t, lines(echoes), nil).Server())
 	if got, err := client.CallTool[string](t.Context(), c, "lost", nil); err != nil || got != "not listed" {

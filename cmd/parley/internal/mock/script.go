@@ -90,6 +90,9 @@ type form struct {
 
 // next returns the first response that matches the arguments and was not used as often as it may be.
 func (s *script) next(arguments map[string]json.RawMessage) (*response, error) {
+	if len(s.responses) == 0 {
+		return nil, unmatchedError(nil, "the recording has no response to %s", s.subject)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	exhausted := false
@@ -142,15 +145,11 @@ func (s *script) unmatched(format string, args ...any) *jsonrpc.Error {
 		}
 	}
 	e := unmatchedError(listed, format, args...)
-	if len(listed) == 0 {
-		e.Message += "; there are none"
-	} else {
-		e.Message += "; there are responses for " + strings.Join(listed, ", ")
-	}
+	e.Message += "; there are responses for " + strings.Join(listed, ", ")
 	return e
 }
 
-// unmatchedError returns an error about a request without a response. Available is what has one.
+// unmatchedError returns an error about a request without a response. Available are the arguments that have one.
 func unmatchedError(available []string, format string, args ...any) *jsonrpc.Error {
 	data, _ := json.Marshal(struct { // strings have an encoding
 		Mock      string   `json:"mock"`

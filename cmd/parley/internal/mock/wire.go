@@ -38,13 +38,15 @@ func (m *Mock) Handler(next http.Handler) http.Handler {
 	})
 }
 
-// faultyWriter is the http.ResponseWriter of one request.
+// faultyWriter is the http.ResponseWriter of one request. Notifications of the request may be written after its fault is
+// set; they are sent.
 type faultyWriter struct {
 	http.ResponseWriter
 
 	mu      sync.Mutex
 	fault   *outcome // nil for none
 	started bool     // the header is written
+	waiting bool     // the header of an event stream waits for an event, because the response may have a fault
 	ended   bool     // nothing more is written
 	broken  bool     // the connection ends
 }
@@ -58,7 +60,7 @@ func (w *faultyWriter) spoil(_ string, o *outcome) {
 func (w *faultyWriter) isBroken() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.broken
+	return w.broken || w.waiting
 }
 
 // WriteHeader implements http.ResponseWriter.
@@ -73,6 +75,9 @@ func (w *faultyWriter) writeHeader(status int) {
 	case w.ended:
 		return
 	case w.fault == nil:
+	case w.isEventStream() && !w.started:
+		w.waiting = true
+		return
 	case w.fault.status != 0 && !w.started:
 		w.writeStatus()
 		return
@@ -83,7 +88,12 @@ func (w *faultyWriter) writeHeader(status int) {
 		w.Header().Del("Content-Length")
 		status = http.StatusOK
 	}
-	w.started = w.started || status >= http.StatusOK
+	w.start(status)
+}
+
+// start writes the header.
+func (w *faultyWriter) start(status int) {
+	w.started, w.waiting = w.started || status >= http.StatusOK, false
 	w.ResponseWriter.WriteHeader(status)
 }
 
@@ -95,7 +105,7 @@ func (w *faultyWriter) writeStatus() {
 	if after := w.fault.retryAfter; after > 0 {
 		header.Set("Retry-After", strconv.FormatInt(int64((after+time.Second-1)/time.Second), 10))
 	}
-	w.started, w.ended = true, true
+	w.started, w.waiting, w.ended = true, false, true
 	w.ResponseWriter.WriteHeader(w.fault.status)
 	_, _ = w.ResponseWriter.Write([]byte(statusText(w.fault.status) + "\n")) // the client has gone
 }
@@ -113,8 +123,23 @@ func (w *faultyWriter) Write(p []byte) (int, error) {
 	case w.fault == nil:
 		return w.ResponseWriter.Write(p)
 	}
-	w.ended, w.broken = true, w.fault.fault != malformed // or a status, but the header is sent
 	before, response := w.split(p)
+	if w.waiting {
+		switch {
+		case len(before) > 0, w.fault.fault == truncate, w.fault.fault == malformed:
+			w.start(http.StatusOK)
+		case w.fault.status != 0:
+			w.writeStatus()
+			return len(p), nil
+		default:
+			w.ended, w.broken = true, true
+			return len(p), nil
+		}
+	}
+	if response == nil {
+		return w.ResponseWriter.Write(p)
+	}
+	w.ended, w.broken = true, w.fault.fault != malformed // or a status, but the header is sent
 	switch w.fault.fault {
 	case truncate:
 		before = p[:len(p)-len(response)/2]
@@ -126,15 +151,35 @@ func (w *faultyWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// split returns the response in the last event of an event stream, or the body, and what is before it.
+// split returns the response in the events of an event stream, or the body, and what is before it. The response is nil if
+// the events have none.
 func (w *faultyWriter) split(p []byte) (before, response []byte) {
-	start := 0
-	if w.isEventStream() {
-		if i := bytes.LastIndex(bytes.TrimRight(p, "\n"), []byte("\n\n")); i >= 0 {
-			start = i + len("\n\n")
+	if !w.isEventStream() {
+		return nil, p
+	}
+	for start := 0; start < len(p); {
+		event := p[start:]
+		if end := bytes.Index(event, []byte("\n\n")); end >= 0 {
+			event = event[:end+len("\n\n")]
+		}
+		if isResponse(event) {
+			return p[:start], p[start:]
+		}
+		start += len(event)
+	}
+	return p, nil
+}
+
+// isResponse reports whether an event has a response, or a batch, rather than a request, a notification or no message.
+func isResponse(event []byte) bool {
+	var data []byte
+	for line := range bytes.Lines(event) {
+		if text, isData := bytes.CutPrefix(line, []byte("data:")); isData {
+			data = append(data, text...)
 		}
 	}
-	return p[:start], p[start:]
+	_, hasMethod := jsonrpc.Get(data, "method")
+	return len(bytes.TrimSpace(data)) > 0 && !hasMethod
 }
 
 // frame returns the form of a response.
@@ -153,7 +198,7 @@ func (w *faultyWriter) isEventStream() bool {
 func (w *faultyWriter) FlushError() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.ended {
+	if w.ended || w.waiting {
 		return nil
 	}
 	return http.NewResponseController(w.ResponseWriter).Flush()

@@ -187,6 +187,47 @@ func TestLatencyDelaysTheResponse(t *testing.T) {
 	})
 }
 
+const jobs = `
+tools:
+  - name: job
+    task: required
+    inputSchema: {type: object, properties: {how: {type: string}}}
+    responses:
+      - {when: {how: silence}, fault: no-response}
+      - {when: {how: disconnect}, fault: disconnect}
+`
+
+func TestATaskWithoutAResponseContinuesUntilItIsCancelled(t *testing.T) {
+	for _, revision := range []mcp.Revision{mcp.V20251125, mcp.V20260728} {
+		synctest.Test(t, func(t *testing.T) {
+			c := mcptest.Dial(t, fromYAML(t, jobs).Server(), mcptest.WithRevision(revision))
+			task, err := c.StartTool(t.Context(), "job", map[string]any{"how": "silence"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(maxSilence - time.Second)
+			if state, err := task.Get(t.Context()); err != nil || state.Status != mcp.TaskWorking {
+				t.Errorf("%s: got %+v, %v", revision, state, err)
+			}
+			if err := task.Cancel(t.Context()); err != nil {
+				t.Errorf("%s: %v", revision, err)
+			}
+			if state, err := task.Get(t.Context()); err != nil || state.Status != mcp.TaskCancelled {
+				t.Errorf("%s: after the cancellation, got %+v, %v", revision, state, err)
+			}
+		})
+	}
+}
+
+func TestATaskCannotEndWithAFaultOfTheConnection(t *testing.T) {
+	for _, revision := range []mcp.Revision{mcp.V20251125, mcp.V20260728} {
+		c := mcptest.Dial(t, fromYAML(t, jobs).Server(), mcptest.WithRevision(revision))
+		if _, err := c.CallTool(t.Context(), "job", map[string]any{"how": "disconnect"}); err == nil || !strings.Contains(err.Error(), "mock: a task can end with a result, an error or no response only") {
+			t.Errorf("%s: got %v", revision, err)
+		}
+	}
+}
+
 func TestRulesOfRequestsComeFirst(t *testing.T) {
 	url := serve(t, fromYAML(t, faulty+"prompts: [{name: p, text: x}]\n"))
 	c, err := client.Dial(t.Context(), client.URL(url))
@@ -246,5 +287,47 @@ func TestTheHeaderOfAFaultIsNotThatOfTheResponse(t *testing.T) {
 	new(Mock).Handler(next).ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/", nil))
 	if w.Code != 200 || w.Header().Get("Content-Length") != "" || w.Body.String() != invalidJSON {
 		t.Errorf("got %d %v %s", w.Code, w.Header(), w.Body)
+	}
+}
+
+// A server may write notifications of a call after its handler has returned.
+func TestNotificationsAreSentBeforeAFault(t *testing.T) {
+	const (
+		comment  = ": keep-alive\n\n"
+		progress = "event: message\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{}}\n\n"
+		response = "event: message\ndata: {\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{}}\n\n"
+	)
+	for _, test := range []struct {
+		fault  outcome
+		writes []string
+		status int // 0 if the connection ends before the header
+		body   string
+		broken bool
+	}{
+		{outcome{fault: disconnect}, []string{response}, 0, "", true},
+		{outcome{fault: disconnect}, []string{progress, response}, 200, progress, true},
+		{outcome{fault: disconnect}, []string{comment, progress + response}, 200, comment + progress, true},
+		{outcome{fault: truncate}, []string{progress, response}, 200, progress + response[:len(response)-len(response)/2], true},
+		{outcome{fault: malformed}, []string{progress, response}, 200, progress + strings.Replace("event: message\ndata: %s\n\n", "%s", invalidJSON, 1), false},
+		{outcome{status: 503}, []string{response}, 503, "mock: HTTP status 503\n", false},
+		{outcome{status: 503}, []string{progress, response}, 200, progress, true},
+	} {
+		client := httptest.NewRecorder()
+		client.Code = 0
+		w := &faultyWriter{ResponseWriter: client}
+		w.spoil("7", &test.fault)
+		w.Header().Set("Content-Type", "text/event-stream")
+		w.WriteHeader(http.StatusOK)
+		for _, text := range test.writes {
+			if n, err := io.WriteString(w, text); n != len(text) || err != nil {
+				t.Errorf("got %d, %v", n, err)
+			}
+			if err := w.FlushError(); err != nil {
+				t.Error(err)
+			}
+		}
+		if client.Code != test.status || client.Body.String() != test.body || w.isBroken() != test.broken {
+			t.Errorf("%+v of %q: status %d, body %q, broken %t", test.fault, test.writes, client.Code, client.Body, w.isBroken())
+		}
 	}
 }
