@@ -47,6 +47,9 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}}
 	} else {
 		body.head = head
+		if resp.ContentLength == 0 {
+			body.end(Event{From: Server})
+		}
 	}
 	resp.Body = body
 	return resp, nil
@@ -80,7 +83,8 @@ func endedBy(req *http.Request) Side {
 	return Server
 }
 
-// responseBody reports the body of a response at its end, or the events of an event stream.
+// responseBody reports the body of a response at its end, or the events of an event stream. If the length is known, the end
+// is the last byte: with that, the client may send its next request before it reads io.EOF.
 type responseBody struct {
 	io.ReadCloser
 	request  *http.Request
@@ -107,8 +111,9 @@ func (b *responseBody) Read(p []byte) (int, error) {
 	if b.events == nil {
 		b.message = appendBounded(b.message, p[:n])
 	}
+	complete := b.read == b.length
 	b.mu.Unlock()
-	if err == io.EOF {
+	if err == io.EOF || complete {
 		b.end(Event{From: Server})
 	} else if err != nil {
 		b.end(Event{From: endedBy(b.request), Error: err.Error()})
@@ -119,7 +124,7 @@ func (b *responseBody) Read(p []byte) (int, error) {
 // Close implements io.Closer.
 func (b *responseBody) Close() error {
 	b.mu.Lock()
-	complete := b.length >= 0 && b.read == b.length
+	complete := b.read == b.length
 	b.mu.Unlock()
 	if complete {
 		b.end(Event{From: Server})

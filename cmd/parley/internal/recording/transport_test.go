@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -92,6 +93,35 @@ func TestTransportReportsRequestsAndResponses(t *testing.T) {
 	}
 	if !slices.Equal(got.lines, want) {
 		t.Errorf("reported\n%s\nwant\n%s", strings.Join(got.lines, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// A client can send its next request when it has the last byte of a response.
+func TestTransportReportsAResponseBeforeItsLastByteIsRead(t *testing.T) {
+	for text, want := range map[string]string{"": "1 server 200 end", "abc": `1 server 200 "abc" end`} {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", strconv.Itoa(len(text)))
+			_, _ = io.WriteString(w, text)
+		}))
+		got := new(reports)
+		resp, err := (&http.Client{Transport: &Transport{Base: s.Client().Transport, Report: got.add}}).Get(s.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Read one byte at a time, without the io.EOF after the last one.
+		for range text {
+			if _, err := io.ReadFull(resp.Body, make([]byte, 1)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if want := []string{"1 client GET", want}; !slices.Equal(got.lines, want) {
+			t.Errorf("got %q, want %q", got.lines, want)
+		}
+		resp.Body.Close()
+		if len(got.lines) != 2 {
+			t.Errorf("got %q after Close", got.lines)
+		}
+		s.Close()
 	}
 }
 

@@ -7,6 +7,11 @@ import (
 )
 
 func TestRequestsAreOrderedAroundTheEndOfTheirSession(t *testing.T) {
+	messages := map[string]string{
+		"response":   "",
+		"result":     `,"message":{"jsonrpc":"2.0","id":1,"result":{}}`,
+		"tool-error": `,"message":{"jsonrpc":"2.0","id":1,"result":{"content":[],"isError":true}}`,
+	}
 	for recorded, want := range map[string]string{
 		// The session was not found: the request follows the response to the DELETE request.
 		"DELETE 1, GET 2, response 1 204, response 2 404":                        "DELETE 1, response 1 204, GET 2, response 2 404",
@@ -17,6 +22,12 @@ func TestRequestsAreOrderedAroundTheEndOfTheirSession(t *testing.T) {
 		"DELETE 1, GET 2, response 2 200, response 1 204": "GET 2, response 2 200, DELETE 1, response 1 204",
 		"GET 2, DELETE 1, response 2 200, response 1 204": "GET 2, response 2 200, DELETE 1, response 1 204",
 		"GET 2, DELETE 1, response 1 204, response 2 200": "GET 2, response 2 200, DELETE 1, response 1 204",
+		"POST 2, DELETE 1, response 1 204, result 2 200":  "POST 2, result 2 200, DELETE 1, response 1 204",
+		// The end of a stream follows the DELETE request that is the reason.
+		"GET 3, response 3 200, POST 2, DELETE 1, end 3, response 1 204, result 2 200": "GET 3, response 3 200, POST 2, result 2 200, DELETE 1, end 3, response 1 204",
+		// The end of the session may have ended the call.
+		"POST 2, DELETE 1, response 1 204, response 2 200":   "POST 2, DELETE 1, response 1 204, response 2 200",
+		"POST 2, DELETE 1, response 1 204, tool-error 2 200": "POST 2, DELETE 1, response 1 204, tool-error 2 200",
 		// Nothing is in flight.
 		"POST 2, response 2 404, DELETE 1, response 1 204, GET 3, response 3 404": "POST 2, response 2 404, DELETE 1, response 1 204, GET 3, response 3 404",
 		"DELETE 1": "DELETE 1",
@@ -24,8 +35,10 @@ func TestRequestsAreOrderedAroundTheEndOfTheirSession(t *testing.T) {
 		var lines []string
 		for text := range strings.SplitSeq(recorded, ", ") {
 			words := strings.Fields(text)
-			if words[0] == "response" {
-				lines = append(lines, `{"from":"server","wire":"http","exchange":`+words[1]+`,"response":{"status":`+words[2]+`}}`)
+			if words[0] == "end" {
+				lines = append(lines, `{"from":"server","wire":"http","exchange":`+words[1]+`,"end":true}`)
+			} else if message, isResponse := messages[words[0]]; isResponse {
+				lines = append(lines, `{"from":"server","wire":"http","exchange":`+words[1]+`,"response":{"status":`+words[2]+`}`+message+`}`)
 			} else {
 				lines = append(lines, `{"from":"client","wire":"http","exchange":`+words[1]+`,"request":{"method":"`+words[0]+`"}}`)
 			}

@@ -80,7 +80,7 @@ type replayer struct {
 	report   Report
 	received chan received
 	pending  map[int64][]received      // by exchange, in the order of arrival
-	ended    map[int64]bool            // exchanges of which nothing more is expected
+	ended    map[int64]bool            // exchanges without further messages of the server
 	closed   map[int64]bool            // exchanges that the client has ended
 	late     map[int64]bool            // exchanges with a message that was missing
 	subjects map[string]string         // of requests of the client, by exchange and id
@@ -102,8 +102,8 @@ type received struct {
 	end      bool
 }
 
-// ToCommand replays a recording to a program. recorded is the URL of the server in a recording of HTTP, each session of which
-// gets its own process.
+// ToCommand replays a recording to a program. If the recording has a server over HTTP, recorded is its URL, and each
+// recorded session has a process of its own.
 func ToCommand(ctx context.Context, recorded string, entries []recording.Entry, command transport.CommandOptions, o Options) (*Report, error) {
 	r, err := newReplayer(entries, o)
 	if err != nil {
@@ -119,7 +119,7 @@ func ToCommand(ctx context.Context, recorded string, entries []recording.Entry, 
 	return r.run(ctx, entries, newStdioPeer(ctx, r, command))
 }
 
-// ToURL replays a recording to a URL. recorded is the URL of the server in a recording of HTTP.
+// ToURL replays a recording to a URL. If the recording has a server over HTTP, recorded is its URL.
 func ToURL(ctx context.Context, recorded string, entries []recording.Entry, target string, o Options) (*Report, error) {
 	r, err := newReplayer(entries, o)
 	if err != nil {

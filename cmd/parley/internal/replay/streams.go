@@ -164,8 +164,8 @@ func (c *converter) response(e *recording.Entry) {
 	c.add(e, x.stream, e.Message, false)
 }
 
-// closed adds what the end of a stream means when the client closes it: of HTTP+SSE, the end of the session, and of a request of
-// 2026-07-28, its cancellation (basic/patterns/cancellation).
+// closed adds the effect of a stream that the client closes: the session of HTTP+SSE ends, and a request of 2026-07-28 is
+// cancelled (basic/patterns/cancellation).
 func (c *converter) closed(e *recording.Entry) {
 	x := c.exchanges[e.Exchange]
 	switch {

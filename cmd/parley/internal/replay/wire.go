@@ -189,14 +189,15 @@ func (p *wirePeer) sendModern(raw []byte, m *message) (bool, error) {
 // returns none if the server does not list the tool.
 func (p *wirePeer) marksOf(m *message) []schema.HeaderParam {
 	const maxPages = 100
-	cursor := ""
+	cursor, last := "", false
 	for range maxPages {
 		p.mu.Lock()
 		marks, known := p.marks[m.Params.Name]
 		p.listings++
+		p.cursor = ""
 		id := fmt.Sprintf(`%s%d"`, listingID, p.listings)
 		p.mu.Unlock()
-		if known {
+		if known || last {
 			return marks
 		}
 		raw := []byte(`{"jsonrpc":"2.0","id":` + id + `,"method":"tools/list","params":{` + cursor + `"_meta":` + string(m.Params.Meta) + `}}`)
@@ -214,7 +215,7 @@ func (p *wirePeer) marksOf(m *message) []schema.HeaderParam {
 		if err != nil || invalid != nil {
 			return nil // the call shows what is wrong
 		}
-		cursor = `"cursor":` + string(quoted) + ","
+		cursor, last = `"cursor":`+string(quoted)+",", next == ""
 	}
 	return nil
 }

@@ -2,11 +2,13 @@ package replay
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -48,6 +50,21 @@ func TestCallsRepeatParametersInHeaders(t *testing.T) {
 	want := []string{"tools/list  replaced 2026-07-28", "tools/list  replaced 2026-07-28", "tools/call a x 2026-07-28"}
 	if diff := cmp.Diff(want, got); diff != "" || report.Requests != 1 || len(report.Differences) > 0 {
 		t.Errorf("%+v\n%s", report, diff)
+	}
+}
+
+func TestToolsAreListedOnceForACallOfAToolThatIsNotListed(t *testing.T) {
+	var listings atomic.Int64
+	report := replayed(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if r.Header.Get("Mcp-Method") == "tools/list" {
+			_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":"parley-replay-%d","result":{"tools":[]}}`, listings.Add(1))
+			return
+		}
+		_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":1,"result":{}}`)
+	}, Options{}, overHTTP(callOfA, `server {"jsonrpc":"2.0","id":1,"result":{}}`)...)
+	if listings.Load() != 1 || report.Requests != 1 || len(report.Differences) > 0 {
+		t.Errorf("%d requests for the list, %+v", listings.Load(), report)
 	}
 }
 
