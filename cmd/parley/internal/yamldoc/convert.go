@@ -92,7 +92,11 @@ func (c *converter) scalar(n *yaml.Node, at jsontext.Pointer) error {
 	case "!!null":
 		c.out = append(c.out, "null"...)
 	case "!!bool":
-		c.out = append(c.out, strings.ToLower(n.Value)...)
+		value := strings.ToLower(n.Value)
+		if value != "true" && value != "false" { // only with the tag
+			return c.document.Errorf(at, "boolean %s must be true or false", n.Value)
+		}
+		c.out = append(c.out, value...)
 	case "!!int", "!!float":
 		number, err := numberOf(n.Value)
 		if err != nil {

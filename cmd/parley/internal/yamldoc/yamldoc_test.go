@@ -47,6 +47,7 @@ func TestInvalidDocumentIsAnErrorWithItsPosition(t *testing.T) {
 		strings.Repeat("[", 200):   "f:1: invalid YAML: did not find expected node content",
 		"a: \"\\ud800\"\n":         "f: invalid YAML: found invalid Unicode character escape code",
 		"a: 1\n\tb: 2\n":           "f:2: invalid YAML: ",
+		"- !!bool yes\n":           "f:1:3: boolean yes must be true or false",
 		"a: 99999999999999999999x": "",
 	} {
 		_, err := Parse("f", []byte(text))
