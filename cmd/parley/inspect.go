@@ -235,7 +235,7 @@ func inspectLogin(ctx context.Context, cmd *cobra.Command, url string, o inspect
 	err = c.Login(ctx, url, o.Scopes...)
 	switch {
 	case errors.Is(err, oauth.ErrRegistration):
-		return fmt.Errorf("%w; enter a client that you have registered below Client of your own", err)
+		return fmt.Errorf(`%w; open "Client of your own" and enter a client that you have registered`, err)
 	case err == nil && own.ID != "":
 		return stored.saveRegistration(ctx, own)
 	}

@@ -3,15 +3,12 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -34,62 +31,14 @@ type inspectedPage struct {
 // inspectPage runs parley inspect with arguments, and opens its page.
 func inspectPage(t *testing.T, args ...string) *inspectedPage {
 	t.Helper()
-	dir := t.TempDir()
-	cmd := exec.Command("parley", append([]string{"inspect", "--print-url"}, args...)...)
-	cmd.Env = append(os.Environ(), "PARLEY_CONFIG_DIR="+filepath.Join(dir, "config"), "PARLEY_NO_KEYRING=1", "GORACE=atexit_sleep_ms=0")
-	address := runUntil(t, cmd, regexp.MustCompile(`(http://\S+/#token=\S+)`))
+	address := startParley(t, `http://\S+/#token=\S+`, append([]string{"inspect", "--print-url"}, args...)...)
 	p := &inspectedPage{browser(t), t, address}
 	p.check(p.do(chromedp.EmulateViewport(1280, 800)))
 	p.check(p.navigate(address))
 	return p
 }
 
-// runUntil starts a command and returns the first submatch in its stderr. The end of the test interrupts the command.
-func runUntil(t *testing.T, cmd *exec.Cmd, pattern *regexp.Regexp) string {
-	t.Helper()
-	stderr, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	found := make(chan string, 1)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		var text bytes.Buffer
-		buffer := make([]byte, 4096)
-		for {
-			n, err := stderr.Read(buffer)
-			text.Write(buffer[:n])
-			if m := pattern.FindStringSubmatch(text.String()); m != nil {
-				found <- m[1]
-				_, _ = io.Copy(io.Discard, stderr)
-				return
-			}
-			if err != nil {
-				found <- ""
-				t.Logf("the command has written: %s", &text)
-				return
-			}
-		}
-	}()
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(os.Interrupt)
-		<-done
-		if err := cmd.Wait(); err != nil && cmd.ProcessState.ExitCode() != exitInterrupted {
-			t.Errorf("%v: %v", cmd, err)
-		}
-	})
-	match := <-found
-	if match == "" {
-		t.Fatalf("%v: no output %s", cmd, pattern)
-	}
-	return match
-}
-
-// demoAt serves a server, and returns its URL.
+// serveTools serves a server, and returns its URL.
 func serveTools(t *testing.T, s *server.Server) string {
 	t.Helper()
 	s.Logger = slog.New(slog.DiscardHandler)

@@ -60,9 +60,13 @@ addEventListener("message", ({ data }) => {
     send({ method: "notifications/message", params: { level: "info", data: "a log message" } });
     send({ method: "ui/notifications/size-changed", params: { width: 300, height: 123 } });
   }
-  if (data.id === 3) send({ id: 6, method: "tools/call", params: { name: "echo", arguments: { text: "app: " + (data.error?.message ?? "called") } } });
-  if (data.id === 6) send({ id: 7, method: "ui/request-display-mode", params: { mode: "fullscreen" } });
-  if (data.method === "ui/notifications/host-context-changed") send({ method: "notifications/message", params: { level: "debug", data: "now " + data.params.displayMode + ", " + data.params.theme } });
+  if (data.id === 3) send({ method: "notifications/message", params: { level: "debug", data: "hidden: " + (data.error?.message ?? "called") } });
+  if (data.id === 5) send({ id: 7, method: "ui/request-display-mode", params: { mode: "fullscreen" } });
+  if (data.method === "ui/notifications/host-context-changed") {
+    send({ method: "notifications/message", params: { level: "debug", data: "now " + data.params.displayMode + ", " + data.params.theme } });
+    send({ id: 8, method: "ui/request-display-mode", params: { mode: "pip" } });
+  }
+  if (data.id === 8) send({ method: "notifications/message", params: { level: "debug", data: "instead of pip " + data.result.mode } });
 });
 send({ id: 1, method: "ui/initialize", params: { protocolVersion: "2026-01-26", appInfo: { name: "test", version: "1" }, appCapabilities: { availableDisplayModes: ["inline", "fullscreen"] } } });
 </script></body></html>`

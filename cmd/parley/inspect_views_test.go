@@ -11,8 +11,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -238,9 +236,7 @@ func TestBrowserFiltersSearchesCopiesAndExportsTheLog(t *testing.T) {
 }
 
 func TestBrowserLogsInStepByStep(t *testing.T) {
-	cmd := exec.Command("parley", "serve", "--addr", "127.0.0.1:0", "--auth", "dev")
-	cmd.Env = append(os.Environ(), "PARLEY_CONFIG_DIR="+filepath.Join(t.TempDir(), "config"), "PARLEY_NO_KEYRING=1", "GORACE=atexit_sleep_ms=0")
-	url := runUntil(t, cmd, regexp.MustCompile(`(http://[^\s"]+/mcp)`))
+	url := startParley(t, `http://[^\s"]+/mcp`, "serve", "--addr", "127.0.0.1:0", "--auth", "dev")
 	p := inspectPage(t, url)
 	p.see(`requires a login`)
 	p.press("Log in")
@@ -382,22 +378,21 @@ func TestBrowserRunsAppsInASandbox(t *testing.T) {
 	p := inspectPage(t, serveTools(t, newGallery(t)))
 	p.press("app")
 	p.press("Call Ctrl ↵")
-	p.awaitTrue(`document.querySelector(".app iframe")?.style.height === "123px"`) // after the response to its call
+	p.see(`(?s)Context for the model.*a context.*Message of the user.*a message.*Log message, info.*a log message`) // after the response to its call
 	p.fill("Search in messages and headers", "app: the result, sealed")
 	p.see(`2 of \d+ messages`)
-	p.see(`(?s)Context for the model.*a context.*Message of the user.*a message.*Log message, info.*a log message`)
 
 	// The page of the tool fills the window, follows the colours, and learns that it ends.
-	p.see(`now fullscreen, light`)
+	p.see(`(?s)now fullscreen, light.*instead of pip fullscreen`) // the mode stays
 	p.awaitTrue(`document.querySelector(".app iframe").getBoundingClientRect().height > 300 && document.querySelector(".app").matches(":popover-open")`)
 	p.shot("app-window")
 	p.press("Leave the full window")
-	p.see(`now inline, light`)
+	p.see(`(?s)now inline, light.*instead of pip inline`)
+	p.awaitTrue(`document.querySelector(".app iframe").style.height === "123px"`)
 	p.fill("Colours", "Dark")
 	p.see(`now inline, dark`)
 	p.fill("Colours", "System colours")
-	p.fill("Search in messages and headers", "the tool hidden is not for pages")
-	p.see(`2 of \d+ messages`)
+	p.see(`hidden: the tool hidden is not for pages`)
 	p.review("app")
 }
 

@@ -1,14 +1,11 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -41,7 +38,7 @@ func TestUpForwardsTheExtensionsOfItsConfiguration(t *testing.T) {
 	}
 	const extended = `,"extensions":{"com.example/jobs":{"settings":{"queue":"a"},"requests":["jobs/run"]}}`
 	write(extended)
-	url := startUp(t, config)
+	url := startParley(t, `http://[0-9.:]+/mcp`, "up", "--config", config, "--addr", "127.0.0.1:0")
 	for _, state := range []struct {
 		extensions string
 		works      bool
@@ -70,42 +67,4 @@ func TestUpForwardsTheExtensionsOfItsConfiguration(t *testing.T) {
 			}
 		}
 	}
-}
-
-// startUp starts parley up with a configuration until the test ends, and returns its URL.
-func startUp(t *testing.T, config string) (url string) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*waitLimit)
-	up := exec.CommandContext(ctx, "parley", "up", "--config", config, "--addr", "127.0.0.1:0")
-	up.Env = append(os.Environ(), "PARLEY_CONFIG_DIR="+t.TempDir(), "PARLEY_NO_KEYRING=1", "GORACE=atexit_sleep_ms=0")
-	stderr, err := up.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := up.Start(); err != nil {
-		t.Fatal(err)
-	}
-	printed := make(chan string, 1)
-	read := make(chan struct{})
-	go func() {
-		defer close(read)
-		lines := bufio.NewScanner(stderr)
-		for found := false; lines.Scan(); {
-			if m := regexp.MustCompile(`http://[0-9.:]+/mcp`).FindString(lines.Text()); m != "" && !found {
-				found = true
-				printed <- m
-			}
-		}
-	}()
-	t.Cleanup(func() {
-		cancel()
-		<-read
-		_ = up.Wait() // it was killed
-	})
-	select {
-	case url = <-printed:
-	case <-ctx.Done():
-		t.Fatal("parley up prints no URL")
-	}
-	return url
 }

@@ -117,9 +117,9 @@ func TestPageHasAStrictPolicy(t *testing.T) {
 
 func TestFramesOfAppsLoadOnlyFromDeclaredOrigins(t *testing.T) {
 	p := start(t)
-	_, head, _ := p.requestTo(p.apps+"/?connect=https%3A%2F%2Fapi.example.com&connect=https%3A%2F%2Fa.example%3B%20script-src%20*&resource=https%3A%2F%2F*.cdn.example.com&frame=http%3A%2F%2Fplain.example.com", nil)
+	_, head, _ := p.requestTo(p.apps+"/?connect=https%3A%2F%2Fapi.example.com&connect=https%3A%2F%2Fa.example%3B%20script-src%20*&resource=https%3A%2F%2F*.cdn.example.com&frame=http%3A%2F%2Fplain.example.com&base=https%3A%2F%2Fbase.example.com", nil)
 	want := "default-src 'none'; script-src 'self' 'unsafe-inline' https://*.cdn.example.com; style-src 'unsafe-inline' https://*.cdn.example.com; img-src data: blob: https://*.cdn.example.com; " +
-		"font-src data: https://*.cdn.example.com; media-src data: blob: https://*.cdn.example.com; connect-src https://api.example.com; frame-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors " + p.url
+		"font-src data: https://*.cdn.example.com; media-src data: blob: https://*.cdn.example.com; connect-src https://api.example.com; frame-src 'none'; base-uri https://base.example.com; form-action 'none'; frame-ancestors " + p.url
 	if got := head.Get("Content-Security-Policy"); got != want {
 		t.Errorf("policy\n%s, want\n%s", got, want)
 	}

@@ -79,6 +79,8 @@ export function AppFrame({ call, tool, uri, result }: Props) {
   const [notes, setNotes] = useState<Note[]>([]);
   const [context, setContext] = useState<JsonObject | null>(null); // of the model
   const [mode, setMode] = useState<Mode>("inline");
+  const shown = useRef<Mode>("inline"); // the latest mode, for the listener of messages
+  const show = (next: Mode) => setMode((shown.current = next));
   const initialized = useRef(false);
   const section = useRef<HTMLElement>(null);
   const frame = useRef<HTMLIFrameElement>(null);
@@ -92,7 +94,6 @@ export function AppFrame({ call, tool, uri, result }: Props) {
   useEffect(() => {
     if (!page) return;
     let modes: string[] = []; // that the page supports
-    let shown: Mode = "inline";
     const note = (title: string, value: Json) => setNotes((before) => [...before.slice(1 - maxNotes), { title, value }]);
 
     // answer answers a request of the page.
@@ -133,8 +134,8 @@ export function AppFrame({ call, tool, uri, result }: Props) {
           setContext(params);
           return {};
         case "ui/request-display-mode":
-          if (params.mode === "inline" || (params.mode === "fullscreen" && modes.includes("fullscreen"))) setMode((shown = params.mode));
-          return { mode: shown };
+          if (params.mode === "inline" || (params.mode === "fullscreen" && modes.includes("fullscreen"))) show(params.mode);
+          return { mode: shown.current };
       }
       throw new Unsupported(`the inspector does not support ${method}`);
     };
@@ -172,13 +173,13 @@ export function AppFrame({ call, tool, uri, result }: Props) {
 
   useEffect(() => {
     if (initialized.current) notify("ui/notifications/host-context-changed", { theme: isDark.value ? "dark" : "light", displayMode: mode });
-    const shown = section.current;
-    if (mode !== "fullscreen" || !shown) return;
-    shown.popover = "manual"; // above all other content, without a move of the frame, which would load it again
-    shown.showPopover();
+    const raised = section.current;
+    if (mode !== "fullscreen" || !raised) return;
+    raised.popover = "manual"; // above all other content, without a move of the frame, which would load it again
+    raised.showPopover();
     return () => {
-      shown.hidePopover();
-      shown.removeAttribute("popover");
+      raised.hidePopover();
+      raised.removeAttribute("popover");
     };
   }, [mode, isDark.value]);
 
@@ -188,7 +189,7 @@ export function AppFrame({ call, tool, uri, result }: Props) {
     <section class="app" ref={section} aria-label={"Page of " + tool.name}>
       <div class="toolbar">
         <h3>Page of the tool <code>{uri}</code></h3>
-        {mode === "fullscreen" && <button type="button" onClick={() => setMode("inline")}>Leave the full window</button>}
+        {mode === "fullscreen" && <button type="button" onClick={() => show("inline")}>Leave the full window</button>}
       </div>
       <iframe ref={frame} src={page.address} title={"Page of " + tool.name} sandbox="allow-scripts allow-same-origin allow-forms" referrerpolicy="origin" style={mode === "inline" ? { height: `${height}px` } : {}} />
       {link && <p>The page wants to open <a href={link} target="_blank" rel="noopener noreferrer">{link}</a></p>}
