@@ -49,13 +49,8 @@ parley bridge --listen 127.0.0.1:8080 -- npx -y @modelcontextprotocol/server-eve
 			if err != nil {
 				return err
 			}
-			if err := flags.http.log.apply(cmd); err != nil {
+			if err := flags.http.apply(cmd); err != nil {
 				return err
-			}
-			if flags.http.addr == "" {
-				if err := flags.http.checkStdio(cmd, "add --listen"); err != nil {
-					return err
-				}
 			}
 			return bridge(cmd, &flags, target)
 		},

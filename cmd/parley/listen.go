@@ -67,6 +67,17 @@ func (f *httpFlags) add(cmd *cobra.Command) {
 	f.log.add(cmd)
 }
 
+// apply applies the flags of a command that serves standard input and output unless there is an address.
+func (f *httpFlags) apply(cmd *cobra.Command) error {
+	if err := f.log.apply(cmd); err != nil {
+		return err
+	}
+	if f.addr == "" {
+		return f.checkStdio(cmd, "add --"+f.addrFlag)
+	}
+	return nil
+}
+
 // checkStdio returns an error if a flag is set that has an effect over HTTP only. Advice says how to correct the
 // command line.
 func (f *httpFlags) checkStdio(cmd *cobra.Command, advice string) error {

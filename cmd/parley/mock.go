@@ -62,13 +62,8 @@ parley mock --schema > mock.schema.json`,
 				_, err := cmd.OutOrStdout().Write(mock.Schema)
 				return err
 			}
-			if err := flags.http.log.apply(cmd); err != nil {
+			if err := flags.http.apply(cmd); err != nil {
 				return err
-			}
-			if flags.http.addr == "" {
-				if err := flags.http.checkStdio(cmd, "add --listen"); err != nil {
-					return err
-				}
 			}
 			return serveMock(cmd, &flags, args[0])
 		},
