@@ -110,7 +110,7 @@ func New(h *host.Host, s *server.Server) *Gateway {
 	if s.Hide == nil {
 		s.Hide = g.hide
 	}
-	g.options = sync.OnceValue(func() []client.CallOption { // the fields may be set after New
+	g.options = sync.OnceValue(func() []client.CallOption { // Timeout may be set after New
 		return []client.CallOption{client.WithTimeout(g.timeout()), client.WithUndecodedText()}
 	})
 	g.notAdded = g.addExtensions()

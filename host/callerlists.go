@@ -87,7 +87,6 @@ type callerOffer struct {
 	details  client.ServerDetails
 	lists    lists
 	offered  offered
-	prefix   string
 	catalog  *catalog // of the last search; guarded by Host.cataloging
 }
 
@@ -249,11 +248,10 @@ func (s *supervisor) listFor(ctx context.Context) (*callerOffer, error) {
 	s.mu.Lock()
 	n := s.naming
 	s.mu.Unlock()
-	o.prefix = n.prefix
 	o.offered = s.offer(offered{}, &o.lists, o.details.Instructions, n, allKinds)
 	o.version = s.host.versions.Add(1)
 	encoded, err := json.Marshal([]any{
-		o.revision, o.details, o.offered.tools, o.offered.prompts, o.lists.resources, o.lists.templates, o.prefix, errorText(o.incomplete()),
+		o.revision, o.details, o.offered.tools, o.offered.prompts, o.lists.resources, o.lists.templates, n.prefix, errorText(o.incomplete()),
 	})
 	if err != nil {
 		return nil, err
@@ -281,7 +279,7 @@ func (o *callerOffer) incomplete() error {
 // callerStatus returns the status for callers with an offer. Names that other servers have, too, are left out.
 func (s *supervisor) callerStatus(o *callerOffer, outdated error) ServerStatus {
 	status := s.snapshot()
-	status.State, status.Err, status.Version, status.Prefix = Ready, nil, o.version, o.prefix
+	status.State, status.Err, status.Version, status.Prefix = Ready, nil, o.version, o.offered.naming.prefix
 	status.Revision, status.Server = o.revision, o.details
 	status.Server.Instructions = o.offered.instructions
 	c := &s.host.names

@@ -19,31 +19,29 @@ import (
 
 // A full queue stops the reading and drops nothing (back-pressure).
 func TestFullQueueStopsReadingAndDropsNothing(t *testing.T) {
-	inBothEras(t, func(t *testing.T, e era) {
-		synctest.Test(t, func(t *testing.T) {
-			b := newBlocking()
-			s := newServer(handlers{"block": b.serve})
-			s.MaxInflight = 3
-			p := connect(t, s)
-			e.begin(p)
-			for id := range 20 {
-				p.send(e.call(fmt.Sprint(id), "block", "{}"))
+	inBubblesOfBothEras(t, func(t *testing.T, e era) {
+		b := newBlocking()
+		s := newServer(handlers{"block": b.serve})
+		s.MaxInflight = 3
+		p := connect(t, s)
+		e.begin(p)
+		for id := range 20 {
+			p.send(e.call(fmt.Sprint(id), "block", "{}"))
+		}
+		synctest.Wait()
+		if n := len(b.started); n != 3 {
+			t.Errorf("%d calls are being served", n)
+		}
+		close(b.proceed)
+		answered := make(map[string]bool)
+		for range 20 {
+			answered[p.receive()] = true
+		}
+		for id := range 20 {
+			if !answered[e.reply(fmt.Sprint(id), "released")] {
+				t.Errorf("call %d was dropped", id)
 			}
-			synctest.Wait()
-			if n := len(b.started); n != 3 {
-				t.Errorf("%d calls are being served", n)
-			}
-			close(b.proceed)
-			answered := make(map[string]bool)
-			for range 20 {
-				answered[p.receive()] = true
-			}
-			for id := range 20 {
-				if !answered[e.reply(fmt.Sprint(id), "released")] {
-					t.Errorf("call %d was dropped", id)
-				}
-			}
-		})
+		}
 	})
 }
 
@@ -80,29 +78,27 @@ func TestEndOfInputEndsServe(t *testing.T) {
 
 // With `printf … | server`, requests before the end of input receive responses.
 func TestEndOfInputDoesNotCancelCalls(t *testing.T) {
-	inBothEras(t, func(t *testing.T, e era) {
-		synctest.Test(t, func(t *testing.T) {
-			slow := func(ctx context.Context, c *rpc.Call) (any, error) {
-				select {
-				case <-time.After(grace - time.Millisecond):
-					return text("in time")
-				case <-ctx.Done():
-					return text("cut short")
-				}
+	inBubblesOfBothEras(t, func(t *testing.T, e era) {
+		slow := func(ctx context.Context, c *rpc.Call) (any, error) {
+			select {
+			case <-time.After(grace - time.Millisecond):
+				return text("in time")
+			case <-ctx.Done():
+				return text("cut short")
 			}
-			in, out, served := stdio(t, newServer(handlers{"slow": slow}))
-			io.WriteString(in, lines(initialize("2025-06-18"), e.call("1", "slow", "{}"), e.call("2", "slow", "{}")))
-			in.Close()
-			if err := <-served; err != nil {
-				t.Error(err)
+		}
+		in, out, served := stdio(t, newServer(handlers{"slow": slow}))
+		io.WriteString(in, lines(initialize("2025-06-18"), e.call("1", "slow", "{}"), e.call("2", "slow", "{}")))
+		in.Close()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		for _, id := range []string{"1", "2"} {
+			if !strings.Contains(out.String(), e.reply(id, "in time")+"\n") {
+				t.Errorf("call %s has no response:\n%s", id, out)
 			}
-			synctest.Wait()
-			for _, id := range []string{"1", "2"} {
-				if !strings.Contains(out.String(), e.reply(id, "in time")+"\n") {
-					t.Errorf("call %s has no response:\n%s", id, out)
-				}
-			}
-		})
+		}
 	})
 }
 
@@ -154,29 +150,27 @@ func TestHandlerThatIgnoresCancellationDoesNotBlockServe(t *testing.T) {
 
 // A shutdown waits for requests in flight and rejects new ones.
 func TestDrainFinishesRequestsInFlight(t *testing.T) {
-	inBothEras(t, func(t *testing.T, e era) {
-		synctest.Test(t, func(t *testing.T) {
-			b := newBlocking()
-			p := connect(t, newServer(handlers{"block": b.serve}))
-			e.begin(p)
-			p.send(e.call("1", "block", "{}"))
-			<-b.started
-			p.drain()
-			time.Sleep(10 * grace)
-			select {
-			case err := <-p.served:
-				t.Fatalf("Serve: %v", err)
-			default:
-			}
-			close(b.proceed)
-			p.want(e.reply("1", "released"))
-			if err := p.ended(); err != nil {
-				t.Error(err)
-			}
-			if _, err := p.conn.Read(t.Context()); !errors.Is(err, io.EOF) {
-				t.Errorf("after the shutdown: %v", err)
-			}
-		})
+	inBubblesOfBothEras(t, func(t *testing.T, e era) {
+		b := newBlocking()
+		p := connect(t, newServer(handlers{"block": b.serve}))
+		e.begin(p)
+		p.send(e.call("1", "block", "{}"))
+		<-b.started
+		p.drain()
+		time.Sleep(10 * grace)
+		select {
+		case err := <-p.served:
+			t.Fatalf("Serve: %v", err)
+		default:
+		}
+		close(b.proceed)
+		p.want(e.reply("1", "released"))
+		if err := p.ended(); err != nil {
+			t.Error(err)
+		}
+		if _, err := p.conn.Read(t.Context()); !errors.Is(err, io.EOF) {
+			t.Errorf("after the shutdown: %v", err)
+		}
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/parley-mcp/parley/internal/legacy"
@@ -228,6 +229,13 @@ func inBothEras(t *testing.T, f func(t *testing.T, e era)) {
 	for _, e := range eras() {
 		t.Run(e.name, func(t *testing.T) { f(t, e) })
 	}
+}
+
+// inBubblesOfBothEras is inBothEras with a synctest bubble for each era.
+func inBubblesOfBothEras(t *testing.T, f func(t *testing.T, e era)) {
+	inBothEras(t, func(t *testing.T, e era) {
+		synctest.Test(t, func(t *testing.T) { f(t, e) })
+	})
 }
 
 func cancellation(id string) string {

@@ -158,42 +158,38 @@ func TestBatchIsRejectedIfResponsesWaitBehindIt(t *testing.T) {
 
 // A queued request that is cancelled is not served and has no response.
 func TestQueuedRequestCanBeCancelled(t *testing.T) {
-	inBothEras(t, func(t *testing.T, e era) {
-		synctest.Test(t, func(t *testing.T) {
-			b := newBlocking()
-			s := newServer(handlers{"block": b.serve})
-			s.MaxInflight = 1
-			p := connect(t, s)
-			e.begin(p)
-			p.send(e.call("1", "block", "{}"), e.call("2", "block", "{}"), cancellation("2"), cancellation("2"))
-			synctest.Wait()
-			p.send(cancellation("1"))
-			synctest.Wait()
-			if n := len(b.started); n != 1 {
-				t.Errorf("%d calls were served", n)
-			}
-			p.send(e.call("3", "echo", "{}"), e.call("2", "echo", "{}"))
-			p.want(e.reply("3", "{}"), e.reply("2", "{}"))
-		})
+	inBubblesOfBothEras(t, func(t *testing.T, e era) {
+		b := newBlocking()
+		s := newServer(handlers{"block": b.serve})
+		s.MaxInflight = 1
+		p := connect(t, s)
+		e.begin(p)
+		p.send(e.call("1", "block", "{}"), e.call("2", "block", "{}"), cancellation("2"), cancellation("2"))
+		synctest.Wait()
+		p.send(cancellation("1"))
+		synctest.Wait()
+		if n := len(b.started); n != 1 {
+			t.Errorf("%d calls were served", n)
+		}
+		p.send(e.call("3", "echo", "{}"), e.call("2", "echo", "{}"))
+		p.want(e.reply("3", "{}"), e.reply("2", "{}"))
 	})
 }
 
 // J2: a queued request also reserves its id.
 func TestDuplicateQueuedIDIsRejected(t *testing.T) {
-	inBothEras(t, func(t *testing.T, e era) {
-		synctest.Test(t, func(t *testing.T) {
-			b := newBlocking()
-			s := newServer(handlers{"block": b.serve})
-			s.MaxInflight = 2
-			p := connect(t, s)
-			e.begin(p)
-			p.send(e.call("0", "block", "{}"), e.call("1", "block", "{}"), e.call("2", "block", "{}"), e.call("2", "echo", "{}"))
-			p.want(`{"jsonrpc":"2.0","id":2,"error":{"code":-32600,…`)
-			close(b.proceed)
-			for range 3 {
-				p.want(`{"jsonrpc":"2.0","id":…"released"}]}}`)
-			}
-		})
+	inBubblesOfBothEras(t, func(t *testing.T, e era) {
+		b := newBlocking()
+		s := newServer(handlers{"block": b.serve})
+		s.MaxInflight = 2
+		p := connect(t, s)
+		e.begin(p)
+		p.send(e.call("0", "block", "{}"), e.call("1", "block", "{}"), e.call("2", "block", "{}"), e.call("2", "echo", "{}"))
+		p.want(`{"jsonrpc":"2.0","id":2,"error":{"code":-32600,…`)
+		close(b.proceed)
+		for range 3 {
+			p.want(`{"jsonrpc":"2.0","id":…"released"}]}}`)
+		}
 	})
 }
 

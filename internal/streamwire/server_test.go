@@ -222,27 +222,25 @@ func TestDuplicateIDInFlightIsRejected(t *testing.T) {
 
 // J15: a cancelled request ends and has no response.
 func TestCancelledRequestHasNoResponse(t *testing.T) {
-	inBothEras(t, func(t *testing.T, e era) {
-		synctest.Test(t, func(t *testing.T) {
-			b := newBlocking()
-			p := connect(t, newServer(handlers{"block": b.serve}))
-			e.begin(p)
-			p.send(e.call("1", "block", "{}"), e.call(`"1"`, "block", "{}"))
-			<-b.started
-			<-b.started
-			p.send(cancellation("1"), cancellation("1"), cancellation("2"))
-			if cause := <-b.ended; !errors.Is(cause, call.ErrCancelled) {
-				t.Errorf("the cause is %v", cause)
-			}
-			p.alive()
-			close(b.proceed)
-			p.want(e.reply(`"1"`, "released"))
-			p.send(cancellation("1"), cancellation(`"1"`)) // both have ended
-			p.alive()
-			synctest.Wait()
-			p.send(e.call("1", "echo", "{}")) // and their ids are free
-			p.want(e.reply("1", "{}"))
-		})
+	inBubblesOfBothEras(t, func(t *testing.T, e era) {
+		b := newBlocking()
+		p := connect(t, newServer(handlers{"block": b.serve}))
+		e.begin(p)
+		p.send(e.call("1", "block", "{}"), e.call(`"1"`, "block", "{}"))
+		<-b.started
+		<-b.started
+		p.send(cancellation("1"), cancellation("1"), cancellation("2"))
+		if cause := <-b.ended; !errors.Is(cause, call.ErrCancelled) {
+			t.Errorf("the cause is %v", cause)
+		}
+		p.alive()
+		close(b.proceed)
+		p.want(e.reply(`"1"`, "released"))
+		p.send(cancellation("1"), cancellation(`"1"`)) // both have ended
+		p.alive()
+		synctest.Wait()
+		p.send(e.call("1", "echo", "{}")) // and their ids are free
+		p.want(e.reply("1", "{}"))
 	})
 }
 

@@ -240,35 +240,33 @@ func TestConnectionEndsDuringAHandlerOfTheReader(t *testing.T) {
 
 // With `printf … | server`, the buffered responses are sent.
 func TestEndOfInputSendsBufferedResponses(t *testing.T) {
-	inBothEras(t, func(t *testing.T, e era) {
-		synctest.Test(t, func(t *testing.T) {
-			b := newBlocking()
-			in, out, served := stdio(t, newServer(handlers{"unsteady": unsteady(b.serve)}))
-			all := []string{initialize(mcp.V20250618)}
-			for id := range 30 {
-				all = append(all, e.call(fmt.Sprint(id), "unsteady", "{}"))
+	inBubblesOfBothEras(t, func(t *testing.T, e era) {
+		b := newBlocking()
+		in, out, served := stdio(t, newServer(handlers{"unsteady": unsteady(b.serve)}))
+		all := []string{initialize(mcp.V20250618)}
+		for id := range 30 {
+			all = append(all, e.call(fmt.Sprint(id), "unsteady", "{}"))
+		}
+		io.WriteString(in, lines(all...))
+		synctest.Wait()
+		io.WriteString(in, lines(e.call("30", "unsteady", "{}"), e.call("31", "unsteady", `{"block":1}`), e.call("32", "echo", "{}")))
+		in.Close()
+		<-b.started
+		close(b.proceed)
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		for id := range 31 {
+			if want := e.reply(fmt.Sprint(id), "quick"); strings.Count(out.String(), want+"\n") != 1 {
+				t.Errorf("no response %s", want)
 			}
-			io.WriteString(in, lines(all...))
-			synctest.Wait()
-			io.WriteString(in, lines(e.call("30", "unsteady", "{}"), e.call("31", "unsteady", `{"block":1}`), e.call("32", "echo", "{}")))
-			in.Close()
-			<-b.started
-			close(b.proceed)
-			if err := <-served; err != nil {
-				t.Error(err)
+		}
+		for _, want := range []string{e.reply("31", "released"), e.reply("32", "{}")} {
+			if !strings.Contains(out.String(), want+"\n") {
+				t.Errorf("no response %s", want)
 			}
-			synctest.Wait()
-			for id := range 31 {
-				if want := e.reply(fmt.Sprint(id), "quick"); strings.Count(out.String(), want+"\n") != 1 {
-					t.Errorf("no response %s", want)
-				}
-			}
-			for _, want := range []string{e.reply("31", "released"), e.reply("32", "{}")} {
-				if !strings.Contains(out.String(), want+"\n") {
-					t.Errorf("no response %s", want)
-				}
-			}
-		})
+		}
 	})
 }
 
