@@ -7,6 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/jsondiff"
+	"github.com/parley-mcp/parley/mcp"
 )
 
 // message is what a replay uses of a message of JSON-RPC.
@@ -66,6 +67,15 @@ func (m *message) isResponse() bool { return m.Method == "" && (m.Result != nil 
 func (m *message) isPing() bool { return m.Method == "ping" }
 
 func (m *message) isRequest() bool { return m.Method != "" && m.ID != nil }
+
+// isChange reports whether a message is a notification of a change. A server may merge equal ones that it has not sent yet.
+func (m *message) isChange() bool {
+	switch m.Method {
+	case mcp.NotificationToolListChanged, mcp.NotificationPromptListChanged, mcp.NotificationResourceListChanged, mcp.NotificationResourceUpdated:
+		return true
+	}
+	return false
+}
 
 // String describes a message, such as "tools/call greet".
 func (m *message) String() string {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -92,6 +93,53 @@ func TestAMissingResponseIsReported(t *testing.T) {
 	}, Options{Timeout: time.Millisecond}, request, answer)
 	if len(report.Differences) != 3 || report.Differences[2].Subject != "end of the response to tools/call a" {
 		t.Errorf("%+v", report.Differences)
+	}
+}
+
+// A server may merge notifications of changes. It must send one for changes after another request.
+func TestNotificationsOfChangesMayBeMerged(t *testing.T) {
+	const (
+		changed = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`
+		updated = `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"note://a"}}`
+		result  = `{"jsonrpc":"2.0","id":1,"result":{}}`
+		other   = `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}`
+	)
+	recordedAs := func(messages ...string) []string {
+		lines := []string{request, `{"from":"server","wire":"http","exchange":1,"response":{"status":200,"headers":{"Content-Type":["text/event-stream"]}}}`}
+		for _, m := range messages {
+			lines = append(lines, `{"from":"server","wire":"http","exchange":1,"stream":{},"message":`+m+`}`)
+		}
+		return append(lines, `{"from":"server","wire":"http","exchange":1,"end":true}`)
+	}
+	for _, c := range []struct {
+		recorded, replayed []string
+		differences        int
+	}{
+		{[]string{changed, changed, result}, []string{changed, result}, 0},
+		{[]string{changed, result}, []string{changed, changed, result}, 0},
+		{[]string{updated, changed, updated, result}, []string{updated, changed, result}, 0},
+		{[]string{updated, result}, []string{result}, 1},
+		{[]string{other, other, result}, []string{other, result}, 1},
+		{[]string{other, result}, []string{other, other, result}, 1},
+	} {
+		report := replayed(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			for _, m := range c.replayed {
+				_, _ = fmt.Fprintf(w, "data: %s\n\n", m)
+			}
+		}, Options{}, recordedAs(c.recorded...)...)
+		if len(report.Differences) != c.differences {
+			t.Errorf("recorded %q, replayed %q: %+v", c.recorded, c.replayed, report.Differences)
+		}
+	}
+	lines := recordedAs(changed, changed, result)
+	lines = slices.Insert(lines, 3, strings.Replace(request, `"exchange":1`, `"exchange":2`, 1))
+	report := replayed(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = fmt.Fprintf(w, "data: %s\n\ndata: %s\n\n", changed, result)
+	}, Options{}, lines...)
+	if len(report.Differences) == 0 || report.Differences[0].Problem != Missing || report.Differences[0].Subject != "notifications/tools/list_changed" {
+		t.Errorf("a change after another request is not reported as missing: %+v", report.Differences)
 	}
 }
 
