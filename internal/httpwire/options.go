@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/parley-mcp/parley/internal/http1"
 	"github.com/parley-mcp/parley/internal/httpurl"
 	"github.com/parley-mcp/parley/internal/redirect"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -57,7 +58,7 @@ func (o *Options) newHTTP() *http.Client {
 		own := shared.Clone()
 		own.MaxIdleConnsPerHost = maxIdle
 		own.MaxResponseHeaderBytes = maxResponseHeader
-		c.Transport = own
+		c.Transport = http1.New(own)
 	}
 	c.CheckRedirect = redirect.SameOrigin(maxRedirects)
 	return c

@@ -1,0 +1,226 @@
+package http1
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// connection is a connection to a server. It has one request at a time.
+type connection struct {
+	t       *Transport
+	address string
+	conn    net.Conn
+	raw     syscall.RawConn
+	peek    func(fd uintptr) bool // for raw; sets open
+	open    bool
+	reader  *bufio.Reader // of input
+	writer  *bufio.Writer // of output
+	left    int64         // bytes that may be read before the end of the header
+	sent    int64         // bytes of the request
+	since   time.Time     // since when it is idle
+}
+
+// newConnection returns nil if the connection cannot tell whether the server has closed it.
+func newConnection(t *Transport, address string, conn net.Conn) *connection {
+	system, ok := conn.(syscall.Conn)
+	if !ok {
+		return nil
+	}
+	raw, err := system.SyscallConn()
+	if err != nil {
+		return nil
+	}
+	c := &connection{t: t, address: address, conn: conn, raw: raw}
+	c.reader, c.writer = bufio.NewReader(input{c}), bufio.NewWriter(output{c})
+	c.peek = func(fd uintptr) bool {
+		c.open = isOpen(fd)
+		return true
+	}
+	return c
+}
+
+// isOpen reports whether an idle connection can be used: the server has neither closed it nor sent anything.
+func (c *connection) isOpen() bool {
+	return c.raw.Read(c.peek) == nil && c.open
+}
+
+// input reads from the connection, within the limit of the header.
+type input struct{ *connection }
+
+var errLargeHeader = errors.New("http1: the header of the response is too large")
+
+// Read implements io.Reader.
+func (c input) Read(p []byte) (int, error) {
+	if c.left <= 0 {
+		return 0, errLargeHeader
+	}
+	n, err := c.conn.Read(p[:min(int64(len(p)), c.left)])
+	c.left -= int64(n)
+	return n, err
+}
+
+// output writes to the connection and counts the bytes.
+type output struct{ *connection }
+
+// Write implements io.Writer.
+func (c output) Write(p []byte) (int, error) {
+	n, err := c.conn.Write(p)
+	c.sent += int64(n)
+	return n, err
+}
+
+// exchange sends a request and returns its response. The connection belongs to the body of the response then, until that ends.
+func (c *connection) exchange(req *http.Request) (*http.Response, error) {
+	b := &body{c: c, ctx: req.Context()}
+	b.stop = context.AfterFunc(b.ctx, b.abort)
+	resp, err := c.do(req)
+	if err != nil {
+		b.Close()
+		return nil, err
+	}
+	b.isLast, b.content = resp.Close, resp.Body
+	if resp.Body == http.NoBody {
+		b.end()
+	} else {
+		resp.Body = b
+	}
+	return resp, nil
+}
+
+// do writes a request and reads the header of its response.
+func (c *connection) do(req *http.Request) (*http.Response, error) {
+	c.sent = 0
+	if err := c.write(req); err != nil {
+		return nil, fmt.Errorf("write the request: %w", err)
+	}
+	for c.left = c.t.base.MaxResponseHeaderBytes; ; { // for all informational responses (1xx) together
+		resp, err := http.ReadResponse(c.reader, req)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("read the response: %w", err)
+		case resp.StatusCode == http.StatusSwitchingProtocols:
+			return nil, errors.New("http1: the server switches protocols, which the request does not allow")
+		case resp.StatusCode >= http.StatusOK:
+			c.left = math.MaxInt64
+			return resp, nil
+		}
+	}
+}
+
+// write writes a request that addressOf has accepted, and closes its body.
+func (c *connection) write(req *http.Request) error {
+	if req.Body != nil {
+		defer req.Body.Close()
+	}
+	host := req.Host
+	if host == "" {
+		host = req.URL.Host
+	}
+	w := c.writer
+	for _, text := range [...]string{req.Method, " ", req.URL.RequestURI(), " HTTP/1.1\r\nHost: ", host, "\r\nUser-Agent: Go-http-client/1.1\r\n"} {
+		w.WriteString(text)
+	}
+	hasBody := req.Body != nil && req.Body != http.NoBody
+	if hasBody || req.Method == http.MethodPost {
+		length := int64(0)
+		if hasBody {
+			length = req.ContentLength
+		}
+		w.WriteString("Content-Length: ")
+		w.Write(strconv.AppendInt(w.AvailableBuffer(), length, 10))
+		w.WriteString("\r\n")
+	}
+	for name, values := range req.Header {
+		for _, value := range values {
+			for _, text := range [...]string{name, ": ", value, "\r\n"} {
+				w.WriteString(text)
+			}
+		}
+	}
+	w.WriteString("\r\n")
+	if hasBody {
+		if n, err := io.Copy(w, req.Body); err != nil || n != req.ContentLength {
+			return errors.Join(fmt.Errorf("the body has %d bytes, and not %d", n, req.ContentLength), err)
+		}
+	}
+	return w.Flush()
+}
+
+// body is the body of a response. When it ends, the connection is kept for the next request.
+type body struct {
+	c       *connection
+	ctx     context.Context // of the request
+	content io.Reader
+	stop    func() bool // ends the watch of ctx
+	isLast  bool        // the server closes the connection after the response
+	state   atomic.Int32
+}
+
+// The states of a body.
+const (
+	inUse    int32 = iota
+	complete       // it was read to its end; the connection belongs to another one
+	aborted        // the connection is closed
+)
+
+var errClosed = errors.New("http1: read from a closed response body")
+
+// Read implements io.Reader.
+func (b *body) Read(p []byte) (int, error) {
+	if b.state.Load() == complete {
+		return 0, io.EOF
+	}
+	n, err := b.content.Read(p)
+	switch {
+	case err == nil:
+		return n, nil
+	case err == io.EOF && b.end():
+		return n, io.EOF
+	}
+	b.abort()
+	switch {
+	case b.ctx.Err() != nil:
+		err = context.Cause(b.ctx)
+	case errors.Is(err, net.ErrClosed):
+		err = errClosed
+	}
+	return n, err
+}
+
+// Close implements io.Closer. It closes the connection if the body was not read to its end. It may be called while Read runs.
+func (b *body) Close() error {
+	b.stop()
+	b.abort()
+	return nil
+}
+
+// abort closes the connection unless the body is complete.
+func (b *body) abort() {
+	if b.state.CompareAndSwap(inUse, aborted) {
+		b.c.conn.Close()
+	}
+}
+
+// end releases the connection. It reports false if the body was aborted.
+func (b *body) end() bool {
+	if !b.state.CompareAndSwap(inUse, complete) {
+		return false
+	}
+	b.stop()
+	if b.isLast || b.c.reader.Buffered() > 0 {
+		b.c.conn.Close()
+	} else {
+		b.c.t.put(b.c)
+	}
+	return true
+}

@@ -1,0 +1,260 @@
+// Package http1 sends requests over HTTP/1.1 connections without TLS.
+//
+// [http.Transport] has two goroutines for each connection. They serve large bodies in both directions at once, proxies,
+// TLS and HTTP/2. For a small request, most of the time of the client is the time in which these goroutines wake each
+// other. Here the goroutine of the caller writes the request and reads the response. Everything that needs more is left
+// to an http.Transport.
+package http1
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Transport is an http.RoundTripper with the results of an http.Transport. Requests that need a proxy, TLS or a large body are sent
+// by that one, and a compressed response is not requested. It is safe for concurrent use.
+type Transport struct {
+	base *http.Transport
+	dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// unusable is set when a connection cannot tell whether the server has closed it, such as one of a dialer with its
+	// own kind of connection.
+	unusable atomic.Bool
+
+	mu       sync.Mutex
+	idle     map[string][]*connection // by address; the last one was used last
+	sweeping bool                     // a timer for sweep runs
+	closing  bool                     // CloseIdleConnections was called after the last request
+}
+
+// maxBody is the size in bytes of the largest request. A server might send the response before it reads a larger one.
+const maxBody = 64 << 10
+
+// New returns a Transport with the settings of base, which must not change afterwards. It returns base itself if a setting
+// needs it for all requests, and on systems where a connection cannot tell whether the server has closed it.
+func New(base *http.Transport) http.RoundTripper {
+	hasHTTP1 := base.Protocols == nil || base.Protocols.HTTP1() && !base.Protocols.UnencryptedHTTP2()
+	//lint:ignore SA1019 programs may still set Dial
+	if !canPeek || !hasHTTP1 || base.Dial != nil || base.DisableKeepAlives || base.MaxConnsPerHost > 0 || base.ResponseHeaderTimeout > 0 ||
+		base.MaxIdleConnsPerHost <= 0 || base.MaxResponseHeaderBytes <= 0 {
+		return base
+	}
+	t := &Transport{base: base, dial: base.DialContext, idle: make(map[string][]*connection)}
+	if t.dial == nil {
+		t.dial = new(net.Dialer).DialContext
+	}
+	return t
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	address, ok := t.addressOf(req)
+	if !ok {
+		return t.base.RoundTrip(req)
+	}
+	resp, err := t.send(req, address)
+	if err != nil && req.Context().Err() != nil {
+		err = context.Cause(req.Context())
+	}
+	return resp, err
+}
+
+// addressOf returns the host and port for a request, and reports whether this Transport can send the request.
+func (t *Transport) addressOf(req *http.Request) (address string, ok bool) {
+	u := req.URL
+	if u == nil || u.Scheme != "http" || u.Opaque != "" || t.unusable.Load() {
+		return "", false
+	}
+	switch req.Method {
+	case http.MethodGet, http.MethodPost, http.MethodDelete:
+	default:
+		return "", false
+	}
+	hasBody := req.Body != nil && req.Body != http.NoBody
+	switch {
+	case req.Close, req.Trailer != nil, req.TransferEncoding != nil, httptrace.ContextClientTrace(req.Context()) != nil:
+		return "", false
+	case hasBody && (req.ContentLength <= 0 || req.ContentLength > maxBody || req.GetBody == nil):
+		return "", false
+	case !isPlainText(u.Host), req.Host != "" && !isPlainText(req.Host), !isPlainText(u.RequestURI()), !isPlainHeader(req.Header):
+		return "", false
+	}
+	if t.base.Proxy != nil {
+		if proxy, err := t.base.Proxy(req); proxy != nil || err != nil {
+			return "", false
+		}
+	}
+	return addressOf(u), true
+}
+
+func addressOf(u *url.URL) string {
+	if u.Port() != "" {
+		return u.Host
+	}
+	return net.JoinHostPort(u.Hostname(), "80")
+}
+
+// isPlainText reports whether a host or a path is not empty, and can be sent unchanged.
+func isPlainText(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c <= ' ' || c >= 0x7F {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// isPlainHeader reports whether the fields of a header can be sent unchanged, in addition to those that every request has. It
+// accepts fewer than RFC 9110 does: an http.Transport decides about others.
+func isPlainHeader(h http.Header) bool {
+	for name, values := range h {
+		switch name {
+		case "", "Connection", "Content-Length", "Expect", "Host", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "User-Agent":
+			return false
+		}
+		for i := range len(name) {
+			if c := name[i]; c != '-' && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') {
+				return false
+			}
+		}
+		for _, value := range values {
+			for i := range len(value) {
+				if c := value[i]; c < ' ' || c == 0x7F {
+					return false
+				}
+			}
+		}
+	}
+	return true
+}
+
+// send sends a request over an idle connection or a new one.
+func (t *Transport) send(req *http.Request, address string) (*http.Response, error) {
+	for c := t.take(address); c != nil; c = t.take(address) {
+		resp, err := c.exchange(req)
+		if err == nil || c.sent > 0 || req.Context().Err() != nil {
+			return resp, err
+		}
+		if req, err = again(req); err != nil { // the server has closed the connection before it received anything
+			return nil, err
+		}
+	}
+	conn, err := t.dial(req.Context(), "tcp", address)
+	if err != nil {
+		closeBody(req)
+		return nil, err
+	}
+	c := newConnection(t, address, conn)
+	if c == nil { // send it with the base from now on
+		t.unusable.Store(true)
+		conn.Close()
+		return t.base.RoundTrip(req)
+	}
+	return c.exchange(req)
+}
+
+// again returns a request with its body from the beginning.
+func again(req *http.Request) (*http.Request, error) {
+	if req.Body == nil || req.Body == http.NoBody {
+		return req, nil
+	}
+	body, err := req.GetBody()
+	if err != nil {
+		return nil, fmt.Errorf("http1: cannot repeat a request: %w", err)
+	}
+	repeated := *req
+	repeated.Body = body
+	return &repeated, nil
+}
+
+func closeBody(req *http.Request) {
+	if req.Body != nil {
+		req.Body.Close()
+	}
+}
+
+// take returns an idle connection that the server has not closed, or nil.
+func (t *Transport) take(address string) *connection {
+	for {
+		t.mu.Lock()
+		t.closing = false
+		all := t.idle[address]
+		if len(all) == 0 {
+			t.mu.Unlock()
+			return nil
+		}
+		c := all[len(all)-1]
+		all[len(all)-1] = nil
+		t.idle[address] = all[:len(all)-1]
+		t.mu.Unlock()
+		if c.isOpen() {
+			return c
+		}
+		c.conn.Close()
+	}
+}
+
+// put keeps an idle connection for the next request, or closes it.
+func (t *Transport) put(c *connection) {
+	c.since = time.Now()
+	t.mu.Lock()
+	all := t.idle[c.address]
+	keep := len(all) < t.base.MaxIdleConnsPerHost && !t.closing
+	if keep {
+		t.idle[c.address] = append(all, c)
+		if timeout := t.base.IdleConnTimeout; timeout > 0 && !t.sweeping {
+			t.sweeping = true
+			time.AfterFunc(timeout, t.sweep)
+		}
+	}
+	t.mu.Unlock()
+	if !keep {
+		c.conn.Close()
+	}
+}
+
+// sweep closes connections that have been idle for the time-out, and runs again when others may have been.
+func (t *Transport) sweep() {
+	timeout := t.base.IdleConnTimeout
+	next := time.Duration(0)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for address, all := range t.idle {
+		old := 0
+		for old < len(all) && time.Since(all[old].since) >= timeout { // the first ones have been idle longest
+			all[old].conn.Close()
+			old++
+		}
+		if all = append([]*connection(nil), all[old:]...); len(all) == 0 {
+			delete(t.idle, address)
+			continue
+		}
+		t.idle[address] = all
+		if left := timeout - time.Since(all[0].since); next == 0 || left < next {
+			next = left
+		}
+	}
+	if t.sweeping = next > 0; t.sweeping {
+		time.AfterFunc(next, t.sweep)
+	}
+}
+
+// CloseIdleConnections closes the connections that are not in use. [http.Client.CloseIdleConnections] calls it.
+func (t *Transport) CloseIdleConnections() {
+	t.mu.Lock()
+	idle := t.idle
+	t.idle, t.closing = make(map[string][]*connection), true
+	t.mu.Unlock()
+	for _, all := range idle {
+		for _, c := range all {
+			c.conn.Close()
+		}
+	}
+	t.base.CloseIdleConnections()
+}
