@@ -88,7 +88,7 @@ func (c *connection) exchange(req *http.Request) (*http.Response, error) {
 		b.Close()
 		return nil, err
 	}
-	b.isLast, b.content = resp.Close, resp.Body
+	b.isLast, b.content = resp.Close || resp.StatusCode < http.StatusOK, resp.Body
 	if resp.Body == http.NoBody {
 		b.end()
 	} else {
@@ -97,20 +97,27 @@ func (c *connection) exchange(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
+// mayRepeat reports whether a request that has failed with err on a connection that was idle may be sent again: nothing was sent, or
+// it is a GET request and nothing was received.
+func (c *connection) mayRepeat(req *http.Request, err error) bool {
+	received := c.left < c.t.base.MaxResponseHeaderBytes
+	return req.Context().Err() == nil && !errors.Is(err, errBody) && (c.sent == 0 || req.Method == http.MethodGet && !received)
+}
+
 // do writes a request and reads the header of its response.
 func (c *connection) do(req *http.Request) (*http.Response, error) {
-	c.sent = 0
+	c.sent, c.left = 0, c.t.base.MaxResponseHeaderBytes // the limit of all informational responses (1xx) together
 	if err := c.write(req); err != nil {
 		return nil, fmt.Errorf("write the request: %w", err)
 	}
-	for c.left = c.t.base.MaxResponseHeaderBytes; ; { // for all informational responses (1xx) together
+	for {
 		resp, err := http.ReadResponse(c.reader, req)
 		switch {
 		case err != nil:
 			return nil, fmt.Errorf("read the response: %w", err)
 		case resp.StatusCode == http.StatusSwitchingProtocols:
 			return nil, errors.New("http1: the server switches protocols, which the request does not allow")
-		case resp.StatusCode >= http.StatusOK:
+		case resp.StatusCode < http.StatusContinue || resp.StatusCode >= http.StatusOK:
 			c.left = math.MaxInt64
 			return resp, nil
 		}
@@ -129,6 +136,9 @@ func (c *connection) write(req *http.Request) error {
 	w := c.writer
 	for _, text := range [...]string{req.Method, " ", req.URL.RequestURI(), " HTTP/1.1\r\nHost: ", host, "\r\nUser-Agent: Go-http-client/1.1\r\n"} {
 		w.WriteString(text)
+	}
+	if req.Header["Accept-Encoding"] == nil { // otherwise, the server may choose
+		w.WriteString("Accept-Encoding: identity\r\n")
 	}
 	hasBody := req.Body != nil && req.Body != http.NoBody
 	if hasBody || req.Method == http.MethodPost {
@@ -149,11 +159,32 @@ func (c *connection) write(req *http.Request) error {
 	}
 	w.WriteString("\r\n")
 	if hasBody {
-		if n, err := io.Copy(w, req.Body); err != nil || n != req.ContentLength {
-			return errors.Join(fmt.Errorf("the body has %d bytes, and not %d", n, req.ContentLength), err)
+		if err := c.writeBody(req); err != nil {
+			return err
 		}
 	}
 	return w.Flush()
+}
+
+// errBody means that the body of a request does not have the announced length, or that it cannot be read.
+var errBody = errors.New("http1: the body of the request")
+
+func (c *connection) writeBody(req *http.Request) error {
+	n, err := io.Copy(c.writer, io.LimitReader(req.Body, req.ContentLength))
+	if _, lost := c.writer.Write(nil); lost != nil { // the error of an earlier write
+		return lost
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w cannot be read: %w", errBody, err)
+	case n < req.ContentLength:
+		return fmt.Errorf("%w has %d bytes instead of %d", errBody, n, req.ContentLength)
+	}
+	var more [1]byte
+	if n, _ := req.Body.Read(more[:]); n > 0 {
+		return fmt.Errorf("%w has more than %d bytes", errBody, req.ContentLength)
+	}
+	return nil
 }
 
 // body is the body of a response. When it ends, the connection is kept for the next request.
@@ -169,7 +200,7 @@ type body struct {
 // The states of a body.
 const (
 	inUse    int32 = iota
-	complete       // it was read to its end; the connection belongs to another one
+	complete       // it was read to its end, and no longer uses the connection
 	aborted        // the connection is closed
 )
 
@@ -177,8 +208,11 @@ var errClosed = errors.New("http1: read from a closed response body")
 
 // Read implements io.Reader.
 func (b *body) Read(p []byte) (int, error) {
-	if b.state.Load() == complete {
+	switch b.state.Load() {
+	case complete:
 		return 0, io.EOF
+	case aborted:
+		return 0, b.reason(net.ErrClosed)
 	}
 	n, err := b.content.Read(p)
 	switch {
@@ -188,13 +222,18 @@ func (b *body) Read(p []byte) (int, error) {
 		return n, io.EOF
 	}
 	b.abort()
+	return n, b.reason(err)
+}
+
+// reason returns why a body is aborted whose connection has failed with err.
+func (b *body) reason(err error) error {
 	switch {
 	case b.ctx.Err() != nil:
-		err = context.Cause(b.ctx)
-	case errors.Is(err, net.ErrClosed):
-		err = errClosed
+		return context.Cause(b.ctx)
+	case err == io.EOF, errors.Is(err, net.ErrClosed):
+		return errClosed
 	}
-	return n, err
+	return err
 }
 
 // Close implements io.Closer. It closes the connection if the body was not read to its end. It may be called while Read runs.

@@ -6,7 +6,8 @@ import "syscall"
 
 const canPeek = true
 
-// isOpen reports whether an idle connection is open, and nothing can be read from it.
+// isOpen reports whether an idle connection is open, and nothing can be read from it. If it returns false, it may have read a byte,
+// so that the connection cannot be used.
 func isOpen(fd uintptr) bool {
 	var b [1]byte
 	_, err := syscall.Read(int(fd), b[:])

@@ -1,8 +1,7 @@
 // Package http1 sends requests over HTTP/1.1 connections without TLS.
 //
 // [http.Transport] has two goroutines for each connection. They serve large bodies in both directions at once, proxies,
-// TLS and HTTP/2. For a small request, most of the time of the client is the time in which these goroutines wake each
-// other. Here the goroutine of the caller writes the request and reads the response. Everything that needs more is left
+// TLS and HTTP/2. For a small request, most of the client's time is spent on these goroutines waking each other. Here the goroutine of the caller writes the request and reads the response. Everything that needs more is left
 // to an http.Transport.
 package http1
 
@@ -13,13 +12,16 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// Transport is an http.RoundTripper with the results of an http.Transport. Requests that need a proxy, TLS or a large body are sent
-// by that one, and a compressed response is not requested. It is safe for concurrent use.
+// Transport is an http.RoundTripper that sends small requests without TLS, and leaves others to an http.Transport. It does not
+// request compressed responses. It is safe for concurrent use.
+//
+// An idle connection that the server has closed stays in the Transport until the next request or until its time-out.
 type Transport struct {
 	base *http.Transport
 	dial func(ctx context.Context, network, address string) (net.Conn, error)
@@ -27,14 +29,15 @@ type Transport struct {
 	// own kind of connection.
 	unusable atomic.Bool
 
-	mu       sync.Mutex
-	idle     map[string][]*connection // by address; the last one was used last
-	sweeping bool                     // a timer for sweep runs
-	closing  bool                     // CloseIdleConnections was called after the last request
+	mu      sync.Mutex
+	idle    map[string][]*connection // by address; the last one was used last
+	sweeper *time.Timer              // calls sweep; nil if no connection has to be closed
+	closing bool                     // CloseIdleConnections was called after the last request
 }
 
-// maxBody is the size in bytes of the largest request. A server might send the response before it reads a larger one.
-const maxBody = 64 << 10
+// maxBody limits the body of a request, in bytes. A server may respond before it has read a larger body, and a Transport does not
+// read while it writes.
+const maxBody = 16 << 10
 
 // New returns a Transport with the settings of base, which must not change afterwards. It returns base itself if a setting
 // needs it for all requests, and on systems where a connection cannot tell whether the server has closed it.
@@ -58,6 +61,10 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if !ok {
 		return t.base.RoundTrip(req)
 	}
+	if req.Context().Err() != nil {
+		closeBody(req)
+		return nil, context.Cause(req.Context())
+	}
 	resp, err := t.send(req, address)
 	if err != nil && req.Context().Err() != nil {
 		err = context.Cause(req.Context())
@@ -77,12 +84,16 @@ func (t *Transport) addressOf(req *http.Request) (address string, ok bool) {
 		return "", false
 	}
 	hasBody := req.Body != nil && req.Body != http.NoBody
+	//lint:ignore SA1019 programs may still set Cancel
+	if req.Cancel != nil {
+		return "", false
+	}
 	switch {
 	case req.Close, req.Trailer != nil, req.TransferEncoding != nil, httptrace.ContextClientTrace(req.Context()) != nil:
 		return "", false
 	case hasBody && (req.ContentLength <= 0 || req.ContentLength > maxBody || req.GetBody == nil):
 		return "", false
-	case !isPlainText(u.Host), req.Host != "" && !isPlainText(req.Host), !isPlainText(u.RequestURI()), !isPlainHeader(req.Header):
+	case !isPlainHost(u.Host), req.Host != "" && !isPlainHost(req.Host), !isPlainPath(u.RequestURI()), !isPlainHeader(req.Header):
 		return "", false
 	}
 	if t.base.Proxy != nil {
@@ -100,14 +111,29 @@ func addressOf(u *url.URL) string {
 	return net.JoinHostPort(u.Hostname(), "80")
 }
 
-// isPlainText reports whether a host or a path is not empty, and can be sent unchanged.
-func isPlainText(s string) bool {
+// isPlainHost reports whether a host, with a port or not, can be sent unchanged. Others, such as IPv6 addresses with a zone, are
+// left to the http.Transport.
+func isPlainHost(host string) bool {
+	for i := range len(host) {
+		if c := host[i]; !isAlphanumeric(c) && !strings.ContainsRune(".-_:[]", rune(c)) {
+			return false
+		}
+	}
+	return host != ""
+}
+
+// isPlainPath reports whether a path and query can be sent unchanged.
+func isPlainPath(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c <= ' ' || c >= 0x7F {
 			return false
 		}
 	}
 	return s != ""
+}
+
+func isAlphanumeric(c byte) bool {
+	return c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z'
 }
 
 // isPlainHeader reports whether the fields of a header can be sent unchanged, in addition to those that every request has. It
@@ -119,7 +145,7 @@ func isPlainHeader(h http.Header) bool {
 			return false
 		}
 		for i := range len(name) {
-			if c := name[i]; c != '-' && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') {
+			if c := name[i]; c != '-' && !isAlphanumeric(c) {
 				return false
 			}
 		}
@@ -138,10 +164,10 @@ func isPlainHeader(h http.Header) bool {
 func (t *Transport) send(req *http.Request, address string) (*http.Response, error) {
 	for c := t.take(address); c != nil; c = t.take(address) {
 		resp, err := c.exchange(req)
-		if err == nil || c.sent > 0 || req.Context().Err() != nil {
+		if err == nil || !c.mayRepeat(req, err) {
 			return resp, err
 		}
-		if req, err = again(req); err != nil { // the server has closed the connection before it received anything
+		if req, err = again(req); err != nil {
 			return nil, err
 		}
 	}
@@ -208,9 +234,8 @@ func (t *Transport) put(c *connection) {
 	keep := len(all) < t.base.MaxIdleConnsPerHost && !t.closing
 	if keep {
 		t.idle[c.address] = append(all, c)
-		if timeout := t.base.IdleConnTimeout; timeout > 0 && !t.sweeping {
-			t.sweeping = true
-			time.AfterFunc(timeout, t.sweep)
+		if timeout := t.base.IdleConnTimeout; timeout > 0 && t.sweeper == nil {
+			t.sweeper = time.AfterFunc(timeout, t.sweep)
 		}
 	}
 	t.mu.Unlock()
@@ -219,15 +244,15 @@ func (t *Transport) put(c *connection) {
 	}
 }
 
-// sweep closes connections that have been idle for the time-out, and runs again when others may have been.
+// sweep closes connections that have been idle for the time-out, and runs again when others will have been.
 func (t *Transport) sweep() {
-	timeout := t.base.IdleConnTimeout
-	next := time.Duration(0)
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.sweeper = nil
+	next, now := t.base.IdleConnTimeout, time.Now()
 	for address, all := range t.idle {
 		old := 0
-		for old < len(all) && time.Since(all[old].since) >= timeout { // the first ones have been idle longest
+		for old < len(all) && now.Sub(all[old].since) >= t.base.IdleConnTimeout { // the first ones have been idle longest
 			all[old].conn.Close()
 			old++
 		}
@@ -236,20 +261,23 @@ func (t *Transport) sweep() {
 			continue
 		}
 		t.idle[address] = all
-		if left := timeout - time.Since(all[0].since); next == 0 || left < next {
-			next = left
-		}
+		next = min(next, t.base.IdleConnTimeout-now.Sub(all[0].since))
 	}
-	if t.sweeping = next > 0; t.sweeping {
-		time.AfterFunc(next, t.sweep)
+	if len(t.idle) > 0 {
+		t.sweeper = time.AfterFunc(next, t.sweep)
 	}
 }
 
-// CloseIdleConnections closes the connections that are not in use. [http.Client.CloseIdleConnections] calls it.
+// CloseIdleConnections closes the connections that are not in use, and those in use when their responses end.
+// [http.Client.CloseIdleConnections] calls it.
 func (t *Transport) CloseIdleConnections() {
 	t.mu.Lock()
 	idle := t.idle
 	t.idle, t.closing = make(map[string][]*connection), true
+	if t.sweeper != nil {
+		t.sweeper.Stop()
+		t.sweeper = nil
+	}
 	t.mu.Unlock()
 	for _, all := range idle {
 		for _, c := range all {

@@ -172,6 +172,7 @@ func TestResponsesAreThoseOfNetHTTP(t *testing.T) {
 		"unknown coding":      head + "Transfer-Encoding: gzip\r\n\r\nok",
 		"no HTTP":             "hello, world\r\n\r\n",
 		"HTTP/2":              "HTTP/2.0 200 OK\r\nContent-Length: 2\r\n\r\nok",
+		"status below 100":    "HTTP/1.1 099 No\r\nContent-Length: 0\r\n\r\n",
 		"status":              "HTTP/1.1 2000 OK\r\nContent-Length: 0\r\n\r\n",
 		"field without name":  head + ": a\r\nContent-Length: 0\r\n\r\n",
 		"space in a name":     head + "A : a\r\nContent-Length: 0\r\n\r\n",
@@ -226,7 +227,7 @@ func TestRequestsAreThoseOfNetHTTP(t *testing.T) {
 	tr := newTransport(t, newBase())
 	for i, req := range []func() *http.Request{
 		func() *http.Request { return newRequest(t, "POST", s.url(), `{"jsonrpc":"2.0"}`) },
-		func() *http.Request { return newRequest(t, "POST", s.url(), strings.Repeat("a", 64<<10)) },
+		func() *http.Request { return newRequest(t, "POST", s.url(), strings.Repeat("a", 16<<10)) },
 		func() *http.Request { return newRequest(t, "POST", s.url(), "") },
 		func() *http.Request { return newRequest(t, "GET", s.url()+"?a=b&c=%20#fragment", "") },
 		func() *http.Request { return newRequest(t, "DELETE", s.url()+"/%C3%BC/ü", "") },
@@ -247,7 +248,7 @@ func TestRequestsAreThoseOfNetHTTP(t *testing.T) {
 				t.Fatal(got)
 			}
 			header, body, _ := strings.Cut(<-s.requests, "\r\n\r\n")
-			lines := strings.Split(header, "\r\n")
+			lines := slices.DeleteFunc(strings.Split(header, "\r\n"), func(line string) bool { return line == "Accept-Encoding: identity" })
 			slices.Sort(lines[1:])
 			sent = append(sent, strings.Join(lines, "\n")+"\n"+body)
 		}
@@ -270,11 +271,13 @@ func TestOtherRequestsAreLeftToNetHTTP(t *testing.T) {
 		"international":     func(r *http.Request) { r.URL.Host = "bücher.example" },
 		"line break":        func(r *http.Request) { r.URL.Host = "a\r\nb" },
 		"host":              func(r *http.Request) { r.Host = "a b" },
+		"zone":              func(r *http.Request) { r.URL.Host = "[fe80::1%eth0]:80" },
+		"cancel":            func(r *http.Request) { r.Cancel = make(chan struct{}) }, //lint:ignore SA1019 programs may still set it
 		"query":             func(r *http.Request) { r.URL.RawQuery = "a b" },
 		"close":             func(r *http.Request) { r.Close = true },
 		"trailer":           func(r *http.Request) { r.Trailer = http.Header{"A": nil} },
 		"coding":            func(r *http.Request) { r.TransferEncoding = []string{"chunked"} },
-		"large body":        func(r *http.Request) { r.ContentLength = 64<<10 + 1 },
+		"large body":        func(r *http.Request) { r.ContentLength = 16<<10 + 1 },
 		"unknown length":    func(r *http.Request) { r.ContentLength = -1 },
 		"unrepeatable body": func(r *http.Request) { r.GetBody = nil },
 		"name":              func(r *http.Request) { r.Header["A b"] = []string{"c"} },
@@ -417,6 +420,33 @@ func TestRequestsThatCouldNotBeSentAreRepeated(t *testing.T) {
 	}
 }
 
+// A request that the server may have received is not repeated, unless it is a GET request.
+func TestRequestsThatMayHaveBeenServedAreNotRepeated(t *testing.T) {
+	for _, c := range []struct {
+		method, body, response string // the response breaks off
+		requests, connections  int64
+	}{
+		{"POST", "{}", "", 2, 1},
+		{"POST", strings.Repeat("a", 16<<10), "", 2, 1},
+		{"DELETE", "", "", 2, 1},
+		{"GET", "", "HTTP/1.1 2", 2, 1},
+		{"GET", "", "", 3, 2},
+	} {
+		s := newScript(t, func(n int) (string, bool) {
+			if n == 2 {
+				return c.response, true
+			}
+			return ok, false
+		})
+		tr := newTransport(t, newBase())
+		exchange(t, tr, newRequest(t, c.method, s.url(), c.body))
+		got := exchange(t, tr, newRequest(t, c.method, s.url(), c.body))
+		if isError, repeated := got == "error", c.requests > 2; isError == repeated || int64(len(s.requests)) != c.requests || s.accepted.Load() != c.connections {
+			t.Errorf("%s: %s after %d requests on %d connections", c.method, got, len(s.requests), s.accepted.Load())
+		}
+	}
+}
+
 func TestCancellationEndsRequests(t *testing.T) {
 	cause := errors.New("cancelled for a reason")
 	for stage, response := range map[string]string{"header": "", "body": head + "Content-Length: 10\r\n\r\nab"} {
@@ -468,10 +498,21 @@ func TestCancellationEndsRequests(t *testing.T) {
 		s := newScript(t, always(ok))
 		tr := newTransport(t, newBase())
 		exchange(t, tr, newRequest(t, "POST", s.url(), "{}"))
+		<-s.requests
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(cause)
-		if _, err := tr.RoundTrip(newRequest(t, "POST", s.url(), "{}").WithContext(ctx)); err != cause {
-			t.Errorf("got %v", err)
+		closed := false
+		req := newRequest(t, "POST", s.url(), "{}").WithContext(ctx)
+		req.Body = closing{req.Body, &closed}
+		if _, err := tr.RoundTrip(req); err != cause || !closed {
+			t.Errorf("got %v, body closed: %t", err, closed)
+		}
+		if n := len(tr.idleOf(s.Addr().String())); n != 1 {
+			t.Errorf("%d idle connections", n)
+		}
+		exchange(t, tr, newRequest(t, "GET", s.url(), ""))
+		if request := <-s.requests; !strings.HasPrefix(request, "GET") {
+			t.Errorf("received %q", request)
 		}
 	})
 }
@@ -517,13 +558,38 @@ func TestCloseEndsReads(t *testing.T) {
 
 func TestBodyWithAnotherLengthIsAnError(t *testing.T) {
 	s := newScript(t, always(ok))
-	tr := newTransport(t, newBase())
+	base := newBase()
+	dialed := 0
+	base.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		dialed++
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}
+	tr := newTransport(t, base)
 	for _, length := range []int64{1, 3} {
+		exchange(t, tr, newRequest(t, "POST", s.url(), "{}"))
 		req := newRequest(t, "POST", s.url(), "{}")
 		req.ContentLength = length
-		if _, err := tr.RoundTrip(req); err == nil || !strings.Contains(err.Error(), "2 bytes") {
+		if _, err := tr.RoundTrip(req); !errors.Is(err, errBody) {
 			t.Errorf("length %d: %v", length, err)
 		}
+	}
+	if dialed != 2 { // the connections of the errors are closed
+		t.Errorf("%d connections", dialed)
+	}
+}
+
+func TestClosedBodyCannotBeRead(t *testing.T) {
+	s := newScript(t, always(ok))
+	resp, err := newTransport(t, newBase()).RoundTrip(newRequest(t, "POST", s.url(), "{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := resp.Body.Read(make([]byte, 1)); err != nil {
+		t.Error(err)
+	}
+	resp.Body.Close()
+	if n, err := resp.Body.Read(make([]byte, 1)); n != 0 || err != errClosed {
+		t.Errorf("read %d bytes, %v", n, err)
 	}
 }
 
@@ -574,7 +640,7 @@ func TestIdleConnectionsAreClosedAfterATime(t *testing.T) {
 	await(t, "no timer is left", func() bool {
 		tr.mu.Lock()
 		defer tr.mu.Unlock()
-		return !tr.sweeping && len(tr.idle) == 0
+		return tr.sweeper == nil && len(tr.idle) == 0
 	})
 	go func() { answers <- ok }()
 	if got := exchange(t, tr, newRequest(t, "POST", s.url(), "{}")); !strings.HasPrefix(got, "200") {
@@ -584,12 +650,18 @@ func TestIdleConnectionsAreClosedAfterATime(t *testing.T) {
 
 func TestConnectionsInUseAreClosedAfterCloseIdleConnections(t *testing.T) {
 	s := newScript(t, always(ok))
-	tr := newTransport(t, newBase())
+	base := newBase()
+	base.IdleConnTimeout = time.Hour
+	tr := newTransport(t, base)
+	exchange(t, tr, newRequest(t, "POST", s.url(), "{}"))
 	resp, err := tr.RoundTrip(newRequest(t, "POST", s.url(), "{}"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	tr.CloseIdleConnections()
+	if tr.sweeper != nil {
+		t.Error("the timer is not stopped")
+	}
 	if body, err := io.ReadAll(resp.Body); err != nil || string(body) != "ok" {
 		t.Errorf("%q, %v", body, err)
 	}
