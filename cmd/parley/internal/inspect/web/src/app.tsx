@@ -166,7 +166,7 @@ function isField(target: EventTarget | null): boolean {
 }
 
 addEventListener("keydown", (event) => {
-  if (event.defaultPrevented || event.altKey || event.ctrlKey || event.metaKey || helpOpen.value) return;
+  if (event.defaultPrevented || event.altKey || event.ctrlKey || event.metaKey || document.querySelector("dialog[open]")) return;
   if (isField(event.target)) {
     if (event.key === "Escape") (event.target as HTMLElement).blur();
     return;
