@@ -9,7 +9,7 @@ import (
 )
 
 // WithForwardableMeta returns an object with those entries of its _meta that [IsForwardable] accepts, and without _meta if there
-// are none. The object must be valid JSON. It is not modified.
+// are none. It does not modify the object, which must be valid JSON.
 func WithForwardableMeta(object json.RawMessage) json.RawMessage {
 	meta, ok := jsonrpc.Get(object, "_meta")
 	if !ok {

@@ -8,8 +8,8 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// WithoutMembers returns an object without some of its members, or the object itself if it has none of them. The object must be
-// valid JSON. It is not modified.
+// WithoutMembers returns an object without some of its members, or the object itself if it has none of them. It does not
+// modify the object, which must be valid JSON.
 func WithoutMembers(object json.RawMessage, names ...string) json.RawMessage {
 	if !slices.ContainsFunc(names, func(name string) bool { _, ok := jsonrpc.Get(object, name); return ok }) {
 		return object
