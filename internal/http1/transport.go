@@ -1,18 +1,16 @@
 // Package http1 sends requests over HTTP/1.1 connections without TLS.
 //
 // [http.Transport] has two goroutines for each connection. They serve large bodies in both directions at once, proxies,
-// TLS and HTTP/2. For a small request, most of the client's time is spent on these goroutines waking each other. Here the goroutine of the caller writes the request and reads the response. Everything that needs more is left
-// to an http.Transport.
+// TLS and HTTP/2. For a small request, most of the client's time is spent on these goroutines waking each other. Here the
+// goroutine of the caller writes the request and reads the response. Everything that needs more is left to an
+// http.Transport.
 package http1
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"net/http"
-	"net/http/httptrace"
-	"net/url"
-	"strings"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,10 +33,6 @@ type Transport struct {
 	closing bool                     // CloseIdleConnections was called after the last request
 }
 
-// maxBody limits the body of a request, in bytes. A server may respond before it has read a larger body, and a Transport does not
-// read while it writes.
-const maxBody = 16 << 10
-
 // New returns a Transport with the settings of base, which must not change afterwards. It returns base itself if a setting
 // needs it for all requests, and on systems where a connection cannot tell whether the server has closed it.
 func New(base *http.Transport) http.RoundTripper {
@@ -57,107 +51,18 @@ func New(base *http.Transport) http.RoundTripper {
 
 // RoundTrip implements http.RoundTripper.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	address, ok := t.addressOf(req)
-	if !ok {
+	if !t.canSend(req) {
 		return t.base.RoundTrip(req)
 	}
 	if req.Context().Err() != nil {
 		closeBody(req)
 		return nil, context.Cause(req.Context())
 	}
-	resp, err := t.send(req, address)
+	resp, err := t.send(req, addressOf(req.URL))
 	if err != nil && req.Context().Err() != nil {
 		err = context.Cause(req.Context())
 	}
 	return resp, err
-}
-
-// addressOf returns the host and port for a request, and reports whether this Transport can send the request.
-func (t *Transport) addressOf(req *http.Request) (address string, ok bool) {
-	u := req.URL
-	if u == nil || u.Scheme != "http" || u.Opaque != "" || t.unusable.Load() {
-		return "", false
-	}
-	switch req.Method {
-	case http.MethodGet, http.MethodPost, http.MethodDelete:
-	default:
-		return "", false
-	}
-	hasBody := req.Body != nil && req.Body != http.NoBody
-	//lint:ignore SA1019 programs may still set Cancel
-	if req.Cancel != nil {
-		return "", false
-	}
-	switch {
-	case req.Close, req.Trailer != nil, req.TransferEncoding != nil, httptrace.ContextClientTrace(req.Context()) != nil:
-		return "", false
-	case hasBody && (req.ContentLength <= 0 || req.ContentLength > maxBody || req.GetBody == nil):
-		return "", false
-	case !isPlainHost(u.Host), req.Host != "" && !isPlainHost(req.Host), !isPlainPath(u.RequestURI()), !isPlainHeader(req.Header):
-		return "", false
-	}
-	if t.base.Proxy != nil {
-		if proxy, err := t.base.Proxy(req); proxy != nil || err != nil {
-			return "", false
-		}
-	}
-	return addressOf(u), true
-}
-
-func addressOf(u *url.URL) string {
-	if u.Port() != "" {
-		return u.Host
-	}
-	return net.JoinHostPort(u.Hostname(), "80")
-}
-
-// isPlainHost reports whether a host, with a port or not, can be sent unchanged. Others, such as IPv6 addresses with a zone, are
-// left to the http.Transport.
-func isPlainHost(host string) bool {
-	for i := range len(host) {
-		if c := host[i]; !isAlphanumeric(c) && !strings.ContainsRune(".-_:[]", rune(c)) {
-			return false
-		}
-	}
-	return host != ""
-}
-
-// isPlainPath reports whether a path and query can be sent unchanged.
-func isPlainPath(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; c <= ' ' || c >= 0x7F {
-			return false
-		}
-	}
-	return s != ""
-}
-
-func isAlphanumeric(c byte) bool {
-	return c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z'
-}
-
-// isPlainHeader reports whether the fields of a header can be sent unchanged, in addition to those that every request has. It
-// accepts fewer than RFC 9110 does: an http.Transport decides about others.
-func isPlainHeader(h http.Header) bool {
-	for name, values := range h {
-		switch name {
-		case "", "Connection", "Content-Length", "Expect", "Host", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "User-Agent":
-			return false
-		}
-		for i := range len(name) {
-			if c := name[i]; c != '-' && !isAlphanumeric(c) {
-				return false
-			}
-		}
-		for _, value := range values {
-			for i := range len(value) {
-				if c := value[i]; c < ' ' || c == 0x7F {
-					return false
-				}
-			}
-		}
-	}
-	return true
 }
 
 // send sends a request over an idle connection or a new one.
@@ -183,26 +88,6 @@ func (t *Transport) send(req *http.Request, address string) (*http.Response, err
 		return t.base.RoundTrip(req)
 	}
 	return c.exchange(req)
-}
-
-// again returns a request with its body from the beginning.
-func again(req *http.Request) (*http.Request, error) {
-	if req.Body == nil || req.Body == http.NoBody {
-		return req, nil
-	}
-	body, err := req.GetBody()
-	if err != nil {
-		return nil, fmt.Errorf("http1: cannot repeat a request: %w", err)
-	}
-	repeated := *req
-	repeated.Body = body
-	return &repeated, nil
-}
-
-func closeBody(req *http.Request) {
-	if req.Body != nil {
-		req.Body.Close()
-	}
 }
 
 // take returns an idle connection that the server has not closed, or nil.
@@ -256,7 +141,7 @@ func (t *Transport) sweep() {
 			all[old].conn.Close()
 			old++
 		}
-		if all = append([]*connection(nil), all[old:]...); len(all) == 0 {
+		if all = slices.Delete(all, 0, old); len(all) == 0 {
 			delete(t.idle, address)
 			continue
 		}
