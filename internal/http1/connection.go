@@ -106,18 +106,22 @@ func (c *connection) mayRepeat(req *http.Request, err error) bool {
 // do writes a request and reads the header of its response.
 func (c *connection) do(req *http.Request) (*http.Response, error) {
 	c.sent, c.left = 0, c.t.base.MaxResponseHeaderBytes // the limit of all informational responses (1xx) together
-	if err := c.write(req); err != nil {
-		return nil, fmt.Errorf("write the request: %w", err)
+	broken := c.write(req)
+	if broken != nil && (c.sent == 0 || !errors.Is(broken, syscall.ECONNRESET) && !errors.Is(broken, syscall.EPIPE)) {
+		return nil, fmt.Errorf("write the request: %w", broken)
 	}
-	for {
+	for { // also if the server has closed the connection: it may have responded to a part of the request
 		resp, err := http.ReadResponse(c.reader, req)
 		switch {
+		case err != nil && broken != nil:
+			return nil, fmt.Errorf("write the request: %w", broken)
 		case err != nil:
 			return nil, fmt.Errorf("read the response: %w", err)
 		case resp.StatusCode == http.StatusSwitchingProtocols:
 			return nil, errors.New("http1: the server switches protocols, which the request does not allow")
 		case resp.StatusCode < http.StatusContinue || resp.StatusCode >= http.StatusOK:
 			c.left = math.MaxInt64
+			resp.Close = resp.Close || broken != nil
 			return resp, nil
 		}
 	}

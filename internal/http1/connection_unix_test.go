@@ -109,6 +109,62 @@ func TestRequestsThatMayHaveBeenServedAreNotRepeated(t *testing.T) {
 	}
 }
 
+// A server may respond to a part of a request and close the connection.
+func TestResponsesToAPartOfARequestAreReceived(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for _, c := range []struct{ response, want string }{
+		{"HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno", `413 Too Large map[Content-Length:[2]] 2 "no" map[]`},
+		{"HTTP/1.1 4", "error"},
+		{"", "error"},
+	} {
+		tr := newTransport(t, newBase())
+		closed := make(chan struct{})
+		go func() {
+			defer close(closed)
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			defer conn.Close()
+			// It closes the connection with bytes of the request unread: the client cannot write any more.
+			if _, err := io.ReadFull(conn, make([]byte, 100)); err == nil {
+				_, _ = io.WriteString(conn, c.response)
+			}
+		}()
+		req := newRequest(t, "POST", "http://"+l.Addr().String(), strings.Repeat("a", maxBody))
+		req.Body = io.NopCloser(&pausedBody{rest: strings.Repeat("a", maxBody), until: closed})
+		if got := exchange(t, tr, req); got != c.want {
+			t.Errorf("%q: %s", c.response, got)
+		}
+		if n := len(tr.idleOf(l.Addr().String())); n != 0 {
+			t.Errorf("%q: %d idle connections", c.response, n)
+		}
+	}
+}
+
+// pausedBody is a text whose second half can be read once a channel is closed.
+type pausedBody struct {
+	rest  string
+	until chan struct{}
+	reads int
+}
+
+func (b *pausedBody) Read(p []byte) (int, error) {
+	if len(b.rest) == 0 {
+		return 0, io.EOF
+	}
+	if b.reads++; b.reads > 1 {
+		<-b.until
+	}
+	n := copy(p[:min(len(p), maxBody/2)], b.rest)
+	b.rest = b.rest[n:]
+	return n, nil
+}
+
 func TestCancellationEndsRequests(t *testing.T) {
 	cause := errors.New("cancelled for a reason")
 	for stage, response := range map[string]string{"header": "", "body": head + "Content-Length: 10\r\n\r\nab"} {
