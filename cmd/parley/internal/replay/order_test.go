@@ -31,6 +31,10 @@ func TestRequestsAreOrderedAroundTheEndOfTheirSession(t *testing.T) {
 		// Nothing is in flight.
 		"POST 2, response 2 404, DELETE 1, response 1 204, GET 3, response 3 404": "POST 2, response 2 404, DELETE 1, response 1 204, GET 3, response 3 404",
 		"DELETE 1": "DELETE 1",
+		// Each session has its own end.
+		"DELETE 1 a, DELETE 2 b, GET 3 b, response 1 204, response 2 204, response 3 404": "DELETE 1 a, DELETE 2 b, response 1 204, response 2 204, GET 3 b, response 3 404",
+		"POST 3 b, DELETE 1 a, result 3 200, response 1 204":                              "POST 3 b, DELETE 1 a, result 3 200, response 1 204",
+		"DELETE 1 a, DELETE 2 a, response 1 204, response 2 404":                          "DELETE 1 a, response 1 204, DELETE 2 a, response 2 404",
 	} {
 		var lines []string
 		for text := range strings.SplitSeq(recorded, ", ") {
@@ -40,7 +44,8 @@ func TestRequestsAreOrderedAroundTheEndOfTheirSession(t *testing.T) {
 			} else if message, isResponse := messages[words[0]]; isResponse {
 				lines = append(lines, `{"from":"server","wire":"http","exchange":`+words[1]+`,"response":{"status":`+words[2]+`}`+message+`}`)
 			} else {
-				lines = append(lines, `{"from":"client","wire":"http","exchange":`+words[1]+`,"request":{"method":"`+words[0]+`"}}`)
+				session := strings.Join(words[2:], "")
+				lines = append(lines, `{"from":"client","wire":"http","exchange":`+words[1]+`,"request":{"method":"`+words[0]+`","headers":{"Mcp-Session-Id":["`+session+`"]}}}`)
 			}
 		}
 		all := entries(t, lines...)
