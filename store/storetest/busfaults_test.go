@@ -84,7 +84,7 @@ var busFaults = []fault{
 		h.publish = func(ctx context.Context, topic string, message []byte) error { return store.ErrNotFound }
 	}},
 	{"Bus/", "retains messages", ownBus(ownSubscribe, func(all *store.Subscribers, topic string, message []byte) { all.Deliver(topic, message) })},
-	{"Bus/", "reuses the memory of messages", func(m full, h *hooked) {
+	{"Bus/ReceivedMessageNeverChanges", "reuses the memory of messages", func(m full, h *hooked) {
 		var all store.Subscribers
 		memory := make([]byte, 5)
 		h.publish = func(ctx context.Context, topic string, message []byte) error {

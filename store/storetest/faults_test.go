@@ -10,6 +10,9 @@ import (
 )
 
 // fault is a way in which a store is broken. The name completes "the store …".
+//
+// A fault that writes to memory that callers read has the name of one case instead of a
+// suite: in a case with several goroutines the race detector would report it.
 type fault struct {
 	suite, name string
 	fault       func(m full, h *hooked)

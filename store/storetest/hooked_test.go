@@ -69,6 +69,10 @@ func (h *hooked) lock() func() {
 	return h.mu.Unlock
 }
 
+// letOthersRun lets every other goroutine of the bubble run until it waits. The clock of the
+// store is another one.
+func letOthersRun() { time.Sleep(1) }
+
 // breakStore returns a store with a fault.
 func breakStore(m full, fault func(m full, h *hooked)) *hooked {
 	h := &hooked{

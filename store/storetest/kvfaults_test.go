@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -53,7 +52,7 @@ var kvFaults = []fault{
 			return got, err
 		}
 	}},
-	{"KV/", "reuses the memory of values", func(m full, h *hooked) {
+	{"KV/ReturnedValueNeverChanges", "reuses the memory of values", func(m full, h *hooked) {
 		h.put = func(ctx context.Context, key string, value []byte, opt store.PutOptions) (uint64, error) {
 			if got, err := m.Get(ctx, key); err == nil {
 				copy(got.Value, value)
@@ -130,15 +129,19 @@ var kvFaults = []fault{
 			if opt.IfAbsent && err == nil || opt.IfVersion != 0 && got.Version != opt.IfVersion {
 				return 0, store.ErrConflict
 			}
-			runtime.Gosched()
+			letOthersRun()
 			return m.Put(ctx, key, value, store.PutOptions{TTL: opt.TTL})
 		}
 	}},
 	{"KV/", "reads parts of a value one after another", func(m full, h *hooked) {
 		h.racy = true
+		h.put = func(ctx context.Context, key string, value []byte, opt store.PutOptions) (uint64, error) {
+			letOthersRun()
+			return m.Put(ctx, key, value, opt)
+		}
 		h.get = func(ctx context.Context, key string) (store.Item, error) {
 			first, err := m.Get(ctx, key)
-			runtime.Gosched()
+			letOthersRun()
 			if second, err := m.Get(ctx, key); err == nil && len(second.Value) == len(first.Value) {
 				half := len(first.Value) / 2
 				first.Value = slices.Concat(first.Value[:half], second.Value[half:])

@@ -3,7 +3,6 @@ package storetest
 import (
 	"context"
 	"errors"
-	"runtime"
 	"slices"
 	"sync"
 
@@ -55,7 +54,7 @@ var logFaults = []fault{
 			return shared, err
 		}
 	}},
-	{"Log/", "changes entries that it has returned", func(m full, h *hooked) {
+	{"Log/ReturnedEntriesNeverChange", "changes entries that it has returned", func(m full, h *hooked) {
 		var returned [][]byte
 		h.readAfter = func(ctx context.Context, key store.StreamKey, seq uint64) (_ [][]byte, err error) {
 			returned, err = m.ReadAfter(ctx, key, seq)
@@ -180,7 +179,7 @@ var logFaults = []fault{
 			if ok && last.(uint64)+1 != seq {
 				return store.ErrConflict
 			}
-			runtime.Gosched()
+			letOthersRun()
 			numbers.Store(key, seq)
 			err := m.Append(ctx, key, seq, entry, opt)
 			if errors.Is(err, store.ErrConflict) {

@@ -3,7 +3,6 @@ package storetest
 import (
 	"context"
 	"errors"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -75,7 +74,7 @@ var setFaults = []fault{
 			if all, err := m.List(ctx, set, "", store.MaxList); err == nil && len(all) >= opt.Max {
 				return store.ErrFull
 			}
-			runtime.Gosched()
+			letOthersRun()
 			return m.Add(ctx, set, member, store.AddOptions{TTL: opt.TTL, Max: 1000})
 		}
 	}},
