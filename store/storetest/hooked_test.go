@@ -71,7 +71,7 @@ func (h *hooked) lock() func() {
 
 // letOthersRun lets every other goroutine of the bubble run until it waits. The clock of the
 // store is another one.
-func letOthersRun() { time.Sleep(1) }
+func letOthersRun() { time.Sleep(time.Nanosecond) }
 
 // breakStore returns a store with a fault.
 func breakStore(m full, fault func(m full, h *hooked)) *hooked {
