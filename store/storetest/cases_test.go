@@ -107,7 +107,7 @@ func TestCasesFindFaults(t *testing.T) {
 	for _, c := range cases {
 		fails := false
 		for _, f := range faults {
-			if !strings.HasPrefix(c.name, f.suite) || fails && found[f.name] {
+			if !strings.HasPrefix(c.name, f.cases) || fails && found[f.name] {
 				continue
 			}
 			if failed := try(t, c, f.fault); failed != "" {

@@ -11,11 +11,12 @@ import (
 
 // fault is a way in which a store is broken. The name completes "the store …".
 //
-// A fault that writes to memory that callers read has the name of one case instead of a
-// suite: in a case with several goroutines the race detector would report it.
+// A fault that writes to memory that callers read is tried with one case only: in a case
+// with several goroutines the race detector would report it.
 type fault struct {
-	suite, name string
-	fault       func(m full, h *hooked)
+	cases string // the start of the names of the cases that are tried
+	name  string
+	fault func(m full, h *hooked)
 }
 
 var faults = slices.Concat(lengthFaults, kvFaults, setFaults, fullFaults, logFaults, busFaults, generalFaults)

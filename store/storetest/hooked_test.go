@@ -70,7 +70,8 @@ func (h *hooked) lock() func() {
 }
 
 // letOthersRun lets every other goroutine of the bubble run until it waits. The clock of the
-// store is another one.
+// bubble makes it take no real time, and the store has a clock of its own. Several goroutines
+// may call it at once, which [synctest.Wait] does not allow.
 func letOthersRun() { time.Sleep(time.Nanosecond) }
 
 // breakStore returns a store with a fault.

@@ -136,7 +136,7 @@ var kvFaults = []fault{
 	{"KV/", "reads parts of a value one after another", func(m full, h *hooked) {
 		h.racy = true
 		h.put = func(ctx context.Context, key string, value []byte, opt store.PutOptions) (uint64, error) {
-			letOthersRun()
+			letOthersRun() // so that writers do not end before readers continue
 			return m.Put(ctx, key, value, opt)
 		}
 		h.get = func(ctx context.Context, key string) (store.Item, error) {
