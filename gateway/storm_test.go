@@ -31,7 +31,6 @@ func coalesced(t *testing.T, r mcp.Revision) {
 	ctx, cancel := context.WithCancel(t.Context())
 	serve := func(s *server.Server) transport.Conn {
 		near, far := transport.Pipe()
-		s.Logger = quiet
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
@@ -44,6 +43,7 @@ func coalesced(t *testing.T, r mcp.Revision) {
 		return near
 	}
 	up := answering("up")
+	up.Logger = quiet
 	var requests, notifications atomic.Int32
 	h := &host.Host{
 		Servers: []host.ServerConfig{{Name: "up", Target: client.Conn(serve(up))}}, Logger: quiet, Dialer: client.Dialer{Revision: r},
@@ -53,7 +53,7 @@ func coalesced(t *testing.T, r mcp.Revision) {
 			}
 		},
 	}
-	s := &server.Server{Name: "gateway", Version: "1"}
+	s := &server.Server{Name: "gateway", Version: "1", Logger: quiet}
 	g := gateway.New(h, s)
 	g.Logger = quiet
 	if err := h.Start(); err != nil {
