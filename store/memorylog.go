@@ -13,8 +13,8 @@ const streamOverhead = 320
 // memoryLog is the [Log] of a [Memory].
 //
 // Invariants: each group has at least one stream, and each stream at least one entry. The entries of a
-// group, and those of each stream, are linked in the order of their Append. So the oldest entry of a
-// group is also the oldest of its stream. Groups are linked in the order of their latest Append.
+// group are in the order of their Append, so the oldest entry of a group is also the oldest of its
+// stream. Groups are linked in the order of their latest Append.
 type memoryLog struct {
 	mu     sync.Mutex
 	max    int64
@@ -26,29 +26,24 @@ type memoryLog struct {
 
 type logGroup struct {
 	name       string
-	streams    map[string]*logStream
+	numbers    map[string]uint32 // of streams, by name
+	streams    []logStream       // by number
+	unused     []uint32          // numbers without a stream
+	entries    recordQueue
 	bytes      int64 // of its entries, overhead included
 	expires    int64
-	oldest     *logEntry
-	newest     *logEntry
 	prev, next *logGroup
 }
 
 type logStream struct {
 	name           string
-	oldest, newest *logEntry
+	oldest, newest position
 	n              int
 	last           uint64 // number of the newest entry
 }
 
-type logEntry struct {
-	data       []byte
-	stream     *logStream
-	following  *logEntry // in the stream
-	prev, next *logEntry // in the group
-}
-
-func (e *logEntry) cost() int64 { return int64(len(e.data)) + LogOverhead }
+// costOf returns the number of bytes that an entry counts.
+func costOf(entry []byte) int64 { return int64(len(entry)) + LogOverhead }
 
 // Append implements [Log]. When the log exceeds MaxLogBytes, Append purges the oldest entries of the
 // group with the least recent Append.
@@ -60,10 +55,10 @@ func (m *Memory) Append(ctx context.Context, key StreamKey, seq uint64, entry []
 		return err
 	}
 	l := &m.log
-	added := &logEntry{data: append(make([]byte, 0, len(entry)), entry...)}
-	if need := added.cost() + overheadOf(key); need > l.max {
+	if need := costOf(entry) + overheadOf(key); need > l.max {
 		return fmt.Errorf("%w: entry is too large for the log: %d bytes with overhead, the limit is %d", ErrFull, need, l.max)
 	}
+	record := newRecord(entry)
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -73,7 +68,7 @@ func (m *Memory) Append(ctx context.Context, key StreamKey, seq uint64, entry []
 	}
 	g := l.find(key.Group, now)
 	if g != nil {
-		if s := g.streams[key.Stream]; s != nil && seq != s.last+1 {
+		if s := g.stream(key.Stream); s != nil && seq != s.last+1 {
 			return fmt.Errorf("%w: entry %d cannot follow entry %d", ErrConflict, seq, s.last)
 		}
 	} else {
@@ -81,22 +76,24 @@ func (m *Memory) Append(ctx context.Context, key StreamKey, seq uint64, entry []
 	}
 	g.expires = max(g.expires, after(now, opt.TTL))
 	l.touch(g)
-	s := g.streams[key.Stream]
-	if s == nil {
-		s = &logStream{name: key.Stream}
-		g.streams[key.Stream] = s
-		l.bytes += int64(len(s.name)) + streamOverhead
+	number, ok := g.numbers[key.Stream]
+	if !ok {
+		number = g.addStream(key.Stream)
+		l.bytes += int64(len(key.Stream)) + streamOverhead
 	}
-	l.push(g, s, added)
+	g.push(number, entry, record)
+	g.bytes += costOf(entry)
+	l.bytes += costOf(entry)
+	s := &g.streams[number]
 	s.last = seq
 	for s.n > opt.MaxEntries {
 		l.purge(g, s.oldest)
 	}
 	for g.bytes > opt.MaxBytes {
-		l.purge(g, g.oldest)
+		l.purge(g, g.entries.oldest())
 	}
 	for l.bytes > l.max {
-		l.purge(l.oldest, l.oldest.oldest)
+		l.purge(l.oldest, l.oldest.entries.oldest())
 	}
 	return nil
 }
@@ -118,18 +115,18 @@ func (m *Memory) ReadAfter(ctx context.Context, key StreamKey, seq uint64) ([][]
 	if g == nil {
 		return nil, ErrNotFound
 	}
-	s := g.streams[key.Stream]
+	s := g.stream(key.Stream)
 	if s == nil || seq > s.last {
 		return nil, ErrNotFound
 	}
-	e, at := s.oldest, s.last-uint64(s.n)+1
+	p, at := s.oldest, s.last-uint64(s.n)+1
 	if seq+1 < at {
 		return nil, fmt.Errorf("%w: the oldest remaining entry is %d", ErrPurged, at)
 	}
 	entries := make([][]byte, 0, s.last-seq)
-	for ; e != nil; e, at = e.following, at+1 {
+	for ; p != 0; p, at = g.entries.following(p), at+1 {
 		if at > seq {
-			entries = append(entries, e.data)
+			entries = append(entries, g.entries.entry(p))
 		}
 	}
 	return entries, nil
@@ -163,7 +160,7 @@ func (l *memoryLog) find(group string, now int64) *logGroup {
 
 // add adds an empty group. The caller must add an entry.
 func (l *memoryLog) add(group string) *logGroup {
-	g := &logGroup{name: group, streams: make(map[string]*logStream, 1)}
+	g := &logGroup{name: group, numbers: make(map[string]uint32, 1)}
 	if l.groups == nil {
 		l.groups = make(map[string]*logGroup)
 	}
@@ -204,59 +201,84 @@ func (l *memoryLog) unlink(g *logGroup) {
 	}
 }
 
-func (l *memoryLog) push(g *logGroup, s *logStream, e *logEntry) {
-	e.stream, e.prev = s, g.newest
-	if g.newest != nil {
-		g.newest.next = e
-	} else {
-		g.oldest = e
-	}
-	g.newest = e
-	if s.newest != nil {
-		s.newest.following = e
-	} else {
-		s.oldest = e
-	}
-	s.newest = e
-	s.n++
-	g.bytes += e.cost()
-	l.bytes += e.cost()
-}
-
-// purge removes e, the oldest entry of a stream of g. It also removes the stream and the group when
-// they become empty.
-func (l *memoryLog) purge(g *logGroup, e *logEntry) {
-	if e.prev != nil {
-		e.prev.next = e.next
-	} else {
-		g.oldest = e.next
-	}
-	if e.next != nil {
-		e.next.prev = e.prev
-	} else {
-		g.newest = e.prev
-	}
-	s := e.stream
-	s.oldest = e.following
+// purge removes the record at p, the oldest one of a stream of g. It also removes the stream and the
+// group when they become empty.
+func (l *memoryLog) purge(g *logGroup, p position) {
+	number, cost := g.entries.stream(p), costOf(g.entries.entry(p))
+	s := &g.streams[number]
+	s.oldest = g.entries.following(p)
 	s.n--
-	g.bytes -= e.cost()
-	l.bytes -= e.cost()
-	if s.n > 0 {
-		return
+	g.entries.remove(p)
+	g.bytes -= cost
+	l.bytes -= cost
+	if s.n == 0 {
+		l.bytes -= int64(len(s.name)) + streamOverhead
+		g.removeStream(number)
 	}
-	delete(g.streams, s.name)
-	l.bytes -= int64(len(s.name)) + streamOverhead
-	if len(g.streams) == 0 {
+	if len(g.numbers) == 0 {
 		l.drop(g)
+	} else if g.entries.wasteful() {
+		g.compact()
 	}
 }
 
 // drop removes a group and its streams.
 func (l *memoryLog) drop(g *logGroup) {
 	l.bytes -= g.bytes + int64(len(g.name)) + streamOverhead
-	for _, s := range g.streams {
-		l.bytes -= int64(len(s.name)) + streamOverhead
+	for name := range g.numbers {
+		l.bytes -= int64(len(name)) + streamOverhead
 	}
 	l.unlink(g)
 	delete(l.groups, g.name)
+}
+
+// stream returns a stream, or nil if it has no entries. The result is valid until addStream.
+func (g *logGroup) stream(name string) *logStream {
+	if number, ok := g.numbers[name]; ok {
+		return &g.streams[number]
+	}
+	return nil
+}
+
+// addStream adds an empty stream and returns its number. The caller must add an entry.
+func (g *logGroup) addStream(name string) (number uint32) {
+	if last := len(g.unused) - 1; last >= 0 {
+		number, g.unused = g.unused[last], g.unused[:last]
+	} else {
+		number = uint32(len(g.streams))
+		g.streams = append(g.streams, logStream{})
+	}
+	g.streams[number].name = name
+	g.numbers[name] = number
+	return number
+}
+
+func (g *logGroup) removeStream(number uint32) {
+	delete(g.numbers, g.streams[number].name)
+	g.streams[number] = logStream{}
+	g.unused = append(g.unused, number)
+}
+
+// push adds an entry to a stream. Record is the result of newRecord.
+func (g *logGroup) push(number uint32, entry, record []byte) {
+	p := g.entries.push(number, entry, record)
+	s := &g.streams[number]
+	if s.newest != 0 {
+		g.entries.setFollowing(s.newest, p)
+	} else {
+		s.oldest = p
+	}
+	s.newest = p
+	s.n++
+}
+
+// compact copies the entries to a new queue, without the removed ones.
+func (g *logGroup) compact() {
+	old := g.entries
+	g.entries = recordQueue{}
+	for i := range g.streams {
+		s := &g.streams[i]
+		s.oldest, s.newest, s.n = 0, 0, 0
+	}
+	old.all(func(number uint32, entry []byte) { g.push(number, entry, newRecord(entry)) })
 }
