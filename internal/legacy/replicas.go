@@ -38,17 +38,17 @@ func (s *Sessions) Refresh(ctx context.Context, key string) error {
 		s.mu.Unlock()
 		return nil
 	}
-	ref, before := ss.sessionRef, ss.version
+	before := ss.version
 	s.mu.Unlock()
 	item, err := s.store.Get(ctx, key)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		s.end(ctx, ref, key)
+		s.end(ctx, ss.sessionRef, key)
 		return ErrNoSession
 	case err != nil:
 		return err
 	}
-	if ss, err = s.adopt(ref, key, before, item, true); err != nil {
+	if ss, err = s.adopt(ss.sessionRef, key, ss, before, item, true); err != nil {
 		return err
 	}
 	defer ss.Release()

@@ -64,7 +64,7 @@ func (ss *StoredSession) Release() {
 	s := ss.sessions
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if ss.refs--; ss.refs > 0 || s.live[ss.sessionRef] != ss {
+	if ss.refs--; ss.refs > 0 || ss.removed {
 		return
 	}
 	ss.cached, ss.record = true, nil
@@ -73,12 +73,15 @@ func (ss *StoredSession) Release() {
 	}
 }
 
-// evict removes an unused session from memory. The caller holds mu.
+// evict removes a session from memory: an unused one, or one that has ended. The caller holds mu.
 func (s *Sessions) evict(ss *StoredSession) {
-	s.cache.remove(ss)
-	ss.cached = false
+	if ss.cached {
+		s.cache.remove(ss)
+		ss.cached = false
+	}
 	delete(s.live, ss.sessionRef)
 	delete(s.byKey, ss.key)
+	ss.removed = true
 }
 
 // ticksPerTTL is the resolution at which the use of sessions is measured.

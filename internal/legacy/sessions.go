@@ -178,19 +178,22 @@ func (s *Sessions) Use(ctx context.Context, who principal.Principal, id string) 
 // open finds a session whose record read returns. Read receives the session's life when idle, or
 // 0 if it is not in memory.
 func (s *Sessions) open(ctx context.Context, who principal.Principal, id string, read func(key string, ttl time.Duration) (store.Item, error)) (*StoredSession, error) {
-	if !isSessionID(id) {
-		return nil, ErrNoSession
-	}
 	ref := sessionRef{who, id}
-	key, before, ttl := s.known(ref)
-	if key == "" {
+	known, version, ttl := s.known(ref)
+	var key string
+	switch {
+	case known != nil:
+		key = known.key
+	case isSessionID(id):
 		key = sessionKey(who, id)
+	default:
+		return nil, ErrNoSession
 	}
 	item, err := read(key, ttl)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return nil, fmt.Errorf("cannot read session: %w", err)
 	}
-	ss, err := s.adopt(ref, key, before, item, err == nil)
+	ss, err := s.adopt(ref, key, known, version, item, err == nil)
 	switch {
 	case errors.Is(err, ErrNoSession):
 		s.forget(ctx, key)
@@ -205,12 +208,15 @@ func (s *Sessions) open(ctx context.Context, who principal.Principal, id string,
 	return ss, nil
 }
 
-// adopt begins a use of the session with the given record, which was read when the session in
-// memory had the version before. The error is ErrNoSession if found is not set.
-func (s *Sessions) adopt(ref sessionRef, key string, before uint64, item store.Item, found bool) (*StoredSession, error) {
+// adopt begins a use of the session with the given record, which was read when known was the
+// session in memory and had the version before. The error is ErrNoSession if found is not set.
+func (s *Sessions) adopt(ref sessionRef, key string, known *StoredSession, before uint64, item store.Item, found bool) (*StoredSession, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	ss := s.live[ref]
+	ss := known
+	if ss == nil || ss.removed {
+		ss = s.live[ref]
+	}
 	var queued [][]byte
 	if ss != nil && ss.refs == 0 && ss.version == before && (!found || item.Version != ss.version) { // another replica has ended or changed it
 		queued = ss.deferred.takeQueued()
@@ -251,15 +257,15 @@ func (s *Sessions) adopt(ref sessionRef, key string, before uint64, item store.I
 	return s.acquire(ss), nil
 }
 
-// known returns the store key of a session in memory, the version of its state and its life when
-// idle. It returns zeros if the session is not in memory.
-func (s *Sessions) known(ref sessionRef) (key string, version uint64, ttl time.Duration) {
+// known returns a session in memory, the version of its state and its life when idle. It returns
+// zeros if the session is not in memory.
+func (s *Sessions) known(ref sessionRef) (ss *StoredSession, version uint64, ttl time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if ss := s.live[ref]; ss != nil {
-		return ss.key, ss.version, ss.ttl()
+		return ss, ss.version, ss.ttl()
 	}
-	return "", 0, 0
+	return nil, 0, 0
 }
 
 // Delete ends a session, and cancels its requests in flight in this process and at the other replicas.
@@ -288,14 +294,12 @@ func (s *Sessions) Delete(ctx context.Context, who principal.Principal, id strin
 func (s *Sessions) end(ctx context.Context, ref sessionRef, key string) {
 	s.mu.Lock()
 	ss := s.live[ref]
-	delete(s.live, ref)
-	delete(s.byKey, key)
-	if ss != nil && ss.cached {
+	if ss != nil {
 		s.evict(ss)
-	}
-	if ss != nil && ss.streams != nil {
-		close(ss.streams)
-		ss.streams = nil
+		if ss.streams != nil {
+			close(ss.streams)
+			ss.streams = nil
+		}
 	}
 	s.mu.Unlock()
 	if ss != nil {

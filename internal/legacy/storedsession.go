@@ -27,6 +27,7 @@ type StoredSession struct {
 	refs      int
 	touchedAt int // the tick of the last use or renewal
 	cached    bool
+	removed   bool           // no longer in memory: later requests use another StoredSession, or none
 	older     *StoredSession // in the cache
 	newer     *StoredSession // in the cache
 	number    int            // of the standalone stream in the session; 0 if the server has no replicas
@@ -48,7 +49,7 @@ func (ss *StoredSession) Key() string { return ss.key }
 func (ss *StoredSession) Deleted() bool {
 	ss.sessions.mu.Lock()
 	defer ss.sessions.mu.Unlock()
-	return ss.sessions.live[ss.sessionRef] != ss
+	return ss.removed
 }
 
 // Touch renews the session's life.
@@ -165,7 +166,7 @@ func (ss *StoredSession) stream(ctx context.Context, name string, takeOver bool)
 	ss.streams = make(chan struct{})
 	replaced, notifications, ss.number = ss.streams, ss.openQueue(buckets), number
 	ss.setNewest(number)
-	if ss.streams != nil && (ss.sessions.draining || ss.sessions.live[ss.sessionRef] != ss) {
+	if ss.streams != nil && (ss.sessions.draining || ss.removed) {
 		close(ss.streams)
 		ss.streams = nil
 	}
