@@ -34,8 +34,8 @@ type turn struct {
 }
 
 // maxUnflushed is the number of bytes of responses above which the goroutine of a turn flushes before
-// it reads the next message.
-const maxUnflushed = 32 << 10
+// it reads the next message. The client processes them while the server serves the next requests.
+const maxUnflushed = 4 << 10
 
 // ended is the state of a turn that has ended.
 const ended = ^uint64(0)
