@@ -7,6 +7,7 @@ package bench
 import (
 	"bytes"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
@@ -22,6 +23,7 @@ import (
 const (
 	maxHTTPAllocs    = 6 // without those of net/http
 	maxHTTPBytes     = 1650
+	maxEventBytes    = 150 // for the event that the log of a session keeps
 	maxStreamAllocs  = 6
 	maxClientAllocs  = 30 // our client and our server together, in memory
 	maxMoreAllocs    = 4  // our client and our server over HTTP, more than the baseline
@@ -93,13 +95,29 @@ func cost(f func()) (allocs, size float64) {
 func TestAllocationsOverHTTP(t *testing.T) {
 	s := newServer()
 	session := openSession(t, s)
-	for _, m := range []message{modernCall, session} {
-		allocs, size := handlerCost(t, s, m)
-		t.Logf("%s: %v allocations, %v bytes", m.name, allocs, size)
-		if allocs > maxHTTPAllocs || size > maxHTTPBytes {
-			t.Errorf("%s: %v allocations and %v bytes, the limits are %d and %d", m.name, allocs, size, maxHTTPAllocs, maxHTTPBytes)
+	for _, c := range []struct {
+		message
+		maxBytes float64
+	}{
+		{modernCall, maxHTTPBytes},
+		{session, maxHTTPBytes},
+		{asEventStream(modernCall), maxHTTPBytes},
+		{asEventStream(session), maxHTTPBytes + maxEventBytes},
+	} {
+		allocs, size := handlerCost(t, s, c.message)
+		t.Logf("%s: %v allocations, %v bytes", c.name, allocs, size)
+		if allocs > maxHTTPAllocs || size > c.maxBytes {
+			t.Errorf("%s: %v allocations and %v bytes, the limits are %d and %v", c.name, allocs, size, maxHTTPAllocs, c.maxBytes)
 		}
 	}
+}
+
+// asEventStream returns m with a response that is an event stream. In a session, the server logs its event.
+func asEventStream(m message) message {
+	m.name += ", event stream"
+	m.header = maps.Clone(m.header)
+	m.header["Accept"] = "text/event-stream"
+	return m
 }
 
 // A list that depends on the caller is made of encodings that are kept.
