@@ -67,20 +67,18 @@ func (m *Memory) Append(ctx context.Context, key StreamKey, seq uint64, entry []
 		l.drop(l.oldest)
 	}
 	g := l.find(key.Group, now)
-	if g != nil {
-		if s := g.stream(key.Stream); s != nil && seq != s.last+1 {
-			return fmt.Errorf("%w: entry %d cannot follow entry %d", ErrConflict, seq, s.last)
-		}
-	} else {
+	if g == nil {
 		g = l.add(key.Group)
 	}
-	g.expires = max(g.expires, after(now, opt.TTL))
-	l.touch(g)
 	number, ok := g.numbers[key.Stream]
 	if !ok {
 		number = g.addStream(key.Stream)
 		l.bytes += int64(len(key.Stream)) + streamOverhead
+	} else if last := g.streams[number].last; seq != last+1 {
+		return fmt.Errorf("%w: entry %d cannot follow entry %d", ErrConflict, seq, last)
 	}
+	g.expires = max(g.expires, after(now, opt.TTL))
+	l.touch(g)
 	g.push(number, entry, record)
 	g.bytes += costOf(entry)
 	l.bytes += costOf(entry)
@@ -115,10 +113,11 @@ func (m *Memory) ReadAfter(ctx context.Context, key StreamKey, seq uint64) ([][]
 	if g == nil {
 		return nil, ErrNotFound
 	}
-	s := g.stream(key.Stream)
-	if s == nil || seq > s.last {
+	number, ok := g.numbers[key.Stream]
+	if !ok || seq > g.streams[number].last {
 		return nil, ErrNotFound
 	}
+	s := &g.streams[number]
 	p, at := s.oldest, s.last-uint64(s.n)+1
 	if seq+1 < at {
 		return nil, fmt.Errorf("%w: the oldest remaining entry is %d", ErrPurged, at)
@@ -230,14 +229,6 @@ func (l *memoryLog) drop(g *logGroup) {
 	}
 	l.unlink(g)
 	delete(l.groups, g.name)
-}
-
-// stream returns a stream, or nil if it has no entries. The result is valid until addStream.
-func (g *logGroup) stream(name string) *logStream {
-	if number, ok := g.numbers[name]; ok {
-		return &g.streams[number]
-	}
-	return nil
 }
 
 // addStream adds an empty stream and returns its number. The caller must add an entry.
