@@ -47,7 +47,7 @@ type Host struct {
 	// the client, if that is known; see [Sharing]. Messages to users name the server; see [Host.Attribute].
 	Forward bool
 
-	// MaxName is the maximum length of the names in the merged lists, 32 to 128
+	// MaxName is the maximum length of the names of tools in the merged list, 32 to 128
 	// characters. 0 means 128, the maximum of the protocol; some clients accept 64.
 	MaxName int
 

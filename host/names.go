@@ -44,7 +44,8 @@ type MergedTool struct {
 
 // MergedPrompt is a prompt of a server of a [Host].
 type MergedPrompt struct {
-	// Name is the name that is unique within the Host. It is formed as MergedTool.Name is.
+	// Name is the name that is unique within the Host. It is formed as MergedTool.Name is, except
+	// that no character is replaced and that it may have any length.
 	Name string
 
 	// Server is the name of the server in Host.Servers.
@@ -71,7 +72,7 @@ func (h *Host) Tools() (all []MergedTool) {
 // tools that are withheld are empty: they would be the same, which the error reports. If the server
 // lists a name twice, the first definition is used.
 func (n *naming) nameTools(server string, logger *slog.Logger, listed []mcp.Tool) (tools []MergedTool, withheld error) {
-	names := n.names("tool", logger, &n.tools, len(listed), func(i int) (string, bool) { return listed[i].Name, n.tools.tool(&listed[i]) })
+	names := names("tool", logger, n.toolName, len(listed), func(i int) (string, bool) { return listed[i].Name, n.tools.tool(&listed[i]) })
 	for i, name := range names.merged {
 		if name != "" {
 			tools = append(tools, MergedTool{Name: name, Server: server, Definition: listed[i]})
@@ -82,7 +83,7 @@ func (n *naming) nameTools(server string, logger *slog.Logger, listed []mcp.Tool
 
 // namePrompts is nameTools for prompts.
 func (n *naming) namePrompts(server string, logger *slog.Logger, listed []mcp.Prompt) (prompts []MergedPrompt, withheld error) {
-	names := n.names("prompt", logger, &n.prompts, len(listed), func(i int) (string, bool) { return listed[i].Name, n.prompts.names(listed[i].Name) })
+	names := names("prompt", logger, n.promptName, len(listed), func(i int) (string, bool) { return listed[i].Name, n.prompts.names(listed[i].Name) })
 	for i, name := range names.merged {
 		if name != "" {
 			prompts = append(prompts, MergedPrompt{Name: name, Server: server, Definition: listed[i]})
@@ -97,8 +98,8 @@ type named struct {
 	withheld error
 }
 
-// names returns the merged names of the selected of count entries of a list.
-func (n *naming) names(kind string, logger *slog.Logger, selection *Selection, count int, listed func(i int) (name string, selected bool)) named {
+// names returns the merged names of the selected of count entries of a list. Merge returns that of one name.
+func names(kind string, logger *slog.Logger, merge func(name string) string, count int, listed func(i int) (name string, selected bool)) named {
 	seen := make(map[string]bool, count)
 	claims := make(map[string][]string, count) // the listed names by merged name
 	merged := make([]string, count)
@@ -109,7 +110,7 @@ func (n *naming) names(kind string, logger *slog.Logger, selection *Selection, c
 			continue
 		}
 		if seen[name] = true; selected {
-			merged[i] = mergedName(n.prefix, selection.renamed(name), n.maxName)
+			merged[i] = merge(name)
 			claims[merged[i]] = append(claims[merged[i]], name)
 		}
 	}
@@ -127,16 +128,19 @@ func (n *naming) names(kind string, logger *slog.Logger, selection *Selection, c
 	return named{merged, errors.Join(errs...)}
 }
 
-// mergedName returns the name of a tool or prompt in the merged list. It depends on nothing else.
-func mergedName(prefix, name string, limit int) string {
-	full := prefix + name
+// toolName returns the name of a tool in the merged list. It depends on nothing else.
+func (n *naming) toolName(name string) string {
+	full := n.prefix + n.tools.renamed(name)
 	valid := validName(full)
-	if len(valid) <= limit {
+	if len(valid) <= n.maxName {
 		return valid
 	}
 	digest := sha256.Sum256([]byte(full))
-	return valid[:limit-digestLength] + "_" + hex.EncodeToString(digest[:(digestLength-1)/2])
+	return valid[:n.maxName-digestLength] + "_" + hex.EncodeToString(digest[:(digestLength-1)/2])
 }
+
+// promptName is toolName for prompts, whose names may have any length and any characters.
+func (n *naming) promptName(name string) string { return n.prefix + n.prompts.renamed(name) }
 
 // validName replaces the characters that a tool name must not have.
 func validName(name string) string {

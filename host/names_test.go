@@ -63,9 +63,28 @@ func TestToolsWithTheSameMergedNameAreWithheld(t *testing.T) {
 			t.Errorf("%q: %v", listed, err)
 		}
 	}
-	prompts, err := namer("a", 128).namePrompts("a", quiet, []mcp.Prompt{{Name: "x y"}, {Name: "z"}, {Name: "x/y"}})
-	if len(prompts) != 1 || prompts[0].Name != "a__z" || prompts[0].Server != "a" || err == nil {
-		t.Errorf("%+v %v", prompts, err)
+}
+
+func TestPromptsKeepTheirNames(t *testing.T) {
+	long := strings.Repeat("x", 200)
+	prompts, err := namer("a", 128).namePrompts("a", quiet, []mcp.Prompt{{Name: "x y"}, {Name: "größe"}, {Name: "x/y"}, {Name: long}})
+	var names []string
+	for _, p := range prompts {
+		if names = append(names, p.Name); p.Server != "a" {
+			t.Errorf("the prompt %q is of server %q", p.Name, p.Server)
+		}
+	}
+	if want := []string{"a__x y", "a__größe", "a__x/y", "a__" + long}; !slices.Equal(names, want) || err != nil {
+		t.Errorf("%q, %v; want %q", names, err, want)
+	}
+}
+
+func TestPromptsWithTheSameMergedNameAreWithheld(t *testing.T) {
+	n := namer("a", 128)
+	n.prompts.Rename = map[string]string{"x": "y"}
+	prompts, err := n.namePrompts("a", quiet, []mcp.Prompt{{Name: "x"}, {Name: "z"}, {Name: "y"}})
+	if len(prompts) != 1 || prompts[0].Name != "a__z" || err == nil || !strings.Contains(err.Error(), "the merged name of each would be a__y") {
+		t.Errorf("%+v, %v", prompts, err)
 	}
 }
 

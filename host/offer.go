@@ -264,7 +264,7 @@ func (s *supervisor) withheldNamed(merged string) error {
 	defer s.mu.Unlock()
 	n := s.naming
 	for key, err := range s.offered.withheld {
-		if key[0] == KindTool && mergedName(n.prefix, n.tools.renamed(key[1]), n.maxName) == merged {
+		if key[0] == KindTool && n.toolName(key[1]) == merged {
 			return err
 		}
 	}

@@ -32,9 +32,10 @@ func newUp() *cobra.Command {
 and prompts at one endpoint, in every revision of the protocol. With --dir, also serve the
 files of directories. Without --config and --dir, serve demo tools.
 
-A tool or prompt is called SERVER__NAME at the endpoint. If the name is too long for --max-name, its
-end is replaced by a digest. Tools of a server whose names would be the same are withheld. A resource
-keeps its URI; if two servers have the same URI, the second server's resource is at server:NAME/URI.
+A tool or prompt is called SERVER__NAME at the endpoint. If the name of a tool is too long for
+--max-name, its end is replaced by a digest. Tools of a server whose names would be the same are
+withheld. A resource keeps its URI; if two servers have the same URI, the second server's resource is
+at server:NAME/URI.
 
 With --stdio, parley serves standard input and output instead, for programs that start servers as
 commands. It answers when all servers are ready or have failed, or after 10 seconds.
@@ -88,7 +89,7 @@ parley up --config mcp.json --store '${REDIS_URL}' --key-file keys`,
 	guard.add(cmd)
 	cmd.Flags().BoolVar(&o.stdio, "stdio", false, "serve standard input and output instead of HTTP")
 	cmd.Flags().StringVar(&o.toolset, "toolset", "", "`name` of the toolset to serve at the endpoint, instead of the default toolset of the file")
-	cmd.Flags().IntVar(&o.maxName, "max-name", 0, "maximum length of the names of tools and prompts, 32 to 128 (default 128)")
+	cmd.Flags().IntVar(&o.maxName, "max-name", 0, "maximum length of the names of tools, 32 to 128 (default 128)")
 	cmd.Flags().BoolVarP(&o.verbose, "verbose", "v", false, "print log messages, and the stderr of the servers' programs")
 	return cmd
 }
