@@ -47,3 +47,18 @@ func TestAPipeInPlaceOfAFileDoesNotBlock(t *testing.T) {
 	}
 	file.Close()
 }
+
+// A device can have an endless content, and opening one can have effects.
+func TestDevicesAreNotOpenedAsFiles(t *testing.T) {
+	root, err := os.OpenRoot("/dev")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	for _, name := range []string{"null", "zero"} {
+		if file, _, err := openRegular(root, name); err == nil {
+			file.Close()
+			t.Errorf("the device %s was opened as a file", name)
+		}
+	}
+}

@@ -2,11 +2,14 @@ package legacy
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/store"
 )
@@ -85,6 +88,46 @@ func TestCostOfASubscriptionDoesNotGrowWithTheirNumber(t *testing.T) {
 		check(n, "unsubscribe", unsubscribe)
 		check(n, "another request", func(*StoredSession) error { return nil })
 		request(subscribe)()
+	}
+}
+
+// The same for a session that lives as long as its connection, which has no record.
+func TestCostOfASubscriptionOfAConnectionDoesNotGrowWithTheirNumber(t *testing.T) {
+	server, _ := newServer()
+	server.Changes = new(rpc.Changes)
+	session := server.NewSession(principal.Anonymous)
+	session.Address = "a"
+	defer session.Close()
+	u := &session.subscriptions
+	u.restore(true)
+	queue := session.Notifications()
+	defer queue.Close()
+	added := 0
+	grow := func(n int) {
+		for ; added < n; added++ {
+			if err := u.Subscribe(t.Context(), longURI(added)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	uri := longURI(2_000)
+	cost := func() uint64 {
+		const runs = 100
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for range runs {
+			if err := errors.Join(u.Subscribe(t.Context(), uri), u.Unsubscribe(t.Context(), uri)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		runtime.ReadMemStats(&after)
+		return (after.TotalAlloc - before.TotalAlloc) / runs
+	}
+	grow(10)
+	few := cost()
+	grow(1_000)
+	if many := cost(); many > 2*few+512 {
+		t.Errorf("a change allocates %d bytes with 1,000 subscriptions, and %d with 10", many, few)
 	}
 }
 
