@@ -21,7 +21,7 @@ import (
 // Each HTTP request of the corpus has its outcome, and the server still serves. A case changes a good request of each era;
 // README.md describes how.
 func TestServersAnswerBadHTTPRequests(t *testing.T) {
-	for _, r := range []mcp.Revision{mcp.V20241105, mcp.V20250326, mcp.V20251125, mcp.V20260728} {
+	for _, r := range mcp.Revisions() {
 		t.Run(string(r), func(t *testing.T) {
 			t.Parallel()
 			w := newWeb(t, r)
