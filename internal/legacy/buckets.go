@@ -4,11 +4,11 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
-
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 )
@@ -57,6 +57,11 @@ type bucket struct {
 
 // inline is the number of the record in place of a bucket.
 const inline = -1
+
+// indexOf returns the index of the bucket with a number, or -1.
+func indexOf(all []bucket, number int) int {
+	return slices.IndexFunc(all, func(b bucket) bool { return b.number == number })
+}
 
 // bucketOf returns the number of the bucket of a URI. It initializes an index without buckets.
 func (x *bucketIndex) bucketOf(uri string) int {

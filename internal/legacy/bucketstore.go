@@ -88,24 +88,24 @@ func (ss *StoredSession) renewBuckets(ctx context.Context) error {
 // readBuckets returns the buckets of the session and, as bucket inline, the URIs of the record. It
 // reads a bucket from the store only if that in have is not current. It reports whether another
 // replica is writing a bucket.
-func (ss *StoredSession) readBuckets(ctx context.Context, have map[int]bucket) (all map[int]bucket, behind bool, _ error) {
+func (ss *StoredSession) readBuckets(ctx context.Context, have []bucket) (all []bucket, behind bool, _ error) {
 	state, err := ss.state(ctx)
 	if err != nil {
 		return nil, false, err
 	}
-	all = map[int]bucket{inline: {number: inline, uris: state.Subscribed}}
+	all = []bucket{{number: inline, uris: state.Subscribed}}
 	var mu sync.Mutex
 	err = concurrently(ctx, maxBucketOperations, len(state.Index.Buckets), func(i int) (err error) {
 		info := state.Index.Buckets[i]
-		b, ok := have[info[bucketNumber]]
-		if !ok || b.change < info[bucketChange] {
-			if b, err = ss.readBucket(ctx, info[bucketNumber]); err != nil {
-				return err
-			}
+		var b bucket
+		if at := indexOf(have, info[bucketNumber]); at >= 0 && have[at].change >= info[bucketChange] {
+			b = have[at]
+		} else if b, err = ss.readBucket(ctx, info[bucketNumber]); err != nil {
+			return err
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		all[b.number] = b
+		all = append(all, b)
 		behind = behind || b.change < info[bucketChange]
 		return nil
 	})

@@ -29,8 +29,8 @@ type subscriptions struct {
 	queue  *rpc.Subscription // the subscription of the open stream; nil: none is open
 
 	// Of a stored session:
-	buckets map[int]bucket // the URIs, including inline; nil unless queue is open
-	behind  atomic.Bool    // buckets may differ from the store
+	buckets []bucket    // the URIs, including inline; nil unless queue is open
+	behind  atomic.Bool // buckets may differ from the store
 }
 
 var _ rpc.Subscriber = (*subscriptions)(nil)
@@ -165,7 +165,7 @@ func (s *subscriptions) changeStored(ctx context.Context, uri string, change fun
 }
 
 // readBuckets returns the buckets of a stored session. The caller has called serialize.
-func (s *subscriptions) readBuckets(ctx context.Context) (map[int]bucket, error) {
+func (s *subscriptions) readBuckets(ctx context.Context) ([]bucket, error) {
 	s.mu.Lock()
 	have := s.buckets
 	s.mu.Unlock()
@@ -211,10 +211,14 @@ func (s *subscriptions) replace(now bucket) {
 		return
 	}
 	gone := make(map[string]struct{})
-	for _, uri := range s.buckets[now.number].uris {
-		gone[uri] = struct{}{}
+	if at := indexOf(s.buckets, now.number); at < 0 {
+		s.buckets = append(s.buckets, now)
+	} else {
+		for _, uri := range s.buckets[at].uris {
+			gone[uri] = struct{}{}
+		}
+		s.buckets[at] = now
 	}
-	s.buckets[now.number] = now
 	if !s.ready || s.queue == nil {
 		return
 	}
@@ -282,7 +286,7 @@ func (s *Server) listFilter(who principal.Principal) mcp.SubscriptionFilter {
 func (s *Session) Notifications() *NotificationQueue { return s.openQueue(nil) }
 
 // openQueue is Notifications. The buckets are those of a stored session.
-func (s *Session) openQueue(buckets map[int]bucket) *NotificationQueue {
+func (s *Session) openQueue(buckets []bucket) *NotificationQueue {
 	lists := s.server.listFilter(s.who)
 	u := &s.subscriptions
 	u.mu.Lock()
