@@ -72,7 +72,7 @@ func (h *Host) Tools() (all []MergedTool) {
 // tools that are withheld are empty: they would be the same, which the error reports. If the server
 // lists a name twice, the first definition is used.
 func (n *naming) nameTools(server string, logger *slog.Logger, listed []mcp.Tool) (tools []MergedTool, withheld error) {
-	names := names("tool", logger, n.toolName, len(listed), func(i int) (string, bool) { return listed[i].Name, n.tools.tool(&listed[i]) })
+	names := mergeNames("tool", logger, n.toolName, len(listed), func(i int) (string, bool) { return listed[i].Name, n.tools.tool(&listed[i]) })
 	for i, name := range names.merged {
 		if name != "" {
 			tools = append(tools, MergedTool{Name: name, Server: server, Definition: listed[i]})
@@ -83,7 +83,7 @@ func (n *naming) nameTools(server string, logger *slog.Logger, listed []mcp.Tool
 
 // namePrompts is nameTools for prompts.
 func (n *naming) namePrompts(server string, logger *slog.Logger, listed []mcp.Prompt) (prompts []MergedPrompt, withheld error) {
-	names := names("prompt", logger, n.promptName, len(listed), func(i int) (string, bool) { return listed[i].Name, n.prompts.names(listed[i].Name) })
+	names := mergeNames("prompt", logger, n.promptName, len(listed), func(i int) (string, bool) { return listed[i].Name, n.prompts.names(listed[i].Name) })
 	for i, name := range names.merged {
 		if name != "" {
 			prompts = append(prompts, MergedPrompt{Name: name, Server: server, Definition: listed[i]})
@@ -98,8 +98,8 @@ type named struct {
 	withheld error
 }
 
-// names returns the merged names of the selected of count entries of a list. Merge returns that of one name.
-func names(kind string, logger *slog.Logger, merge func(name string) string, count int, listed func(i int) (name string, selected bool)) named {
+// mergeNames returns the merged names of the selected of count entries of a list. Merge returns that of one name.
+func mergeNames(kind string, logger *slog.Logger, merge func(name string) string, count int, listed func(i int) (name string, selected bool)) named {
 	seen := make(map[string]bool, count)
 	claims := make(map[string][]string, count) // the listed names by merged name
 	merged := make([]string, count)
