@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -115,7 +116,7 @@ func TestEntriesOfALogAreNoObjects(t *testing.T) {
 	opt := AppendOptions{TTL: time.Hour, MaxEntries: 10, MaxBytes: 100 << 10}
 	names := make([]string, 1000) // each stream is purged before its name is used again
 	for i := range names {
-		names[i] = string(rune('a'+i%26)) + string(rune(i+1000))
+		names[i] = fmt.Sprint(i)
 	}
 	next := 0
 	add := func() {
