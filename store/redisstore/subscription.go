@@ -41,7 +41,7 @@ func (b *bus) connect(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	b.reset()
-	connection := b.client.Subscribe(ctx)
+	connection := &connection{pubsub: b.client.Subscribe(ctx)}
 	done := make(chan struct{})
 	var readErr error
 	go func() {
@@ -51,7 +51,7 @@ func (b *bus) connect(ctx context.Context) {
 	}()
 	err := b.write(ctx, connection)
 	cancel()
-	_ = connection.Close() // ends read
+	_ = connection.pubsub.Close() // ends read
 	<-done
 	if err == nil {
 		err = readErr
@@ -81,7 +81,7 @@ func (t *topic) deactivate() {
 
 // write sends the commands for changes, and pings, until there is an error or ctx ends. It
 // returns nil if ctx ends.
-func (b *bus) write(ctx context.Context, connection *redis.PubSub) error {
+func (b *bus) write(ctx context.Context, c *connection) error {
 	ping := time.NewTicker(b.ping)
 	defer ping.Stop()
 	for {
@@ -90,14 +90,14 @@ func (b *bus) write(ctx context.Context, connection *redis.PubSub) error {
 		case <-ctx.Done():
 			return nil
 		case <-ping.C:
-			err = connection.Ping(ctx)
+			err = c.send(func(p *redis.PubSub) error { return p.Ping(ctx) })
 		case <-b.changed:
 			subscribe, unsubscribe := b.commands()
 			if len(unsubscribe) > 0 {
-				err = connection.Unsubscribe(ctx, unsubscribe...)
+				err = c.send(func(p *redis.PubSub) error { return p.Unsubscribe(ctx, unsubscribe...) })
 			}
 			if len(subscribe) > 0 && err == nil {
-				err = connection.Subscribe(ctx, subscribe...)
+				err = c.send(func(p *redis.PubSub) error { return p.Subscribe(ctx, subscribe...) })
 			}
 		}
 		if err != nil {
@@ -144,9 +144,9 @@ func (b *bus) forget(name string, t *topic) {
 }
 
 // read delivers messages until there is an error.
-func (b *bus) read(ctx context.Context, connection *redis.PubSub) error {
+func (b *bus) read(ctx context.Context, c *connection) error {
 	for {
-		received, err := connection.ReceiveTimeout(ctx, b.silence)
+		received, err := c.receive(ctx, b.silence)
 		if err != nil {
 			return err
 		}

@@ -1,0 +1,45 @@
+package redisstore
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// connection is one connection of the subscriptions, for one goroutine that sends and one that
+// receives.
+//
+// When a command fails, a [redis.PubSub] connects again by itself and subscribes to the same
+// channels. Messages may be lost in between, which subscribers must learn, so nothing is
+// received after a command has failed.
+type connection struct {
+	pubsub *redis.PubSub
+
+	mu      sync.Mutex // held while a command is sent
+	failure error      // of the command that has failed
+}
+
+// send sends a command. It must not be called after it has returned an error.
+func (c *connection) send(command func(*redis.PubSub) error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.failure = command(c.pubsub)
+	return c.failure
+}
+
+// receive returns the next thing that Redis sends. It waits for it at most as long as limit,
+// and then for the command that is being sent, which may have failed before Redis sent this.
+func (c *connection) receive(ctx context.Context, limit time.Duration) (any, error) {
+	received, err := c.pubsub.ReceiveTimeout(ctx, limit)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.failure != nil {
+		return nil, c.failure
+	}
+	return received, nil
+}
