@@ -19,7 +19,7 @@ func TestOnlyEventOfAStreamIsLogged(t *testing.T) {
 		w := httptest.NewRecorder()
 		r := httptest.NewRequestWithContext(t.Context(), "POST", "/mcp", nil)
 		r.Header.Set("Accept", "text/event-stream")
-		x := &exchange{stream: eventStream{w: w, ctx: t.Context()}, context: detachedContext{t.Context(), r}}
+		x := &exchange{response: response{stream: eventStream{w: w, ctx: t.Context()}}, context: detachedContext{t.Context(), r}}
 		conn, a := &x.stream, &x.answer
 		a.begin(s, live, x, nil)
 		if deleted {

@@ -7,12 +7,17 @@ import (
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
-// exchange is the state of one request. It is one struct so that serving a request needs one
-// allocation.
-type exchange struct {
-	message jsonrpc.Message
+// response is the state of one HTTP request. An event stream that stays open keeps it in memory.
+type response struct {
 	stream  eventStream
 	tracked trackedRequest
+}
+
+// exchange is the state of one POST request. It is one struct so that serving a request needs
+// one allocation.
+type exchange struct {
+	response
+	message jsonrpc.Message
 	context detachedContext // has the request, if it is one of a session
 	answer  answerStream    // for requests of a session
 }

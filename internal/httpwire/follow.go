@@ -92,7 +92,7 @@ func (a *Streams) WakeAll() {
 func (a *Streams) open(key store.StreamKey) *sessionStream {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.sessions[key.Group][key.Stream]
+	return a.get(key.Group, key.Stream)
 }
 
 func (s *sessionStream) wakeFollower() {

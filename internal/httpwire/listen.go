@@ -18,7 +18,7 @@ const headerLastEventID = "Last-Event-Id"
 // getStream serves a GET request of a session. It starts the standalone stream or, with a
 // Last-Event-ID header, resumes a stream (2025-11-25, basic/transports, Resumability and
 // Redelivery).
-func (s *Server) getStream(w http.ResponseWriter, r *http.Request, x *exchange, id string) {
+func (s *Server) getStream(w http.ResponseWriter, r *http.Request, x *response, id string) {
 	live, ok := s.open(w, r, id, jsonrpc.ID{})
 	if !ok {
 		return

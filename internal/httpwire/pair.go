@@ -120,7 +120,7 @@ func (p *pairs) beginDrain() {
 // openPair serves the event stream of a pair. The first event is the endpoint (2024-11-05,
 // basic/transports, HTTP with SSE). It is a path without a host, so the client can see
 // that it has the same origin.
-func (s *Server) openPair(w http.ResponseWriter, r *http.Request, e *exchange) {
+func (s *Server) openPair(w http.ResponseWriter, r *http.Request, e *response) {
 	var random [16]byte
 	rand.Read(random[:])
 	ctx, cancel := context.WithCancelCause(r.Context())

@@ -32,7 +32,7 @@ func TestPairSubscribesBeforeItSendsTheEndpoint(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			s.openPair(client, httptest.NewRequestWithContext(ctx, http.MethodGet, "/mcp", nil), &exchange{stream: eventStream{w: client}})
+			s.openPair(client, httptest.NewRequestWithContext(ctx, http.MethodGet, "/mcp", nil), &response{stream: eventStream{w: client}})
 		}()
 		<-subscribed
 		if sent {

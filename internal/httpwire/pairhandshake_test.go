@@ -24,7 +24,7 @@ func openedPair(t *testing.T, w http.ResponseWriter, middleware ...call.Middlewa
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		s.openPair(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/mcp", nil), &exchange{stream: eventStream{w: w}})
+		s.openPair(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/mcp", nil), &response{stream: eventStream{w: w}})
 	}()
 	t.Cleanup(func() {
 		leave()

@@ -65,14 +65,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	r = admitted
-	x := &exchange{stream: eventStream{w: w}}
-	defer s.calls.leave(&x.tracked)
-	body, ok := s.receive(w, r, x)
-	if !ok {
+	if r.Method == http.MethodPost {
+		s.post(w, r)
 		return
 	}
-	if r.Method == http.MethodPost {
-		s.dispatch(w, r, x, body)
+	x := &response{stream: eventStream{w: w}}
+	defer s.calls.leave(&x.tracked)
+	if _, ok := s.receive(w, r, x); !ok {
 		return
 	}
 	if s.Auth != nil && !s.checkScopes(w, r) {
@@ -82,6 +81,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.get(w, r, x)
 	} else {
 		s.delete(w, r)
+	}
+}
+
+func (s *Server) post(w http.ResponseWriter, r *http.Request) {
+	x := &exchange{response: response{stream: eventStream{w: w}}}
+	defer s.calls.leave(&x.tracked)
+	if body, ok := s.receive(w, r, &x.response); ok {
+		s.dispatch(w, r, x, body)
 	}
 }
 
@@ -154,7 +161,7 @@ func classify(r *http.Request, m *jsonrpc.Message) revision.Class {
 // receive reads the body of a request and counts the request as in flight, so that Shutdown
 // waits for it. If it fails, receive answers the request and reports false. The caller must
 // call leave in any case.
-func (s *Server) receive(w http.ResponseWriter, r *http.Request, x *exchange) (body []byte, ok bool) {
+func (s *Server) receive(w http.ResponseWriter, r *http.Request, x *response) (body []byte, ok bool) {
 	s.calls.begin(&x.tracked, &x.stream, s.KeepAlive)
 	body, err := readBody(r.Body, r.ContentLength, s.MaxBody, maxInitialRead)
 	// Count the request after reading: a client that sends its body slowly must neither

@@ -332,7 +332,7 @@ func (s *Server) rejectSession(w http.ResponseWriter, r *http.Request, request j
 // get opens a stream for the server's own messages: the standalone stream of a session,
 // or the event stream of the HTTP+SSE pair of 2024-11-05 if the request names no session.
 // Some clients of the pair send the version header, with any legacy revision.
-func (s *Server) get(w http.ResponseWriter, r *http.Request, x *exchange) {
+func (s *Server) get(w http.ResponseWriter, r *http.Request, x *response) {
 	class := classify(r, nil)
 	if class.Era == revision.Modern { // the modern era has POST only
 		rejectMethod(w, "POST")

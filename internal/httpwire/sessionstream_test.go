@@ -152,8 +152,8 @@ func TestCloseStreamIgnoresResponseThatHasNotBegun(t *testing.T) {
 	defer live.Release()
 	ctx, cancel := context.WithCancel(t.Context())
 	x := &exchange{
-		stream:  eventStream{w: hijacked{newReader()}, ctx: ctx},
-		context: detachedContext{ctx, &http.Request{ProtoMajor: 1, ProtoMinor: 1}},
+		response: response{stream: eventStream{w: hijacked{newReader()}, ctx: ctx}},
+		context:  detachedContext{ctx, &http.Request{ProtoMajor: 1, ProtoMinor: 1}},
 	}
 	conn, a := &x.stream, &x.answer
 	a.begin(s, live, x, nil)
@@ -234,7 +234,7 @@ func TestStandaloneStreamNeedsTheSubscriptionsOfItsSession(t *testing.T) {
 	s, live := storedSessionServer(t, withoutBuckets{memory}, memory, state)
 	w := newReader()
 	r := (&http.Request{Header: http.Header{}}).WithContext(t.Context())
-	s.getStream(w, r, &exchange{stream: eventStream{w: w}}, live.ID)
+	s.getStream(w, r, &response{stream: eventStream{w: w}}, live.ID)
 	if w.begun() != http.StatusServiceUnavailable {
 		t.Errorf("status %d", w.begun())
 	}

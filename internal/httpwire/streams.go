@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 
 	"github.com/parley-mcp/parley/internal/lease"
@@ -29,7 +30,7 @@ type Streams struct {
 
 	mu       sync.Mutex
 	closed   bool
-	sessions map[string]map[string]*sessionStream // by group, which is the key of the session, and by name
+	sessions map[string][]*sessionStream // by group, which is the key of the session; a session has few streams
 	// unterminated has the streams for TerminateStreams, with the number of the event that could not be logged.
 	unterminated map[*sessionStream]uint64
 }
@@ -37,7 +38,7 @@ type Streams struct {
 // NewStreams returns a registry without streams, which stores events in log. The operations of
 // log must not block for ever.
 func NewStreams(log store.Log, logger *slog.Logger) *Streams {
-	return &Streams{log: log, logger: logger, sessions: make(map[string]map[string]*sessionStream)}
+	return &Streams{log: log, logger: logger, sessions: make(map[string][]*sessionStream)}
 }
 
 // add makes a stream for the answer to a request and registers it. The group is the key of the session in the
@@ -67,14 +68,27 @@ func (a *Streams) register(s *sessionStream) {
 	a.put(s)
 }
 
-// put is register. The caller holds mu.
+// put is register. It replaces a stream with the same name. The caller holds mu.
 func (a *Streams) put(s *sessionStream) {
 	streams := a.sessions[s.key.Group]
-	if streams == nil {
-		streams = make(map[string]*sessionStream)
-		a.sessions[s.key.Group] = streams
+	if i := indexOfStream(streams, s.key.Stream); i >= 0 {
+		streams[i] = s
+		return
 	}
-	streams[s.key.Stream] = s
+	a.sessions[s.key.Group] = append(streams, s)
+}
+
+// get returns the open stream with this name, or nil. The caller holds mu.
+func (a *Streams) get(group, name string) *sessionStream {
+	streams := a.sessions[group]
+	if i := indexOfStream(streams, name); i >= 0 {
+		return streams[i]
+	}
+	return nil
+}
+
+func indexOfStream(streams []*sessionStream, name string) int {
+	return slices.IndexFunc(streams, func(s *sessionStream) bool { return s.key.Stream == name })
 }
 
 // remove removes s unless another stream has its name.
@@ -97,7 +111,7 @@ func (a *Streams) removeUnused(s *sessionStream) {
 func (a *Streams) putAgain(s *sessionStream) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.sessions[s.key.Group][s.key.Stream] == nil {
+	if a.get(s.key.Group, s.key.Stream) == nil {
 		a.put(s)
 	}
 }
@@ -105,11 +119,13 @@ func (a *Streams) putAgain(s *sessionStream) {
 // delete is remove. The caller holds mu.
 func (a *Streams) delete(s *sessionStream) {
 	streams := a.sessions[s.key.Group]
-	if streams[s.key.Stream] != s {
-		return
-	}
-	if delete(streams, s.key.Stream); len(streams) == 0 {
+	i := slices.Index(streams, s)
+	switch {
+	case i < 0:
+	case len(streams) == 1:
 		delete(a.sessions, s.key.Group)
+	default:
+		a.sessions[s.key.Group] = slices.Delete(streams, i, i+1)
 	}
 }
 
@@ -120,7 +136,7 @@ func (a *Streams) delete(s *sessionStream) {
 // stream that has ended, since later notifications are not in its log.
 func (a *Streams) find(ctx context.Context, group, name string, seq uint64) (*sessionStream, error) {
 	a.mu.Lock()
-	s := a.sessions[group][name]
+	s := a.get(group, name)
 	a.mu.Unlock()
 	if s != nil {
 		return s, nil
@@ -147,7 +163,7 @@ func (a *Streams) find(ctx context.Context, group, name string, seq uint64) (*se
 	// Register it, so that the next connection of the client takes over.
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if other := a.sessions[group][name]; other != nil {
+	if other := a.get(group, name); other != nil {
 		return other, nil
 	}
 	a.put(s)
