@@ -86,7 +86,7 @@ func BenchmarkIdleSession(b *testing.B) {
 }
 
 // BenchmarkOpenStream measures the memory of an idle event stream. The baseline is a handler that only opens the stream.
-// The budget is 115 % of the memory of the baseline.
+// The budget is 112 % of the memory of the baseline.
 func BenchmarkOpenStream(b *testing.B) {
 	var bytes, ratio float64
 	for b.Loop() {

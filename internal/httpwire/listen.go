@@ -4,77 +4,36 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"time"
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/legacy"
-	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/store"
 )
 
 const headerLastEventID = "Last-Event-Id"
 
-// getStream serves a GET request of a session. It starts the standalone stream or, with a
-// Last-Event-ID header, resumes a stream (2025-11-25, basic/transports, Resumability and
-// Redelivery).
-func (s *Server) getStream(w http.ResponseWriter, r *http.Request, x *response, id string) {
-	live, ok := s.open(w, r, id, jsonrpc.ID{})
-	if !ok {
-		return
-	}
-	conn := &x.stream
-	conn.ctx, conn.broken = r.Context(), make(failure)
-	defer conn.end()
-	last := r.Header[headerLastEventID]
-	if revision.ResumableStreams.In(live.Revision) && len(last) > 0 && (len(last) > 1 || last[0] != "") {
-		defer live.Release()
-		s.resume(w, r, live, conn, last)
-		return
-	}
-	if err := s.listen(r.Context(), live, conn, s.expiryOf(r)); err != nil {
-		live.Release()
-		s.rejectSession(w, r, jsonrpc.ID{}, err)
-	}
-}
-
-// failure is closed when a write to an event stream fails. It takes less memory than a context.
-type failure chan struct{}
-
-// Cancel implements canceler. It must be called at most once.
-func (f failure) Cancel(error) { close(f) }
-
-// resume serves a stream of the session after the event named by the Last-Event-ID values.
-func (s *Server) resume(w http.ResponseWriter, r *http.Request, live *legacy.StoredSession, conn *eventStream, last []string) {
+// resume makes conn the connection of the stream named by the Last-Event-ID values, and sends
+// the events after that event. If that is not possible, resume rejects the request and returns
+// nil.
+func (s *Server) resume(w http.ResponseWriter, r *http.Request, live *legacy.StoredSession, conn *eventStream, last []string) (stream *sessionStream, connDone <-chan struct{}) {
 	name, seq, ok := parseEventID(last[0])
 	if !ok || len(last) > 1 {
 		rejectInvalid(w, jsonrpc.ID{}, "the Last-Event-ID header must be the id of an event of this session")
-		return
+		return nil, nil
 	}
 	s.Streams.endTakenOver(live.Key()) // another replica may have taken over a stream of this one
+	var err error
 	if s.canTakeOver(store.StreamKey{Group: live.Key(), Stream: name}) {
-		if err := s.takeOver(r, live, conn, name, seq); err != nil {
-			s.cannotResume(w, r, err)
-		}
-		return
+		stream, connDone, err = s.takeOver(r.Context(), live, conn, name, seq)
+	} else {
+		stream, connDone, err = s.Streams.resume(r.Context(), live.Key(), name, seq, conn)
 	}
-	stream, err := s.Streams.find(r.Context(), live.Key(), name, seq)
 	if err != nil {
 		s.cannotResume(w, r, err)
-		return
+		return nil, nil
 	}
-	if stream.replay {
-		defer s.Streams.removeUnused(stream)
-	}
-	connDone, err := stream.resume(r.Context(), seq, conn)
-	if err != nil {
-		s.cannotResume(w, r, err)
-		return
-	}
-	if stream.follows {
-		s.Streams.putAgain(stream)
-	}
-	s.serveStream(conn.ctx, live, stream, conn, connDone, s.expiryOf(r))
+	return stream, connDone
 }
 
 // cannotResume rejects a request to resume a stream. The status is never 404, which means
@@ -89,67 +48,6 @@ func (s *Server) cannotResume(w http.ResponseWriter, r *http.Request, err error)
 	default:
 		s.Logger.ErrorContext(r.Context(), "event store failed", "error", err)
 		reject(w, http.StatusServiceUnavailable, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "event store unavailable: retry later"})
-	}
-}
-
-// serveStream serves a connection of a stream until either ends or another connection
-// takes over. It starts no goroutine.
-func (s *Server) serveStream(ctx context.Context, live *legacy.StoredSession, stream *sessionStream, conn *eventStream, connDone <-chan struct{}, expiry *expiry) {
-	defer expiry.stop()
-	tick := time.NewTicker(s.KeepAlive)
-	defer tick.Stop()
-	defer stream.disconnected(conn)
-	failed, _ := conn.broken.(failure)
-	var wake, taken <-chan struct{}
-	var expired <-chan time.Time
-	pinger := live.NewPinger(s.KeepAlive)
-	if stream.feed != nil {
-		wake, taken, expired = stream.feed.notifications.Wake(), stream.feed.taken, expiry.expired()
-	}
-	var follow *follower
-	var poll <-chan time.Time
-	if stream.follows {
-		follow = stream.newFollower()
-		defer follow.ticker.Stop()
-		poll = follow.ticker.C
-		follow.poll(ctx)
-	}
-	for {
-		select {
-		case <-poll:
-			follow.poll(ctx)
-		case <-stream.wake:
-			if follow != nil {
-				follow.read(ctx)
-			} else {
-				stream.readAfterTakeOver(ctx)
-			}
-		case <-tick.C:
-			if live.Touch(ctx) != nil {
-				return
-			}
-			if err := s.sendKeepAlive(ctx, stream.feed != nil, &pinger, conn); err != nil {
-				if isSilent(err) {
-					live.ExpireSoon(ctx, logTTL)
-				}
-				return
-			}
-		case <-wake:
-			stream.sendNotifications(s.calls.lifetime())
-		case <-taken:
-			stream.end()
-			return
-		case <-stream.done:
-			return
-		case <-connDone:
-			return
-		case <-failed:
-			return
-		case <-expired:
-			return
-		case <-ctx.Done():
-			return
-		}
 	}
 }
 

@@ -333,23 +333,32 @@ func (s *Server) rejectSession(w http.ResponseWriter, r *http.Request, request j
 // or the event stream of the HTTP+SSE pair of 2024-11-05 if the request names no session.
 // Some clients of the pair send the version header, with any legacy revision.
 func (s *Server) get(w http.ResponseWriter, r *http.Request, x *response) {
-	class := classify(r, nil)
-	if class.Era == revision.Modern { // the modern era has POST only
-		rejectMethod(w, "POST")
-		return
-	}
-	id, ok := sessionOf(w, r, class, jsonrpc.ID{})
-	if !ok {
-		return
-	}
+	id, ok := checkGet(w, r)
 	switch {
-	case !accepts(r.Header, "text/event-stream"):
-		reject(w, http.StatusNotAcceptable, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the Accept header must allow text/event-stream"})
+	case !ok:
 	case id != "":
 		s.getStream(w, r, x, id)
 	default:
 		s.openPair(w, r, x)
 	}
+}
+
+// checkGet checks the headers of a GET request and returns the id of its session, or "". If a
+// header is wrong, checkGet answers the request and reports false.
+func checkGet(w http.ResponseWriter, r *http.Request) (id string, ok bool) {
+	class := classify(r, nil)
+	if class.Era == revision.Modern { // the modern era has POST only
+		rejectMethod(w, "POST")
+		return "", false
+	}
+	if id, ok = sessionOf(w, r, class, jsonrpc.ID{}); !ok {
+		return "", false
+	}
+	if !accepts(r.Header, "text/event-stream") {
+		reject(w, http.StatusNotAcceptable, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the Accept header must allow text/event-stream"})
+		return "", false
+	}
+	return id, true
 }
 
 // delete ends a session and its streams.

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -56,9 +57,15 @@ func (s *Server) startStandalone(t *testing.T, live *legacy.StoredSession) <-cha
 	go func() {
 		defer close(done)
 		defer conn.end()
-		if err := s.listen(t.Context(), live, conn, nil); err != nil {
+		stream, connDone, err := s.listen(t.Context(), live, conn)
+		if err != nil {
 			t.Error(err)
+			return
 		}
+		c := &servedStream{server: s, conn: conn, live: live, stream: stream, connDone: connDone}
+		c.prepare(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/mcp", nil))
+		defer c.close()
+		c.serve()
 	}()
 	synctest.Wait()
 	return done

@@ -3,7 +3,6 @@ package httpwire
 import (
 	"context"
 	"errors"
-	"net/http"
 
 	"github.com/parley-mcp/parley/internal/legacy"
 	"github.com/parley-mcp/parley/internal/revision"
@@ -43,18 +42,16 @@ func (a *Streams) newStandalone(ctx context.Context, name string, f *feed) *sess
 	return s
 }
 
-// listen starts and serves the standalone stream of a session. The stream keeps live open
-// while the client can resume it, unless listen returns an error, which is that of live.Stream.
-func (s *Server) listen(ctx context.Context, live *legacy.StoredSession, conn *eventStream, expiry *expiry) (err error) {
+// listen starts the standalone stream of a session on conn. The stream keeps live open while
+// the client can resume it, unless listen returns an error, which is that of live.Stream.
+func (s *Server) listen(ctx context.Context, live *legacy.StoredSession, conn *eventStream) (stream *sessionStream, connDone <-chan struct{}, err error) {
 	f, name := &feed{live: live}, newStreamName(kindGet)
 	if f.taken, f.notifications, err = live.Stream(ctx, name); err != nil {
-		expiry.stop()
-		return err
+		return nil, nil, err
 	}
 	s.Streams.endTakenOver(live.Key())
-	stream := s.Streams.newStandalone(ctx, name, f)
-	resumable := revision.ResumableStreams.In(live.Revision)
-	stream.incomplete = !resumable
+	stream = s.Streams.newStandalone(ctx, name, f)
+	stream.incomplete = !revision.ResumableStreams.In(live.Revision)
 	s.Streams.register(stream)
 	conn.enqueue(func(dst []byte) []byte {
 		if revision.StreamPolling.In(live.Revision) {
@@ -62,12 +59,7 @@ func (s *Server) listen(ctx context.Context, live *legacy.StoredSession, conn *e
 		}
 		return appendComment(dst)
 	})
-	connDone := stream.connect(conn)
-	s.serveStream(ctx, live, stream, conn, connDone, expiry)
-	if !resumable {
-		stream.end()
-	}
-	return nil
+	return stream, stream.connect(conn), nil
 }
 
 // canTakeOver reports whether a stream is a standalone stream that this replica does not have, and may take over.
@@ -78,39 +70,38 @@ func (s *Server) canTakeOver(key store.StreamKey) bool {
 // takeOver continues the standalone stream of another replica after event seq. The stream keeps live open in the same
 // way as that of listen. If takeOver returns an error, it has not sent a response. The error is that of entriesAfter or
 // of the store.
-func (s *Server) takeOver(r *http.Request, live *legacy.StoredSession, conn *eventStream, name string, seq uint64) (err error) {
-	ctx, key := r.Context(), store.StreamKey{Group: live.Key(), Stream: name}
+func (s *Server) takeOver(ctx context.Context, live *legacy.StoredSession, conn *eventStream, name string, seq uint64) (stream *sessionStream, connDone <-chan struct{}, err error) {
+	key := store.StreamKey{Group: live.Key(), Stream: name}
 	_, expired, err := s.Streams.logged(ctx, key, seq)
 	if err != nil {
-		return err // before the stream of the other replica ends
+		return nil, nil, err // before the stream of the other replica ends
 	}
 	f := &feed{live: live}
 	f.taken, f.notifications, err = live.TakeOver(ctx, name)
 	if errors.Is(err, legacy.ErrOtherStream) {
 		if expired {
-			return errUnknownEvent
+			return nil, nil, errUnknownEvent
 		}
-		return store.ErrPurged // notifications after the end are not logged
+		return nil, nil, store.ErrPurged // notifications after the end are not logged
 	}
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	entries, _, err := s.Streams.logged(ctx, key, seq)
 	if err != nil {
 		f.notifications.Close()
-		return err
+		return nil, nil, err
 	}
 	if expired && seq > 0 {
 		f.notifications.Resync() // the number may be one that this server has not used
 	}
 	live.Retain()
-	stream := s.Streams.newStandalone(ctx, name, f)
+	stream = s.Streams.newStandalone(ctx, name, f)
 	stream.continueAfter(seq + uint64(len(entries)))
 	s.Streams.register(stream)
 	conn.enqueue(appendComment)
 	stream.sendLogged(conn, seq, entries)
-	s.serveStream(ctx, live, stream, conn, stream.connect(conn), s.expiryOf(r))
-	return nil
+	return stream, stream.connect(conn), nil
 }
 
 // logged returns the log of a standalone stream after event seq. Expired means that the log has no events of the

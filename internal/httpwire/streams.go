@@ -170,6 +170,24 @@ func (a *Streams) find(ctx context.Context, group, name string, seq uint64) (*se
 	return s, nil
 }
 
+// resume makes conn the connection of the stream with this name; see find and sessionStream.resume.
+func (a *Streams) resume(ctx context.Context, group, name string, seq uint64, conn *eventStream) (s *sessionStream, connDone <-chan struct{}, err error) {
+	s, err = a.find(ctx, group, name, seq)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() {
+		if connDone == nil && s.replay {
+			a.removeUnused(s)
+		}
+	}()
+	connDone, err = s.resume(ctx, seq, conn)
+	if err == nil && s.follows {
+		a.putAgain(s)
+	}
+	return s, connDone, err
+}
+
 func (a *Streams) isClosed() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
