@@ -256,22 +256,37 @@ type childOutput struct {
 	ended bool
 }
 
-// lastReadTimeout is the time that a Read after the child's exit waits for bytes in the pipe.
-const lastReadTimeout = 10 * time.Millisecond
+// Times that a Read after the child's exit waits for bytes in the pipe. The first attempt may reach the pipe after its
+// deadline, and then it does not look for bytes, so there are further ones with more time.
+const (
+	minLastRead = 10 * time.Millisecond
+	maxLastRead = 200 * time.Millisecond
+)
 
 func (o *childOutput) Read(b []byte) (int, error) {
 	n, err := o.file.Read(b)
 	if n == 0 && os.IsTimeout(err) && o.hasEnded() {
 		// With a deadline in the past, Read does not return bytes that are in the pipe.
-		o.file.SetReadDeadline(time.Now().Add(lastReadTimeout))
-		n, err = o.file.Read(b)
-		o.file.SetReadDeadline(longAgo)
-		if n == 0 && os.IsTimeout(err) {
-			err = io.EOF
-		}
+		n, err = o.readLast(b, minLastRead)
 	}
 	if n > 0 {
 		o.first.Do(o.begin)
+	}
+	return n, err
+}
+
+// readLast reads what is in the pipe. The error is io.EOF if that is nothing. The first attempt takes at most timeout.
+func (o *childOutput) readLast(b []byte, timeout time.Duration) (n int, err error) {
+	for ; timeout <= maxLastRead; timeout *= 2 {
+		o.file.SetReadDeadline(time.Now().Add(timeout))
+		n, err = o.file.Read(b)
+		if n > 0 || !os.IsTimeout(err) || isEmpty(o.file) {
+			break
+		}
+	}
+	o.file.SetReadDeadline(longAgo)
+	if n == 0 && os.IsTimeout(err) {
+		err = io.EOF
 	}
 	return n, err
 }
