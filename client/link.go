@@ -91,6 +91,7 @@ func legacyLink(era *legacy.Client, found *mcp.InitializeResult, closeAll func()
 		close:    sync.OnceValue(closeAll),
 		tasks:    &era.TaskChanges,
 	}
+	era.TaskChanges.Begin() // for as long as the connection lasts
 	l.proven.Store(true)
 	return l
 }

@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -129,6 +130,32 @@ func TestSubscriptionEndsWithTheWait(t *testing.T) {
 		}
 		if err := <-ended; !errors.Is(err, client.ErrClientClosed) {
 			t.Errorf("%v, want ErrClientClosed", err)
+		}
+	})
+}
+
+// In 2025-11-25 a server may report a change before it sends the response that creates the task, or before the client
+// waits for the task. The client polls at once.
+func TestChangeThatIsReportedBeforeTheWaitIsNotLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const task = `"taskId":"t","status":"%s","createdAt":"2025-11-25T10:00:00Z","lastUpdatedAt":"2025-11-25T10:00:00Z","ttl":null,"pollInterval":60000`
+		working, completed := fmt.Sprintf(task, "working"), fmt.Sprintf(task, "completed")
+		s := legacyServer()
+		s.Answers = answers(
+			"initialize", `"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"tasks":{"requests":{"tools":{"call":{}}}}},"serverInfo":{"name":"old","version":"1"}}`,
+			"tools/list", `"result":{"tools":[{"name":"a","inputSchema":{"type":"object"},"execution":{"taskSupport":"required"}}]}`,
+			"tools/call", "!lines "+strings.Repeat(`{"jsonrpc":"2.0","method":"notifications/tasks/status","params":{`+completed+"}}\n", 20)+
+				`{"jsonrpc":"2.0","id":$id,"result":{"task":{`+working+`}}}`,
+			"tasks/get", `"result":{`+completed+`}`, "tasks/result", called)
+		c, _ := dialTask(t, nil, s)
+		for _, err := range c.Tools(t.Context()) { // the client learns that the tool runs as a task
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		start := time.Now()
+		if text, err := client.CallTool[string](t.Context(), c, "a", nil); err != nil || text != "called" || time.Since(start) > time.Second {
+			t.Errorf("%q, %v after %v; want the result at once", text, err, time.Since(start))
 		}
 	})
 }

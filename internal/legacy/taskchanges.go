@@ -8,7 +8,7 @@ import (
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
-// maxEarlyChanges limits the changes that are remembered while a task is being created.
+// maxEarlyChanges limits the tasks whose changes are remembered until a wait for them begins.
 const maxEarlyChanges = 16
 
 // TaskChanges wakes those who wait for tasks of the peer when it reports a change
@@ -20,8 +20,8 @@ type TaskChanges struct {
 	early    []string // tasks that have changed before their wait; the newest come last
 }
 
-// Begin is called before a request that may create a task, so that changes are remembered until the
-// wait for it begins. End must follow.
+// Begin is called before requests that may create tasks, so that changes are remembered until the
+// wait for them begins. End must follow, unless s is no longer used.
 func (s *TaskChanges) Begin() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -45,7 +45,8 @@ func (s *TaskChanges) Watch(id string) (changed <-chan struct{}, stop func()) {
 		s.waiting = make(map[string][]chan struct{})
 	}
 	c := make(chan struct{}, 1)
-	if slices.Contains(s.early, id) {
+	if i := slices.Index(s.early, id); i >= 0 {
+		s.early = slices.Delete(s.early, i, i+1)
 		c <- struct{}{}
 	}
 	s.waiting[id] = append(s.waiting[id], c)
@@ -75,7 +76,7 @@ func (s *TaskChanges) receive(m *jsonrpc.Message) {
 		default: // it is awake already
 		}
 	}
-	if len(waiting) > 0 || s.creating == 0 || len(id) > maxEarlyID {
+	if len(waiting) > 0 || s.creating == 0 || len(id) > maxEarlyID || slices.Contains(s.early, id) {
 		return
 	}
 	if len(s.early) == maxEarlyChanges {
