@@ -69,7 +69,7 @@ func (d *Dialer) dialStream(ctx context.Context, conn transport.Conn, started <-
 }
 
 // exitTimeout limits the wait for the exit of a process that has closed its output.
-const exitTimeout = 500 * time.Millisecond
+const exitTimeout = 2 * time.Second
 
 // errExited is the reason for a lost connection if the process exits without an error.
 var errExited = errors.New("the server process exited with code 0")
