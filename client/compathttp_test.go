@@ -253,7 +253,7 @@ func TestUnreachableServerIsAnError(t *testing.T) {
 func TestUnresponsiveServerIsAnError(t *testing.T) {
 	m := &mock{}
 	d := quiet()
-	d.Timeouts.Initialize = 50 * time.Millisecond
+	d.Timeouts.Initialize = time.Second // also for the connection
 	if _, err := m.dial(t, d); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)
 	}

@@ -48,8 +48,8 @@ func TestALoginDoesNotCountForTheTimeoutOfARequest(t *testing.T) {
 		defer endpoint.Close()
 		d := client.Dialer{
 			Revision: r,
-			Auth:     slowLogin{takes: 600 * time.Millisecond},
-			Timeouts: client.Timeouts{Initialize: 200 * time.Millisecond},
+			Auth:     slowLogin{takes: 1500 * time.Millisecond},
+			Timeouts: client.Timeouts{Initialize: time.Second},
 		}
 		c, err := d.Dial(t.Context(), client.URL(endpoint.URL))
 		if err != nil {

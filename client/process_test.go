@@ -81,7 +81,7 @@ func TestProcessExitsBeforeTheNextStarts(t *testing.T) {
 	}
 	second := accept()
 	defer second.Close()
-	first.SetReadDeadline(time.Now().Add(time.Millisecond)) // the process must have exited already
+	first.SetReadDeadline(time.Now().Add(50 * time.Millisecond)) // the process must have exited already
 	var timeout net.Error
 	if _, err := first.Read(make([]byte, 1)); errors.As(err, &timeout) && timeout.Timeout() {
 		t.Error("the first process is still running")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/parley-mcp/parley/client"
@@ -30,20 +31,23 @@ func TestWaitReadyWaitsForTheNamedServersOnly(t *testing.T) {
 }
 
 func TestCallsHaveADeadlineOfTheirOwn(t *testing.T) {
-	slow := &server.Server{}
-	cancelled := make(chan struct{})
-	server.AddTool(slow, mcp.Tool{Name: "wait"}, func(ctx context.Context, _ none) (string, error) {
-		<-ctx.Done()
-		close(cancelled)
-		return "", ctx.Err()
+	synctest.Test(t, func(t *testing.T) {
+		slow := &server.Server{}
+		cancelled := make(chan struct{})
+		server.AddTool(slow, mcp.Tool{Name: "wait"}, func(ctx context.Context, _ none) (string, error) {
+			<-ctx.Done()
+			close(cancelled)
+			return "", ctx.Err()
+		})
+		h := start(t, &host.Host{Servers: []host.ServerConfig{configOf(t, slow, "slow")}})
+		_, err := h.Call(t.Context(), "slow__wait", nil, client.WithTimeout(time.Millisecond))
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the call returns %v", err)
+		}
+		<-cancelled // the server receives the cancellation
+		if status := h.Status()[0]; status.State != host.Ready {
+			t.Errorf("the server is %v after a call has taken too long", status.State)
+		}
+		h.Close()
 	})
-	h := start(t, &host.Host{Servers: []host.ServerConfig{configOf(t, slow, "slow")}})
-	_, err := h.Call(t.Context(), "slow__wait", nil, client.WithTimeout(time.Millisecond))
-	if !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("the call returns %v", err)
-	}
-	<-cancelled // the server receives the cancellation
-	if status := h.Status()[0]; status.State != host.Ready {
-		t.Errorf("the server is %v after a call has taken too long", status.State)
-	}
 }

@@ -88,10 +88,10 @@ func TestTimeoutsPauseWhileTheUserLogsIn(t *testing.T) {
 	for _, r := range []mcp.Revision{mcp.V20241105, mcp.V20251125, mcp.V20260728} {
 		w := newEnvironment(t)
 		c := w.client()
-		const timeout = 300 * time.Millisecond
+		const timeout = 1500 * time.Millisecond
 		c.Interaction = &oauth.Manual{RedirectURI: "http://localhost:3000/callback", Open: func(ctx context.Context, url string) (string, error) {
 			select { // longer than the time-out
-			case <-time.After(2 * timeout):
+			case <-time.After(timeout + 500*time.Millisecond):
 			case <-ctx.Done():
 				return "", context.Cause(ctx)
 			}

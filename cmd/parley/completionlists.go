@@ -20,14 +20,18 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// Times of completion.
-const (
+// Time-outs of completion. Tests raise them for slow machines.
+var (
 	listsTimeout  = 2 * time.Second // for a server whose lists are unknown
 	valuesTimeout = time.Second     // for completion/complete
-	retryAfter    = time.Minute     // after a failure
-	maxListsAge   = time.Hour       // of the lists of a server at a URL
-	maxValuesAge  = 5 * time.Minute
-	endTimeout    = 100 * time.Millisecond // for a program that was started for completion
+)
+
+// Other times of completion.
+const (
+	retryAfter   = time.Minute // after a failure
+	maxListsAge  = time.Hour   // of the lists of a server at a URL
+	maxValuesAge = 5 * time.Minute
+	endTimeout   = 100 * time.Millisecond // for a program that was started for completion
 )
 
 // completionCache returns the cache for completion, in the user's cache directory or in $PARLEY_CACHE_DIR.

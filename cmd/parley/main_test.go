@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/rogpeppe/go-internal/txtar"
@@ -12,7 +13,10 @@ import (
 
 // The scripts run the test binary as parley.
 func TestMain(m *testing.M) {
-	testscript.Main(withCache{m}, map[string]func(){"parley": main})
+	testscript.Main(withCache{m}, map[string]func(){"parley": func() {
+		listsTimeout, valuesTimeout = 10*time.Second, 10*time.Second
+		main()
+	}})
 }
 
 // withCache runs the tests with a cache of their own.

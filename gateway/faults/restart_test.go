@@ -46,10 +46,10 @@ func TestCallsWaitForServersThatRestart(t *testing.T) {
 			f.serve(servers, client.Dialer{Revision: r, HTTPClient: &http.Client{Transport: connections}})
 			tester := f.dial(mcp.V20251125)
 			tester.awaitTools(names...)
-			l := f.startLoad(40, names)
+			l := f.startLoad(20, names)
 			repeat(func() {
 				for _, name := range programs {
-					l.Proceed(40)
+					l.Proceed(20)
 					before := f.status(name)
 					if err := os.Remove(gate); err != nil {
 						t.Fatal(err)
@@ -63,23 +63,23 @@ func TestCallsWaitForServersThatRestart(t *testing.T) {
 						return nil
 					})
 					l.recovered(name)
-					l.awaitBegun(name, 5)
+					l.awaitBegun(name, 1) // later ones wait for the same start, and each for at most 10 seconds
 					open(t, gate)
 					tester.awaitTools(name)
 				}
 				for _, e := range endpoints {
-					l.Proceed(40)
+					l.Proceed(20)
 					l.fail(e.name)
 					e.kill()
 					// A call on a connection of the process that has ended would be in flight, as far as the host can know.
 					connections.CloseIdleConnections()
 					l.recovered(e.name)
-					l.awaitBegun(e.name, 5)
+					l.awaitBegun(e.name, 1)
 					e.start()
 					tester.awaitTools(e.name)
 				}
 			})
-			l.Proceed(40)
+			l.Proceed(20)
 			l.stop()
 			_ = f.host.Close()
 			for _, e := range endpoints {

@@ -259,7 +259,7 @@ func (f *fleet) sessionTasks(all map[string]func() func()) {
 	all["`tasks/result` after the end"] = func() func() {
 		s, id := create()
 		(<-f.waiting)()
-		f.monitor.await(1, "Remove")
+		f.monitor.awaitSequence("Remove", "Get") // for a notification about the status
 		return func() { s.request(1, "tasks/result", fmt.Sprintf(`"taskId":%q`, id)) }
 	}
 	all["`tasks/cancel` in a session, at another replica, until the handler has ended"] = request(1, "tasks/cancel")

@@ -118,6 +118,24 @@ func (m *monitor) await(n int, operation string) {
 	})
 }
 
+// awaitSequence waits until the window has these operations in this order, perhaps with others between them.
+func (m *monitor) awaitSequence(operations ...string) {
+	m.t.Helper()
+	wait(m.t, fmt.Sprintf("the replicas have sent %v", operations), func() error {
+		m.update()
+		missing := operations
+		for _, c := range m.window {
+			if len(missing) > 0 && c.operation == missing[0] {
+				missing = missing[1:]
+			}
+		}
+		if len(missing) > 0 {
+			return fmt.Errorf("they have sent %s", summary(m.window))
+		}
+		return nil
+	})
+}
+
 // read returns the operations since the last call.
 func (m *monitor) read() (all []command) {
 	m.t.Helper()

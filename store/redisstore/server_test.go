@@ -23,7 +23,7 @@ import (
 var programs = []string{"redis-server", "valkey-server"}
 
 // patience limits the waits of the tests. A test that waits for so long fails.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // forEachProgram runs a test with each server.
 func forEachProgram(t *testing.T, test func(t *testing.T, program string)) {

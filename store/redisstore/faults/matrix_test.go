@@ -290,7 +290,7 @@ func useResumption(t *testing.T, f *fleet, w wire) {
 	const steps, cuts = 60, 5
 	cut := 0
 	events := f.ledger.Stream(u.name)
-	must(t, u.call(t.Context(), "steps", arguments{Steps: steps, Pause: 20}, u.progress(func(done float64) {
+	must(t, u.call(t.Context(), "steps", arguments{Steps: steps, Pause: 100}, u.progress(func(done float64) { // clients resume after one second
 		events.Received(int(done))
 		if int(done)%(steps/cuts) == 1 {
 			if f.proxy.cut(u.name) > 0 { // events that were read together follow a cut

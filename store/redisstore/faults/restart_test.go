@@ -10,8 +10,8 @@ import (
 // Replicas are restarted one after another: each gets no more requests, ends gracefully and starts again. No call fails.
 func TestRollingRestartFailsNoCall(t *testing.T) {
 	f := newFleet(t)
-	bound := f.usageBound(t, 200)
-	l := startLoad(t, f, 200)
+	bound := f.usageBound(t, 100)
+	l := startLoad(t, f, 100)
 	l.Proceed(100)
 	repeat(replicas, func(i int) {
 		replica := i % replicas
