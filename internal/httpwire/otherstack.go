@@ -7,12 +7,12 @@ import (
 	"runtime/debug"
 )
 
-// onOtherStack runs f in another goroutine, waits for it and returns its result. The stack of a
-// goroutine grows and rarely shrinks, so that the goroutine of an open event stream would keep
-// the memory that its deepest call has needed.
+// onOtherStack runs f in another goroutine, waits for it and returns its result. The runtime
+// halves a stack only while less than a quarter of it is in use, so that the goroutine of an open
+// event stream would keep most of what its deepest call has needed.
 //
-// If f panics or calls runtime.Goexit, so does onOtherStack. The value of the panic has the
-// stack of f, unless it is [http.ErrAbortHandler].
+// If f panics or calls runtime.Goexit, so does onOtherStack. The value of the panic is a
+// *relayedPanic, unless it is [http.ErrAbortHandler].
 func onOtherStack(f func() bool) bool {
 	var (
 		result, returned bool
@@ -23,7 +23,7 @@ func onOtherStack(f func() bool) bool {
 		defer close(done)
 		defer func() {
 			if panicked = recover(); panicked != nil && panicked != http.ErrAbortHandler {
-				panicked = fmt.Sprintf("%v\n\n%s", panicked, debug.Stack())
+				panicked = &relayedPanic{panicked, debug.Stack()}
 			}
 		}()
 		result = f()
@@ -38,4 +38,18 @@ func onOtherStack(f func() bool) bool {
 		runtime.Goexit()
 	}
 	return result
+}
+
+// relayedPanic is the value of a panic of another goroutine.
+type relayedPanic struct {
+	value any
+	stack []byte
+}
+
+func (p *relayedPanic) Error() string { return fmt.Sprintf("%v\n\n%s", p.value, p.stack) }
+
+// Unwrap returns the value if it is an error.
+func (p *relayedPanic) Unwrap() error {
+	err, _ := p.value.(error)
+	return err
 }

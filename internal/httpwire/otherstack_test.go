@@ -1,6 +1,7 @@
 package httpwire
 
 import (
+	"errors"
 	"net/http"
 	"runtime"
 	"strings"
@@ -21,7 +22,9 @@ func outcome(f func() bool) (result, returned bool, panicked any) {
 	return result, returned, panicked
 }
 
-func panicHere() bool { panic("broken") }
+var errBroken = errors.New("broken")
+
+func panicHere() bool { panic(errBroken) }
 
 func TestOnOtherStackEndsAsItsFunction(t *testing.T) {
 	for _, want := range []bool{true, false} {
@@ -30,7 +33,7 @@ func TestOnOtherStackEndsAsItsFunction(t *testing.T) {
 		}
 	}
 	_, _, panicked := outcome(panicHere)
-	if text, _ := panicked.(string); !strings.HasPrefix(text, "broken\n") || !strings.Contains(text, "httpwire.panicHere") {
+	if err, _ := panicked.(error); !errors.Is(err, errBroken) || !strings.HasPrefix(err.Error(), "broken\n") || !strings.Contains(err.Error(), "httpwire.panicHere") {
 		t.Errorf("panic %v; want the value and the stack of the function", panicked)
 	}
 	if _, _, panicked := outcome(func() bool { panic(http.ErrAbortHandler) }); panicked != http.ErrAbortHandler {

@@ -13,8 +13,8 @@ import (
 // Last-Event-ID header, resumes a stream (2025-11-25, basic/transports, Resumability and
 // Redelivery).
 //
-// The connection lasts for hours, so its goroutine only waits. Its stack stays small, since
-// everything else runs on other stacks.
+// While the connection is open, which may be for hours, its goroutine only waits. Its stack
+// stays small, since the work is done on other stacks.
 func (s *Server) getStream(w http.ResponseWriter, r *http.Request, x *response, id string) {
 	x.stream.ctx, x.stream.broken = r.Context(), make(failure)
 	defer x.stream.end()
@@ -167,6 +167,9 @@ func (c *servedStream) endTaken() bool {
 
 // close ends the use of the stream by the connection.
 func (c *servedStream) close() {
+	if c.retained {
+		defer c.live.Release()
+	}
 	if c.tick != nil {
 		c.tick.Stop()
 	}
@@ -181,8 +184,5 @@ func (c *servedStream) close() {
 		} else if !revision.ResumableStreams.In(c.live.Revision) {
 			c.stream.end()
 		}
-	}
-	if c.retained {
-		c.live.Release()
 	}
 }

@@ -9,13 +9,13 @@ import (
 )
 
 // maxEarlyChanges limits the tasks whose changes are remembered until a wait for them begins.
-const maxEarlyChanges = 16
+const maxEarlyChanges = 64
 
 // TaskChanges wakes those who wait for tasks of the peer when it reports a change
 // (notifications/tasks/status of 2025-11-25). It is safe for concurrent use.
 type TaskChanges struct {
 	mu       sync.Mutex
-	creating int // requests that may create a task
+	creating int // calls of Begin without End
 	waiting  map[string][]chan struct{}
 	early    []string // tasks that have changed before their wait; the newest come last
 }
@@ -76,10 +76,12 @@ func (s *TaskChanges) receive(m *jsonrpc.Message) {
 		default: // it is awake already
 		}
 	}
-	if len(waiting) > 0 || s.creating == 0 || len(id) > maxEarlyID || slices.Contains(s.early, id) {
+	if len(waiting) > 0 || s.creating == 0 || len(id) > maxEarlyID {
 		return
 	}
-	if len(s.early) == maxEarlyChanges {
+	if i := slices.Index(s.early, id); i >= 0 {
+		s.early = slices.Delete(s.early, i, i+1)
+	} else if len(s.early) == maxEarlyChanges {
 		s.early = slices.Delete(s.early, 0, 1)
 	}
 	s.early = append(s.early, strings.Clone(id))

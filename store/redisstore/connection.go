@@ -29,8 +29,9 @@ func (c *connection) send(command func(*redis.PubSub) error) error {
 	return c.failure
 }
 
-// receive returns the next thing that Redis sends. It waits for it at most as long as limit,
-// and then for the command that is being sent, which may have failed before Redis sent this.
+// receive returns the next message or answer that Redis sends. It waits for at most limit, and
+// then for a command that is being sent: if that fails, what was received may come from the new
+// connection.
 func (c *connection) receive(ctx context.Context, limit time.Duration) (any, error) {
 	received, err := c.pubsub.ReceiveTimeout(ctx, limit)
 	if err != nil {

@@ -41,17 +41,17 @@ func (b *bus) connect(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	b.reset()
-	connection := &connection{pubsub: b.client.Subscribe(ctx)}
+	c := &connection{pubsub: b.client.Subscribe(ctx)}
 	done := make(chan struct{})
 	var readErr error
 	go func() {
 		defer close(done)
 		defer cancel()
-		readErr = b.read(ctx, connection)
+		readErr = b.read(ctx, c)
 	}()
-	err := b.write(ctx, connection)
+	err := b.write(ctx, c)
 	cancel()
-	_ = connection.pubsub.Close() // ends read
+	_ = c.pubsub.Close() // ends read
 	<-done
 	if err == nil {
 		err = readErr
