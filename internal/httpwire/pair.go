@@ -386,3 +386,13 @@ func (x *pair) serve(f func(out *[]byte)) {
 	}()
 	f(&out)
 }
+
+// writeNotifications sends the queued notifications on the event stream of a pair.
+func writeNotifications(stream *eventStream, notifications *legacy.NotificationQueue) error {
+	for _, notification := range notifications.Take() {
+		if err := stream.Write(stream.ctx, notification); err != nil {
+			return err
+		}
+	}
+	return nil
+}
