@@ -120,7 +120,7 @@ func TestServerThatComesUpLateBecomesReadyWithoutACall(t *testing.T) {
 			}
 		}
 		// The longest backoff, and the wait for the acknowledgement of a subscription, which this RoundTripper does not pass on.
-		latest := 11*time.Minute + 10*time.Second
+		latest := 11*time.Minute + 5*time.Second
 		if after := time.Since(begin); last.State != host.Ready || after < 10*time.Minute || after > latest {
 			t.Errorf("the server is %v after %v: %v", last.State, after, last.Err)
 		}

@@ -30,8 +30,9 @@ func TestNewestEarlyChangesAreRemembered(t *testing.T) {
 		change(fmt.Sprint("other ", i))
 	}
 	change("twice") // is the newest now
+	change("newer")
 	change("newest")
-	for id, want := range map[string]bool{"before": false, "oldest": false, "other 0": true, "twice": true, "newest": true} {
+	for id, want := range map[string]bool{"before": false, "oldest": false, "other 0": false, "other 1": true, "twice": true, "newest": true} {
 		if got := changed(id); got != want {
 			t.Errorf("task %q: changed is %v, want %v", id, got, want)
 		}
