@@ -114,7 +114,9 @@ type Dialer struct {
 
 	// HTTPClient sends requests over HTTP. Its redirect policy is not used: the client
 	// follows redirects within the origin of the URL only. If it is nil, the Dialer uses a
-	// client of its own.
+	// client of its own. That closes connections that are idle for four seconds, or for a
+	// shorter time that the server announces: on a connection that the server closes at that
+	// moment, a call would be lost.
 	HTTPClient *http.Client
 
 	// Auth adds credentials to requests over HTTP; see package auth/oauth. If it is nil, the

@@ -10,10 +10,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/mcp"
@@ -137,4 +140,26 @@ func (o callsObservation) check(t *testing.T, revision string) {
 	if o.Shout != nil && o.Shout.Shouted != "HEY" {
 		t.Errorf("a method of an extension: %+v", o.Shout)
 	}
+}
+
+// Node closes connections that are idle for five seconds, and a Go server may do the same without an announcement. Calls that
+// clients send around that time arrive.
+func TestNoCallIsLostWhenServersCloseIdleConnections(t *testing.T) {
+	t.Parallel()
+	ours := httptest.NewUnstartedServer(newServer())
+	ours.Config.IdleTimeout = 5 * time.Second
+	ours.Start()
+	defer ours.Close()
+	urls := []string{listen(t, node(t, "v1-server.mjs", "http", "0")), ours.URL}
+	var calls sync.WaitGroup
+	for i := range 40 {
+		c := dial(t, new(client.Dialer), client.URL(urls[i%2]))
+		calls.Go(func() {
+			<-time.After(4900*time.Millisecond + time.Duration(i)*5*time.Millisecond)
+			if _, err := client.CallTool[string](t.Context(), c, "echo", map[string]string{"text": "a"}); err != nil {
+				t.Errorf("client %d: %v", i, err)
+			}
+		})
+	}
+	calls.Wait()
 }

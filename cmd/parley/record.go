@@ -9,6 +9,7 @@ import (
 
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/internal/recording"
+	"github.com/parley-mcp/parley/internal/httpwire"
 )
 
 const recordHelp = `--record writes a recording, in which credentials and arguments with names such as password are
@@ -98,7 +99,7 @@ func (f *recordFlags) observe(d *client.Dialer, target client.Target) error {
 		return err
 	}
 	if _, ok := target.(*client.HTTPTarget); ok {
-		d.HTTPClient = &http.Client{Transport: &recording.Transport{Report: r.report}}
+		d.HTTPClient = &http.Client{Transport: &recording.Transport{Base: httpwire.NewTransport(), Report: r.report}}
 		return nil
 	}
 	trace := d.Trace

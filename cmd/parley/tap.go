@@ -19,6 +19,7 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/recording"
 	"github.com/parley-mcp/parley/cmd/parley/internal/tap"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
+	"github.com/parley-mcp/parley/internal/httpwire"
 	"github.com/parley-mcp/parley/transport"
 )
 
@@ -185,7 +186,7 @@ func tapURL(cmd *cobra.Command, flags *tapFlags, text string, configured http.He
 	if err != nil {
 		return err
 	}
-	proxy := &tap.Proxy{Target: target, Header: header, Report: flags.reporter(cmd, r)}
+	proxy := &tap.Proxy{Target: target, Header: header, Transport: httpwire.NewTransport(), Report: flags.reporter(cmd, r)}
 	h := &http.Server{
 		Handler: proxy.Handler(), ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: 256 << 10,
 		ErrorLog: log.New(io.Discard, "", 0),

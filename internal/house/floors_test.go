@@ -54,7 +54,6 @@ var packages = map[string]placement{
 	"internal/digest":     {floor: 0},
 	"internal/atomicfile": {floor: 0},
 	"internal/glob":       {floor: 0},
-	"internal/http1":      {floor: 0},
 	"internal/httpurl":    {floor: 0},
 	"internal/jsonscan":   {floor: 0},
 	"internal/loglimit":   {floor: 0},

@@ -11,7 +11,6 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/parley-mcp/parley/internal/http1"
 	"github.com/parley-mcp/parley/internal/httpurl"
 	"github.com/parley-mcp/parley/internal/redirect"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -43,30 +42,24 @@ func (o *Options) trace(sent bool, message []byte) {
 	}
 }
 
-const (
-	maxRedirects      = 3
-	maxResponseHeader = 256 << 10 // bytes
-	maxIdle           = 64        // idle connections
-)
+const maxRedirects = 3
 
 // newHTTP returns an HTTP client that follows redirects only within the server's origin.
 func (o *Options) newHTTP() *http.Client {
 	c := &http.Client{}
 	if o.HTTP != nil {
 		*c = *o.HTTP
-	} else if shared, ok := http.DefaultTransport.(*http.Transport); ok {
-		own := shared.Clone()
-		own.MaxIdleConnsPerHost = maxIdle
-		own.MaxResponseHeaderBytes = maxResponseHeader
-		c.Transport = http1.New(own)
+	} else {
+		c.Transport = NewTransport()
 	}
+	c.Transport = once{c.Transport}
 	c.CheckRedirect = redirect.SameOrigin(maxRedirects)
 	return c
 }
 
 // closeIdle closes idle connections unless they belong to the caller's HTTP client.
 func (o *Options) closeIdle(c *http.Client) {
-	if o.HTTP == nil && c.Transport != nil {
+	if o.HTTP == nil {
 		c.CloseIdleConnections()
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/internal/recording"
+	"github.com/parley-mcp/parley/internal/httpwire"
 	"github.com/parley-mcp/parley/internal/redirect"
 	"github.com/parley-mcp/parley/jsonrpc"
 )
@@ -22,7 +23,7 @@ type prober struct {
 }
 
 func (e *Examination) newProber(target *client.HTTPTarget) *prober {
-	p := &prober{target: target, auth: e.Dialer.Auth}
+	p := &prober{target: target, auth: e.Dialer.Auth, base: httpwire.NewTransport()}
 	if e.Dialer.HTTPClient != nil {
 		p.base = e.Dialer.HTTPClient.Transport
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/recording"
+	"github.com/parley-mcp/parley/internal/httpwire"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -40,9 +41,7 @@ type hub struct {
 func newHub(ctx context.Context, now func() time.Time) *hub {
 	h := &hub{ctx: ctx, now: now, record: func(string, recording.Event) {}, logins: make(map[string]*loginState), listeners: make(map[chan struct{}]bool)}
 	h.log = &log{now: now, pending: make(map[pendingKey]*entry), wake: h.wake}
-	shared := http.DefaultTransport.(*http.Transport).Clone()
-	shared.MaxIdleConnsPerHost, shared.MaxResponseHeaderBytes = 64, 256<<10
-	h.transport = shared
+	h.transport = httpwire.NewTransport()
 	return h
 }
 
@@ -117,5 +116,5 @@ func (h *hub) close() {
 		s.disconnect()
 	}
 	h.background.Wait()
-	h.transport.(*http.Transport).CloseIdleConnections()
+	(&http.Client{Transport: h.transport}).CloseIdleConnections()
 }

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/recording"
+	"github.com/parley-mcp/parley/internal/httpwire"
 )
 
 // httpPeer is a server over HTTP.
@@ -36,6 +37,7 @@ func newHTTPPeer(ctx context.Context, r *replayer, recorded, target string) (pee
 	if p.target, err = url.Parse(target); err != nil {
 		return nil, fmt.Errorf("invalid URL of the server: %w", err)
 	}
+	p.client.Transport = httpwire.NewTransport()
 	if r.options.HTTP != nil {
 		p.client = *r.options.HTTP
 	}

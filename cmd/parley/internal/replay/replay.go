@@ -31,7 +31,7 @@ type Options struct {
 	Pace bool
 	// Header is set in every HTTP request. It replaces headers of the recording.
 	Header http.Header
-	// HTTP sends the requests; nil means http.DefaultClient.
+	// HTTP sends the requests; nil means a client of its own.
 	HTTP *http.Client
 	// Sent and Received are called with each message; may be nil.
 	Sent, Received func(message []byte)
