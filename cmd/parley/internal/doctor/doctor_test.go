@@ -106,7 +106,8 @@ func badEndpoint(w http.ResponseWriter, r *http.Request) {
 		result = "{}"
 	case "tools/list":
 		result = `{"tools":[
-			{"name":"a b","inputSchema":{"type":"object","properties":{"x":{"type":"string"}},"required":["y"]}},
+			{"name":"a b","inputSchema":{"type":"object","properties":{"z":{"$ref":"#/properties/z/allOf/0","allOf":[{"description":"d"}]}},
+				"allOf":[{"properties":{"x":{"type":"string"}},"required":["y","z"]}]}},
 			{"name":"ref","description":"d","inputSchema":{"type":"object","properties":{"x":{"$ref":"https://example.com/x.json"}}}},
 			{"name":"both","description":"d","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true,"destructiveHint":true}},
 			{"name":"both","description":"` + strings.Repeat("d", maxCatalogue) + `","inputSchema":{"type":"object"}}]}`

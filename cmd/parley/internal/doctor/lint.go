@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"slices"
 	"strings"
 
+	"github.com/parley-mcp/parley/cmd/parley/internal/toolargs"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
 )
@@ -105,29 +105,12 @@ func lintInput(l *lints, t *mcp.Tool) {
 	if _, err := schema.Headers(t.InputSchema); err != nil {
 		l.add(Problem, "x-mcp-header in the input schema is invalid, so clients of 2026-07-28 drop the tool: "+err.Error(), "see server/tools, x-mcp-header", t.Name)
 	}
-	var object struct {
-		Properties map[string]json.RawMessage `json:"properties"`
-		Required   []string                   `json:"required"`
-	}
-	if schema.Decode(t.InputSchema, &object) != nil {
-		return // the schema is unusual, but valid
-	}
-	for _, name := range object.Required {
-		if _, defined := object.Properties[name]; !defined {
-			l.add(Warning, "a required argument is not among the properties", "define it, or remove it from required", t.Name+" "+name)
+	for _, a := range toolargs.Arguments(t.InputSchema) {
+		if a.Undefined {
+			l.add(Warning, "a required argument is not among the properties", "define it, or remove it from required", t.Name+" "+a.Name)
+		} else if a.Description == "" {
+			l.add(Note, "an argument has no description", "describe the meaning, the unit and the format", t.Name+" "+a.Name)
 		}
-	}
-	for name, raw := range object.Properties {
-		var property struct {
-			Description string `json:"description"`
-			Ref         string `json:"$ref"`
-		}
-		if schema.Decode(raw, &property) == nil && property.Description == "" && property.Ref == "" {
-			l.add(Note, "an argument has no description", "describe the meaning, the unit and the format", t.Name+" "+name)
-		}
-	}
-	if f := l.by["an argument has no description"]; f != nil {
-		slices.Sort(f.names) // the order of a map is random
 	}
 }
 

@@ -13,26 +13,28 @@ type Argument struct {
 	Name        string
 	Type        string // the allowed values or types, as in Summary
 	Required    bool
+	Undefined   bool   // the schema requires it, and says nothing else
 	Default     string // as JSON; empty without one
 	Description string
 	Values      []string // the allowed values as text of the command line; nil if they are not listed
 	Repeats     bool     // each repetition adds an element
 }
 
-// Arguments returns the properties of a schema, in its order.
-func Arguments(schema json.RawMessage) []Argument {
-	n := parseSchema(schema)
-	required := n.required()
-	var all []Argument
-	for _, name := range n.properties() {
-		sub, _ := n.property(name)
-		a := Argument{Name: name, Type: placeholder(sub, maxDepth), Required: slices.Contains(required, name)}
-		a.Values, a.Repeats = sub.values(maxDepth), slices.Contains(sub.types(), "array")
-		a.Description, _ = sub.keywords["description"].(string)
-		if a.Description == "" {
-			a.Description, _ = sub.keywords["title"].(string)
+// Arguments returns the properties of a schema, in its order, and then the names that it requires but does not define.
+func Arguments(schema json.RawMessage) []Argument { return parseSchema(schema).arguments() }
+
+func (n node) arguments() (all []Argument) {
+	properties, names := n.properties(), n.required()
+	defined, required := setOf(properties), setOf(names)
+	for _, name := range distinct(slices.Concat(properties, names)) {
+		sub, ok := n.property(name)
+		if !ok {
+			continue // no value is valid
 		}
-		if value, ok := sub.keywords["default"]; ok {
+		a := Argument{Name: name, Type: placeholder(sub, maxDepth), Required: required[name], Undefined: !defined[name]}
+		a.Values, a.Repeats = sub.choices(maxDepth), slices.Contains(sub.types(), "array")
+		a.Description = cmp.Or(sub.text("description"), sub.text("title"))
+		if value, ok := sub.keyword("default"); ok {
 			a.Default = encode(value)
 		}
 		all = append(all, a)
@@ -40,35 +42,41 @@ func Arguments(schema json.RawMessage) []Argument {
 	return all
 }
 
-// values returns the values of an enum or a boolean, or those of the elements of an array.
-func (n node) values(depth int) (words []string) {
-	allowed := list(n.keywords["enum"])
-	if value, ok := n.keywords["const"]; ok {
-		allowed = []any{value}
-	}
-	for _, v := range allowed {
-		text, isText := v.(string)
-		if !isText {
-			text = encode(v)
-		}
-		words = append(words, text)
-	}
+// choices returns the values that are listed for an argument or the elements of an array, as text of the command line.
+func (n node) choices(depth int) []string {
+	values, _ := n.values()
 	types := n.types()
 	switch {
-	case words != nil:
+	case len(values) > 0:
+		return wordsFor(values)
 	case slices.Contains(types, "array") && depth > 0:
-		return n.elements().values(depth - 1)
+		return n.element(0).choices(depth - 1)
 	case slices.Contains(types, "boolean"):
 		return []string{"true", "false"}
 	}
+	return nil
+}
+
+// wordsFor returns values as text of the command line: strings without quotation marks, and others as JSON.
+func wordsFor(values []any) (words []string) {
+	for _, v := range values {
+		words = append(words, wordFor(v))
+	}
 	return words
+}
+
+func wordFor(v any) string {
+	if text, ok := v.(string); ok {
+		return text
+	}
+	return encode(v)
 }
 
 // Example returns words of a command line that set the required arguments, or the first one if all are optional. The
 // values are those that the schema gives as default or example, or else made up. Parse accepts the words; the tool may
 // still reject the values.
 func Example(schema json.RawMessage) []string {
-	n := parseSchema(schema)
+	n := parseSchema(schema).first()
 	names := n.required()
 	if properties := n.properties(); len(names) == 0 && len(properties) > 0 {
 		names = properties[:1]
@@ -89,20 +97,12 @@ func wordsOf(n node, name string, value any) []string {
 	if array, ok := value.([]any); ok && len(array) > 0 {
 		var words []string
 		for _, v := range array {
-			text, plain := v.(string)
-			if !plain {
-				text = encode(v)
-			}
-			words = append(words, name+"="+text)
+			words = append(words, name+"="+wordFor(v))
 		}
 		if parsesAs(n, words, value) {
 			return words
 		}
-	} else if text, ok := value.(string); ok {
-		if words := []string{name + "=" + text}; parsesAs(n, words, value) {
-			return words
-		}
-	} else if words := []string{name + "=" + encode(value)}; parsesAs(n, words, value) {
+	} else if words := []string{name + "=" + wordFor(value)}; parsesAs(n, words, value) {
 		return words
 	}
 	return []string{name + ":=" + encode(value)}
@@ -134,20 +134,23 @@ var formats = map[string]string{
 
 // example returns a value that the schema probably allows.
 func (n node) example(depth int) any {
-	for _, keyword := range []string{"default", "const"} {
-		if value, ok := n.keywords[keyword]; ok {
-			return value
-		}
+	n = n.first()
+	if value, ok := n.keyword("default"); ok {
+		return value
 	}
-	for _, keyword := range []string{"examples", "enum"} {
-		if values := list(n.keywords[keyword]); len(values) > 0 {
-			return values[0]
-		}
+	if examples, _ := n.keyword("examples"); len(list(examples)) > 0 {
+		return list(examples)[0]
+	}
+	if values, _ := n.values(); len(values) > 0 {
+		return values[0]
 	}
 	types := n.types()
 	first := ""
 	if len(types) > 0 {
 		first = types[0]
+	}
+	if first == "null" && len(types) > 1 {
+		first = types[1]
 	}
 	switch first {
 	case "null":
@@ -155,27 +158,27 @@ func (n node) example(depth int) any {
 	case "boolean":
 		return true
 	case "integer", "number":
-		if minimum, ok := n.keywords["minimum"].(float64); ok {
+		if minimum, _ := n.keyword("minimum"); minimum != nil {
 			return minimum
 		}
-		return float64(1)
+		return json.Number("1")
 	case "array":
 		if depth == 0 {
 			return []any{}
 		}
-		return []any{n.elements().example(depth - 1)}
+		return []any{n.element(0).example(depth - 1)}
 	case "object":
-		object := make(map[string]any)
+		object := &object{members: make(map[string]any)}
 		if depth > 0 {
 			for _, name := range n.required() {
 				sub, _ := n.property(name)
-				object[name] = sub.example(depth - 1)
+				object.names = append(object.names, name)
+				object.members[name] = sub.example(depth - 1)
 			}
 		}
 		return object
 	}
-	format, _ := n.keywords["format"].(string)
-	return cmp.Or(formats[format], "text")
+	return cmp.Or(formats[n.text("format")], "text")
 }
 
 // encode returns a value as JSON.

@@ -13,13 +13,14 @@ const maxChoices = 32
 // optional arguments in brackets: "city=string [days=integer]". The text contains names
 // from the schema, so sanitise it before printing it.
 func Summary(schema json.RawMessage) string {
-	n := parseSchema(schema)
-	required := n.required()
+	return summary(parseSchema(schema).arguments())
+}
+
+func summary(arguments []Argument) string {
 	var all []string
-	for _, name := range n.properties() {
-		sub, _ := n.property(name)
-		text := name + "=" + placeholder(sub, maxDepth)
-		if !slices.Contains(required, name) {
+	for _, a := range arguments {
+		text := a.Name + "=" + a.Type
+		if !a.Required {
 			text = "[" + text + "]"
 		}
 		all = append(all, text)
@@ -28,9 +29,9 @@ func Summary(schema json.RawMessage) string {
 }
 
 // usage returns the arguments as the end of an error message.
-func usage(schema json.RawMessage) string {
-	if summary := Summary(schema); summary != "" {
-		return "the arguments are " + summary
+func (n node) usage() string {
+	if text := summary(n.arguments()); text != "" {
+		return "the arguments are " + text
 	}
 	return "there are no arguments"
 }
@@ -38,10 +39,8 @@ func usage(schema json.RawMessage) string {
 // placeholder returns the text after the equals sign: the allowed values or types.
 func placeholder(n node, depth int) string {
 	var choices []string
-	for _, v := range list(n.keywords["enum"]) {
-		if text, ok := v.(string); ok {
-			choices = append(choices, text)
-		}
+	if values, only := n.values(); only {
+		choices = texts(values)
 	}
 	if text := strings.Join(choices, "|"); text != "" && len(text) <= maxChoices {
 		return text
@@ -57,7 +56,7 @@ func placeholder(n node, depth int) string {
 		if depth == 0 {
 			return "array"
 		}
-		return placeholder(n.elements(), depth-1) + "…"
+		return placeholder(n.element(0), depth-1) + "…"
 	}
 	return strings.Join(types, "|")
 }

@@ -32,11 +32,12 @@ func Parse(schema json.RawMessage, words []string) (json.RawMessage, error) {
 		}
 		given[w.key] = append(given[w.key], w)
 	}
+	whole, n := n, n.fitting(given)
 	object := []byte{'{'}
 	for i, key := range keys {
 		sub, ok := n.property(key)
 		if !ok {
-			return nil, unknownArgument(schema, key)
+			return nil, whole.unknownArgument(key)
 		}
 		value, err := valueOf(sub, given[key])
 		if err != nil {
@@ -49,21 +50,17 @@ func Parse(schema json.RawMessage, words []string) (json.RawMessage, error) {
 	}
 	for _, name := range n.required() {
 		if given[name] == nil {
-			return nil, fmt.Errorf("argument %q is missing; %s", name, usage(schema))
+			return nil, fmt.Errorf("argument %q is missing; %s", name, whole.usage())
 		}
 	}
 	return append(object, '}'), nil
 }
 
-func unknownArgument(schema json.RawMessage, key string) error {
-	var names []string
-	for _, a := range Arguments(schema) {
-		names = append(names, a.Name)
-	}
-	if near := nearest.Name(key, names); near != "" {
+func (n node) unknownArgument(key string) error {
+	if near := nearest.Name(key, n.properties()); near != "" {
 		return fmt.Errorf("unknown argument %q; did you mean %s?", key, near)
 	}
-	return fmt.Errorf("unknown argument %q; %s", key, usage(schema))
+	return fmt.Errorf("unknown argument %q; %s", key, n.usage())
 }
 
 // ParseObject returns text, which must be a JSON object, without surrounding white space.
@@ -114,13 +111,12 @@ func valueOf(n node, words []word) (json.RawMessage, error) {
 	} else if !isArray {
 		return nil, fmt.Errorf("given %d times, but only arrays can be repeated", len(words))
 	}
-	elementTypes := n.elements().types()
 	array := []byte{'['}
 	for i, w := range words {
 		element := json.RawMessage(w.text)
 		if !w.json {
 			var err error
-			if element, err = convert(elementTypes, w.text); err != nil {
+			if element, err = convert(n.element(i).types(), w.text); err != nil {
 				return nil, fmt.Errorf("element %d: %w", i+1, err)
 			}
 		}

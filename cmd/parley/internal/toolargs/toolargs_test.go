@@ -142,6 +142,8 @@ func TestRecursiveAndInvalidSchemasAreReadWithinBounds(t *testing.T) {
 		`{"properties":{"a":{"$ref":"https://example.com/schema"}}}`,
 		`{"properties":{"a":{"$ref":7,"type":7,"enum":7,"anyOf":7,"items":7}},"required":7}`,
 		`{"properties":[]}`,
+		`{"anyOf":[` + strings.Repeat(`{"$ref":"#"},`, 50) + `{"properties":{"a":{}}}],"patternProperties":{"[":true},"$id":":","$anchor":"%"}`,
+		`{"$ref":"#/allOf/0","allOf":[{"$ref":"#","if":{},"then":{"$ref":"#"},"dependentSchemas":{"a":{"$ref":"#"}}}]}`,
 	} {
 		_ = Summary(json.RawMessage(schema))
 		if got, err := Parse(json.RawMessage(schema), []string{"a:=1"}); err != nil || string(got) != `{"a":1}` {
