@@ -53,6 +53,8 @@ type auditLog struct {
 	report  func(error)
 	file    atomic.Pointer[os.File]
 	failing atomic.Bool // the last record could not be written
+	// written returns the name of a server as it is written in its file.
+	written func(server string) string
 }
 
 // reopen opens the file again, which another program may have renamed. It keeps the open file if it fails.
@@ -100,6 +102,9 @@ func (a *auditLog) record(_ context.Context, r *host.AuditRecord) error {
 
 func (a *auditLog) write(r *host.AuditRecord) error {
 	l := line{AuditRecord: *r}
+	if a.written != nil {
+		l.Server = a.written(r.Server)
+	}
 	if a.flags.values {
 		l.Values = r.Arguments
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/cmd/parley/internal/config"
 	"github.com/parley-mcp/parley/cmd/parley/internal/listcache"
 	"github.com/parley-mcp/parley/cmd/parley/internal/toolargs"
 	"github.com/parley-mcp/parley/mcp"
@@ -84,12 +83,8 @@ func (f *dialFlags) cacheKey(name string) (key, shown string, atURL bool) {
 	if len(f.config.paths) == 0 && slices.Contains(connectionNames(), name) {
 		return fmt.Sprintf("connection %q", name), "", true // a connection is open, as if the server were at a URL
 	}
-	workspace, err := os.Getwd()
-	if err != nil {
-		return "", "", false
-	}
-	loaded, err := config.Load(workspace, f.config.files()...)
-	if err != nil && loaded == nil {
+	loaded, _ := f.config.read()
+	if loaded == nil {
 		return "", "", false
 	}
 	s, err := loaded.Find(name)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -36,7 +35,7 @@ has this member:
 
   "$schema": "` + config.SchemaURI + `"
 
-parley then also reports members of the file that have no effect.`,
+`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := cmd.OutOrStdout().Write(config.Schema)
@@ -49,26 +48,32 @@ parley then also reports members of the file that have no effect.`,
 var errProblems = errors.New("the configuration has problems")
 
 func newConfigCheck() *cobra.Command {
-	return &cobra.Command{
+	var files configFlags
+	cmd := &cobra.Command{
 		Use:   "check FILE...",
 		Short: "Report the problems of configuration files",
 		Long: `Report each problem of configuration files with its file and line. parley neither starts a server
 nor asks for a value; the environment variables and secrets that values refer to need not exist.
 
-The exit code is 1 if parley up would not use a file or a part of it. A member without an effect is
-a warning.`,
+The exit code is 1 if parley up would not use a file or a part of it. Check files together that are used
+together: a rule, webhook or toolset that names a server that is in none of them is a problem.
+
+` + policyHelp,
 		Example: `
 parley config check mcp.json
-parley config check .vscode/mcp.json mcp.json`,
+parley config check .vscode/mcp.json mcp.json --policy policy.json`,
 		Args: filesArgs,
 		RunE: func(cmd *cobra.Command, paths []string) error {
-			loaded, err := loadFiles(paths)
+			files.paths = paths
+			loaded, err := files.read()
 			if loaded == nil {
 				return errors.Join(showProblems(cmd, strings.Split(err.Error(), "\n"), nil), &reportedError{err})
 			}
 			return printProblems(cmd, loaded, err)
 		},
 	}
+	files.addPolicy(cmd)
+	return cmd
 }
 
 // filesArgs requires one or more files.
@@ -77,14 +82,6 @@ func filesArgs(cmd *cobra.Command, args []string) error {
 		return fmt.Errorf("FILE is missing; see %s --help", cmd.CommandPath())
 	}
 	return nil
-}
-
-func loadFiles(paths []string) (*config.Config, error) {
-	workspace, err := os.Getwd()
-	if err != nil {
-		return nil, err
-	}
-	return config.Load(workspace, paths...)
 }
 
 // printProblems prints the problems and warnings of files. Unusable is the error with which they were loaded.
@@ -146,8 +143,11 @@ func problemsOf(c *config.Config) (problems []string) {
 			problems = append(problems, fmt.Sprintf("%s: server %q: %v", s.Source, s.Original, err))
 		}
 	}
-	if c.Policy != nil {
-		if _, err := compilePolicy(c.Policy); err != nil {
+	if err := c.Check(); err != nil {
+		problems = append(problems, strings.Split(err.Error(), "\n")...)
+	}
+	for _, p := range c.Policies {
+		if _, err := compilePolicy(p); err != nil {
 			problems = append(problems, err.Error())
 		}
 	}

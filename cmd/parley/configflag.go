@@ -25,7 +25,8 @@ they are: "mcpServers" (also of the project in "projects" that contains the curr
 optional, and "disabled": true disables a server. With "lazy": true, a server starts when a client
 first lists what the servers have, or uses one of its names. With "idle": "10m", it ends when it was not used for that time, and starts again
 when it is needed. An entry that parley cannot use is reported, and
-the others are used. With several files, an entry replaces one of an earlier file.
+the others are used. Several files cannot have different servers of one name. Unknown members are errors,
+except in the files of other programs.
 
 "tools" and "prompts" of a server select what clients can use, as in {"only": ["read_*"], "hide":
 ["*_all"], "rename": {"read_text_file": "read"}, "readOnly": true}. readOnly, nonDestructive,
@@ -53,7 +54,17 @@ $NAME without braces is text.`
 // configFlags are the flags for configuration files.
 type configFlags struct {
 	paths  []string
+	policy []string // files that decide about the servers of all files
 	inputs []string // ID=VALUE
+}
+
+const policyHelp = `A policy, webhooks and toolsets are for the servers of all files if their file is named by --policy, is
+your own configuration file, or is the only one. In another file, a policy and webhooks are for the
+servers of that file only, and the strictest of several policies decides.`
+
+// addPolicy adds the flag for the files that decide.
+func (f *configFlags) addPolicy(cmd *cobra.Command) {
+	cmd.Flags().StringArrayVar(&f.policy, "policy", nil, "configuration `file` whose policy, webhooks and toolsets are for the servers of all files (repeatable)")
 }
 
 func (f *configFlags) add(cmd *cobra.Command, usage string) {
@@ -61,10 +72,29 @@ func (f *configFlags) add(cmd *cobra.Command, usage string) {
 	cmd.Flags().StringArrayVar(&f.inputs, "input", nil, "value of an input of the configuration file, written as `ID=VALUE`, where VALUE can be '${NAME}' (repeatable)")
 }
 
-// files returns the paths of the files: those of --config, or the user's if it exists.
+// read reads the files.
+func (f *configFlags) read() (*config.Config, error) {
+	workspace, err := os.Getwd()
+	if err != nil {
+		return nil, err
+	}
+	files := config.Files{Workspace: workspace, Paths: f.files(), Deciding: f.policy}
+	if own, err := userFile(); err == nil {
+		files.Deciding = append(slices.Clone(files.Deciding), own)
+	}
+	return files.Load()
+}
+
+// files returns the paths of the files: those of --config and --policy, or the user's if it exists.
 func (f *configFlags) files() []string {
 	if len(f.paths) > 0 {
-		return f.paths
+		paths := slices.Clone(f.paths)
+		for _, path := range f.policy {
+			if !slices.Contains(paths, path) {
+				paths = append(paths, path)
+			}
+		}
+		return paths
 	}
 	path, err := userFile()
 	if err != nil { // without a home directory there is no file
@@ -82,13 +112,8 @@ func (f *configFlags) names() (names []string) {
 	if len(f.paths) == 0 {
 		names = connectionNames()
 	}
-	workspace, err := os.Getwd()
-	files := f.files()
-	if err != nil || len(files) == 0 {
-		return names
-	}
-	loaded, err := config.Load(workspace, files...)
-	if err != nil && loaded == nil {
+	loaded, _ := f.read()
+	if loaded == nil {
 		return names
 	}
 	for i := range loaded.Servers {
@@ -101,11 +126,7 @@ func (f *configFlags) names() (names []string) {
 
 // load loads the files and prints their warnings.
 func (f *configFlags) load(cmd *cobra.Command) (*config.Config, error) {
-	workspace, err := os.Getwd()
-	if err != nil {
-		return nil, err
-	}
-	c, err := config.Load(workspace, f.files()...)
+	c, err := f.read()
 	if err != nil {
 		return nil, err
 	}

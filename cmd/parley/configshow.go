@@ -16,11 +16,14 @@ import (
 )
 
 func newConfigShow() *cobra.Command {
+	var files configFlags
 	cmd := &cobra.Command{
 		Use:   "show FILE...",
 		Short: "Show what is used from configuration files",
 		Long: `Show the servers, toolsets, policy and webhooks that parley up uses from configuration files, and the
-file and line of each. A later file replaces servers, toolsets and the policy of an earlier one.
+file and line of each.
+
+` + policyHelp + `
 
 Secrets are not shown: of arguments only the number, of environment variables and header fields
 only the names, of URLs neither the user nor the query.`,
@@ -29,7 +32,11 @@ parley config show mcp.json
 parley config show -o json ~/.cursor/mcp.json mcp.json`,
 		Args: filesArgs,
 		RunE: func(cmd *cobra.Command, paths []string) error {
-			loaded, err := loadFiles(paths)
+			files.paths = paths
+			loaded, err := files.read()
+			if err == nil {
+				err = loaded.Check()
+			}
 			if err != nil {
 				return err
 			}
@@ -37,6 +44,7 @@ parley config show -o json ~/.cursor/mcp.json mcp.json`,
 			return show(cmd, shown, func(w io.Writer) error { return shown.print(cmd, w) })
 		},
 	}
+	files.addPolicy(cmd)
 	return cmd
 }
 
@@ -45,7 +53,7 @@ type shownConfig struct {
 	Servers  []shownServer  `json:"servers"`
 	Toolsets []shownToolset `json:"toolsets,omitempty"`
 	Default  string         `json:"defaultToolset,omitempty"`
-	Policy   *shownPolicy   `json:"policy,omitempty"`
+	Policies []shownPolicy  `json:"policies,omitempty"`
 	Hooks    []shownHook    `json:"hooks,omitempty"`
 	Problems []string       `json:"problems,omitempty"`
 }
@@ -107,6 +115,8 @@ type shownPolicy struct {
 	Version string `json:"version"`
 	Default string `json:"default"`
 	Rules   int    `json:"rules"` // the number
+	// Except are the servers of other files, about which the policy does not decide.
+	Except []string `json:"except,omitempty"`
 }
 
 type shownHook struct {
@@ -116,6 +126,7 @@ type shownHook struct {
 	On      []string `json:"on"`
 	Server  string   `json:"server,omitempty"`
 	Tool    string   `json:"tool,omitempty"`
+	Except  []string `json:"except,omitempty"` // as of a policy
 }
 
 // newShownLimits returns nil if l has the defaults.
@@ -164,12 +175,12 @@ func newShownConfig(c *config.Config) *shownConfig {
 			t.Name, t.Source, endpoint + "/" + t.Name, t.Servers, t.Tools, t.Prompts, t.Hide, t.Scopes, t.Principals,
 		})
 	}
-	if p := c.Policy; p != nil {
-		shown.Policy = &shownPolicy{p.Source, p.Version, p.Default.String(), len(p.Rules)}
+	for _, p := range c.Policies {
+		shown.Policies = append(shown.Policies, shownPolicy{p.Source, p.Version, p.Default.String(), len(p.Rules), p.Except})
 	}
 	for i := range c.Hooks {
 		h := &c.Hooks[i]
-		hook := shownHook{Source: h.Source, URL: withoutSecrets(h.URL), Headers: namesOf(h.Headers), Server: h.Server, Tool: h.Tool}
+		hook := shownHook{Source: h.Source, URL: withoutSecrets(h.URL), Headers: namesOf(h.Headers), Server: h.Server, Tool: h.Tool, Except: h.Except}
 		if h.Request {
 			hook.On = append(hook.On, "request")
 		}
@@ -248,8 +259,9 @@ func (c *shownConfig) print(cmd *cobra.Command, out io.Writer) error {
 		}
 		rows = append(rows, []string{t.Path, t.Source, "toolset", strings.Join(words, ", ")})
 	}
-	if p := c.Policy; p != nil {
-		rows = append(rows, []string{"policy", p.Source, terminal.Count(p.Rules, "rule"), "default " + p.Default + ", version " + p.Version})
+	for _, p := range c.Policies {
+		words := appendWords([]string{"default " + p.Default, "version " + p.Version}, "not for", p.Except)
+		rows = append(rows, []string{"policy", p.Source, terminal.Count(p.Rules, "rule"), strings.Join(words, ", ")})
 	}
 	for _, h := range c.Hooks {
 		words := appendWords(nil, "headers", h.Headers)
@@ -260,6 +272,7 @@ func (c *shownConfig) print(cmd *cobra.Command, out io.Writer) error {
 		if h.Tool != "" {
 			words = append(words, "tool "+h.Tool)
 		}
+		words = appendWords(words, "not for", h.Except)
 		rows = append(rows, []string{"webhook", h.Source, h.URL, strings.Join(words, ", ")})
 	}
 	for i := range rows {

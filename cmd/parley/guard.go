@@ -36,7 +36,9 @@ func (u *upstreams) guard(flags *guardFlags, loaded *config.Config) (err error) 
 	if u.lock, err = openLock(flags.lock, u.files); err != nil {
 		return err
 	}
-	u.audit, err = flags.audit.open(u.cmd)
+	if u.audit, err = flags.audit.open(u.cmd); u.audit != nil {
+		u.audit.written = func(server string) string { return u.rules.current.Load().written(server) }
+	}
 	return err
 }
 

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -38,9 +41,16 @@ type rules struct {
 
 // ruleSet is the content of the files at one time. It is immutable.
 type ruleSet struct {
-	policy  *host.Rules // nil allows all
-	timeout time.Duration
-	hooks   []webhook.Hook
+	policies []scopedPolicy // none allows all
+	hooks    []webhook.Hook
+	names    map[string]string // of servers as they are written, by their names in the host; those that differ only
+}
+
+// scopedPolicy is a policy that decides about all servers but some.
+type scopedPolicy struct {
+	host.Rules
+	timeout time.Duration // for an approval; 0 means the default
+	except  []string
 }
 
 func newRules(cmd *cobra.Command) *rules {
@@ -54,13 +64,13 @@ func newRules(cmd *cobra.Command) *rules {
 
 // load returns the policy and the webhooks of files; see set.
 func (r *rules) load(loaded *config.Config, values *config.Values) (*ruleSet, error) {
-	set := new(ruleSet)
-	if p := loaded.Policy; p != nil {
+	set := &ruleSet{names: loaded.Written()}
+	for _, p := range loaded.Policies {
 		compiled, err := compilePolicy(p)
 		if err != nil {
 			return nil, err
 		}
-		set.policy, set.timeout = &compiled, p.ApprovalTimeout
+		set.policies = append(set.policies, scopedPolicy{compiled, p.ApprovalTimeout, p.Except})
 	}
 	for i := range loaded.Hooks {
 		hook, err := expandHook(&loaded.Hooks[i], values)
@@ -92,7 +102,7 @@ func expandHook(h *config.Hook, values *config.Values) (webhook.Hook, error) {
 		return webhook.Hook{}, fmt.Errorf("%s: %w", h.Source, err)
 	}
 	rule := host.Rule{Server: h.Server, Tool: h.Tool}
-	hook.Matches = rule.Matches
+	hook.Matches = func(r *host.Request) bool { return !slices.Contains(h.Except, r.Server) && rule.Matches(r) }
 	return hook, nil
 }
 
@@ -102,12 +112,63 @@ func (r *rules) set(now *ruleSet) (changed bool) {
 	return before.version() != now.version()
 }
 
-// version returns the version of the policy, or "" if there is none.
+// version returns the versions of the policies, or "" if there are none.
 func (s *ruleSet) version() string {
-	if s.policy == nil {
-		return ""
+	var versions []string
+	for i := range s.policies {
+		versions = append(versions, s.policies[i].Version)
 	}
-	return s.policy.Version
+	return strings.Join(versions, "+")
+}
+
+// written returns the name of a server as it is written in its file.
+func (s *ruleSet) written(server string) string { return cmp.Or(s.names[server], server) }
+
+// asWritten returns a request with the name of its server as it is written in its file: rules and webhooks use it.
+func (s *ruleSet) asWritten(r *host.Request) *host.Request {
+	asked := *r
+	asked.Server = s.written(r.Server)
+	return &asked
+}
+
+// covering returns the policies that decide about a server, by its written name. They decide about a server that is in no
+// file, because it was removed during the request.
+func (s *ruleSet) covering(server string) (covering []*scopedPolicy) {
+	for i := range s.policies {
+		if p := &s.policies[i]; !slices.Contains(p.except, server) {
+			covering = append(covering, p)
+		}
+	}
+	return covering
+}
+
+// decide returns the strictest decision of the policies.
+func (s *ruleSet) decide(ctx context.Context, request *host.Request) (host.Decision, error) {
+	r := s.asWritten(request)
+	strictest := host.Decision{Action: host.Allow}
+	for i, p := range s.covering(r.Server) {
+		d, err := p.Decide(ctx, r)
+		if err != nil || i == 0 || d.Action < strictest.Action {
+			strictest = d
+		}
+		if err != nil {
+			strictest.Version = s.version()
+			return strictest, err
+		}
+	}
+	strictest.Version = s.version()
+	return strictest, nil
+}
+
+// timeoutFor returns the time for an approval of a request to a server.
+func (s *ruleSet) timeoutFor(server string) time.Duration {
+	timeout := time.Duration(0)
+	for _, p := range s.covering(s.written(server)) {
+		if p.timeout > 0 && (timeout == 0 || p.timeout < timeout) {
+			timeout = p.timeout
+		}
+	}
+	return cmp.Or(timeout, defaultApprovalTimeout)
 }
 
 // apply sets the fields of a host.
@@ -118,34 +179,44 @@ func (r *rules) apply(h *host.Host) {
 
 // Decide implements host.Policy.
 func (r *rules) Decide(ctx context.Context, request *host.Request) (host.Decision, error) {
-	if p := r.current.Load().policy; p != nil {
-		return p.Decide(ctx, request)
-	}
-	return host.Decision{Action: host.Allow}, nil
+	return r.current.Load().decide(ctx, request)
 }
 
 // Hides implements host.Hider.
 func (r *rules) Hides(caller principal.Principal) func(*host.Request) bool {
-	if p := r.current.Load().policy; p != nil {
-		return p.Hides(caller)
+	set := r.current.Load()
+	hides := make(map[*scopedPolicy]func(*host.Request) bool)
+	for i := range set.policies {
+		if f := set.policies[i].Hides(caller); f != nil {
+			hides[&set.policies[i]] = f
+		}
 	}
-	return nil
+	if len(hides) == 0 {
+		return nil
+	}
+	return func(request *host.Request) bool {
+		asked := set.asWritten(request)
+		return slices.ContainsFunc(set.covering(asked.Server), func(p *scopedPolicy) bool { return hides[p] != nil && hides[p](asked) })
+	}
 }
 
 func (r *rules) request(ctx context.Context, request *host.Request) error {
-	hooks := r.current.Load().hooks
-	for i := range hooks {
-		if err := r.client.Request(ctx, &hooks[i], request); err != nil {
+	set := r.current.Load()
+	asked := set.asWritten(request)
+	for i := range set.hooks {
+		if err := r.client.Request(ctx, &set.hooks[i], asked); err != nil {
 			return r.failed(ctx, err)
 		}
 	}
+	request.Arguments = asked.Arguments
 	return nil
 }
 
 func (r *rules) response(ctx context.Context, request *host.Request, result json.RawMessage) (_ json.RawMessage, err error) {
-	hooks := r.current.Load().hooks
-	for i := range hooks {
-		if result, err = r.client.Response(ctx, &hooks[i], request, result); err != nil {
+	set := r.current.Load()
+	asked := set.asWritten(request)
+	for i := range set.hooks {
+		if result, err = r.client.Response(ctx, &set.hooks[i], asked, result); err != nil {
 			return nil, r.failed(ctx, err)
 		}
 	}
@@ -168,9 +239,7 @@ const defaultApprovalTimeout = 5 * time.Minute
 // approve asks the user of the client and, if that is impossible, the user at the terminal.
 func (r *rules) approve(ctx context.Context, a *host.Approval) error {
 	limited := *a
-	if limited.Timeout = r.current.Load().timeout; limited.Timeout == 0 {
-		limited.Timeout = defaultApprovalTimeout
-	}
+	limited.Timeout = r.current.Load().timeoutFor(a.Request.Server)
 	ctx, cancel := context.WithTimeout(ctx, limited.Timeout)
 	defer cancel()
 	err := gateway.Approve(ctx, &limited)

@@ -7,18 +7,23 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/internal/config"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/syncbuffer"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/server"
 )
 
@@ -69,7 +74,7 @@ func TestWebhooksOfTheConfigurationAreCalled(t *testing.T) {
 	r := newRules(cmd)
 	defer r.client.Close()
 	values := &config.Values{Env: func(string) (string, bool) { return "k3y", true }}
-	text := `{"mcpServers":{},"hooks":[{"url":"` + hook.URL + `","headers":{"Authorization":"Bearer ${KEY}"},"server":"up","tool":"e*","timeout":"10s"}]}`
+	text := `{"mcpServers":{"up":{"command":"a"}},"hooks":[{"url":"` + hook.URL + `","headers":{"Authorization":"Bearer ${KEY}"},"server":"up","tool":"e*","timeout":"10s"}]}`
 	set, err := r.load(parsed(t, text), values)
 	if err != nil {
 		t.Fatal(err)
@@ -123,6 +128,120 @@ func TestRulesThatCannotBeUsedAreErrors(t *testing.T) {
 	} {
 		if _, err := r.load(parsed(t, text), &config.Values{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}
+
+// Rules, conditions, webhooks and the audit log have the names of servers as the files have them, whatever they become.
+func TestRulesMatchNamesAsTheyAreWritten(t *testing.T) {
+	var seen []string
+	hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var event struct{ Server, Event string }
+		_ = json.NewDecoder(r.Body).Decode(&event)
+		seen = append(seen, event.Event+" "+event.Server)
+		w.WriteHeader(http.StatusNoContent)
+	}))
+	defer hook.Close()
+	cmd := &cobra.Command{}
+	cmd.SetIn(strings.NewReader(""))
+	r := newRules(cmd)
+	defer r.client.Close()
+	for _, name := range []string{"my server", "a__b", "x.y", "é"} {
+		load := func(rule string) *host.Request {
+			loaded := parsed(t, `{"mcpServers":{"`+name+`":{"command":"a"},"plain":{"command":"b"}},
+				"policy":{"default":"allow","rules":[{`+rule+`,"action":"deny"}]},"hooks":[{"url":"`+hook.URL+`","server":"`+name+`"}]}`)
+			set, err := r.load(loaded, &config.Values{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.set(set)
+			return &host.Request{Server: loaded.Servers[0].Name, Method: mcp.MethodCallTool, Kind: host.KindTool, Name: "t", Caller: new(auth.Info)}
+		}
+		for _, rule := range []string{`"server":"` + name + `"`, `"when":"server == '` + name + `'"`} {
+			request := load(rule)
+			if request.Server == name {
+				t.Fatalf("the host has the name %q", name)
+			}
+			if d, err := r.Decide(t.Context(), request); err != nil || d.Action != host.Deny {
+				t.Errorf("%s: %v %v", rule, d, err)
+			}
+			if hides := r.Hides(principal.Principal{}); hides == nil || !hides(request) {
+				t.Errorf("%s: the tool is not hidden", rule)
+			}
+			other := *request
+			other.Server = "plain"
+			if d, err := r.Decide(t.Context(), &other); err != nil || d.Action != host.Allow {
+				t.Errorf("%s: the other server: %v %v", rule, d, err)
+			}
+			seen = nil
+			err := r.request(t.Context(), request)
+			_, responseErr := r.response(t.Context(), request, json.RawMessage("{}"))
+			if want := []string{"request " + name, "response " + name}; err != nil || responseErr != nil || !slices.Equal(seen, want) {
+				t.Errorf("%s: the webhook has received %q: %v %v", rule, seen, err, responseErr)
+			}
+			path := filepath.Join(t.TempDir(), "audit.log")
+			log, err := (&auditFlags{path: path}).open(cmd)
+			if err != nil {
+				t.Fatal(err)
+			}
+			log.written = r.current.Load().written
+			_ = log.record(t.Context(), &host.AuditRecord{Server: request.Server})
+			_ = log.Close()
+			if text, _ := os.ReadFile(path); !strings.Contains(string(text), `"server":"`+name+`"`) {
+				t.Errorf("the audit log has %s", text)
+			}
+		}
+	}
+}
+
+// The strictest of several policies decides. The policy of a file that does not decide is for its own servers only.
+func TestStrictestPolicyDecides(t *testing.T) {
+	dir := t.TempDir()
+	files := &config.Files{Deciding: []string{filepath.Join(dir, "own")}}
+	for _, file := range [][2]string{
+		{"own", `{"mcpServers":{"mine":{"command":"a"}},"policy":{"version":"1","default":"ask","approvalTimeout":"1m","rules":[{"tool":"denied","action":"deny"},{"tool":"allowed","action":"allow"}]}}`},
+		{"other", `{"mcpServers":{"theirs":{"command":"b"}},"policy":{"version":"2","default":"allow","approvalTimeout":"5s","rules":[{"tool":"allowed","action":"deny"}]}}`},
+	} {
+		path := filepath.Join(dir, file[0])
+		if err := os.WriteFile(path, []byte(file[1]), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		files.Paths = append(files.Paths, path)
+	}
+	for range 2 { // the order does not matter
+		slices.Reverse(files.Paths)
+		loaded, err := files.Load()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := &cobra.Command{}
+		cmd.SetIn(strings.NewReader(""))
+		r := newRules(cmd)
+		defer r.client.Close()
+		set, err := r.load(loaded, &config.Values{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.set(set)
+		for _, c := range []struct {
+			server, tool string
+			want         host.Action
+		}{
+			{"mine", "allowed", host.Allow}, {"mine", "denied", host.Deny}, {"mine", "any", host.Ask},
+			{"theirs", "allowed", host.Deny}, {"theirs", "denied", host.Deny}, {"theirs", "any", host.Ask},
+			{"removed", "allowed", host.Deny},
+		} {
+			request := &host.Request{Server: c.server, Method: mcp.MethodCallTool, Kind: host.KindTool, Name: c.tool, Caller: new(auth.Info)}
+			d, err := r.Decide(t.Context(), request)
+			if err != nil || d.Action != c.want || !strings.Contains(d.Version, "1") || !strings.Contains(d.Version, "2") {
+				t.Errorf("%s %s: %+v %v, want %v", c.server, c.tool, d, err, c.want)
+			}
+			if hides := r.Hides(principal.Principal{}); hides == nil || hides(request) != (c.want == host.Deny) {
+				t.Errorf("%s %s: hidden is not %v", c.server, c.tool, c.want == host.Deny)
+			}
+		}
+		if mine, theirs := set.timeoutFor("mine"), set.timeoutFor("theirs"); mine != time.Minute || theirs != 5*time.Second {
+			t.Errorf("time for an approval: %v and %v", mine, theirs)
 		}
 	}
 }

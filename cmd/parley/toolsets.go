@@ -43,7 +43,7 @@ type toolset struct {
 
 // gatewayToolset returns the selection of a toolset.
 func gatewayToolset(t *config.Toolset) *gateway.Toolset {
-	return &gateway.Toolset{Servers: t.Servers, Tools: t.Tools, Prompts: t.Prompts, Hide: t.Hide}
+	return &gateway.Toolset{Servers: t.HostServers(), Tools: t.Tools, Prompts: t.Prompts, Hide: t.Hide}
 }
 
 // serve replaces the toolsets that are served. Those that are the same continue. The gateways end with ctx.

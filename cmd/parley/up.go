@@ -47,7 +47,7 @@ parley reads no configuration file that you do not name, because it starts the c
 command gets a minimal environment; add other variables to "env". parley config check reports the
 problems of a file, and parley config show prints what is used.
 
-` + configHelp + `
+` + configHelp + "\n\n" + policyHelp + `
 
 If a server at a URL requires a login, parley uses the login of the user who runs parley up,
 for all callers (see parley login). It does not forward the tokens of callers.
@@ -85,6 +85,7 @@ parley up --config mcp.json --store '${REDIS_URL}' --key-file keys`,
 	flags.admin.addRequire(cmd)
 	dirs.add(cmd)
 	files.add(cmd, "configuration file with the servers")
+	files.addPolicy(cmd)
 	discover.add(cmd)
 	guard.add(cmd)
 	cmd.Flags().BoolVar(&o.stdio, "stdio", false, "serve standard input and output instead of HTTP")
@@ -104,7 +105,7 @@ type upOptions struct {
 
 // checkWithoutConfig returns an error if a flag is set that has an effect only on the servers of configuration files.
 func checkWithoutConfig(cmd *cobra.Command) error {
-	for _, name := range []string{"lock", "audit", "audit-values", "audit-required", "discover", "discover-over", "input", "max-name", "require-ready", "toolset"} {
+	for _, name := range []string{"lock", "audit", "audit-values", "audit-required", "discover", "discover-over", "input", "max-name", "policy", "require-ready", "toolset"} {
 		if cmd.Flags().Changed(name) {
 			return fmt.Errorf("--%s requires the servers of a configuration file; add --config FILE", name)
 		}
@@ -114,7 +115,7 @@ func checkWithoutConfig(cmd *cobra.Command) error {
 
 func up(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag, files *configFlags, discover *discoverFlags, guard *guardFlags, o *upOptions) error {
 	u := &upstreams{cmd: cmd, files: files, options: o}
-	loaded, err := files.load(cmd)
+	loaded, err := u.load()
 	if err != nil {
 		return err
 	}
@@ -166,6 +167,11 @@ func up(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag, files *configFlags,
 	}
 	defer closeStore()
 	u.host.KV, u.host.Keys = s.KV, s.Keys
+	for i, name := range flags.admin.require {
+		if s, err := loaded.Find(name); err == nil {
+			flags.admin.require[i] = s.Name
+		}
+	}
 	if err := flags.admin.observe(s); err != nil {
 		return err
 	}

@@ -36,6 +36,15 @@ type upstreams struct {
 	standard   *config.Toolset // served at the endpoint; nil means everything
 }
 
+// load loads the files. Which file decides, and the names in rules, webhooks and toolsets, must be clear.
+func (u *upstreams) load() (*config.Config, error) {
+	loaded, err := u.files.load(u.cmd)
+	if err != nil {
+		return nil, err
+	}
+	return loaded, loaded.Check()
+}
+
 // targets returns the enabled servers of the files, and prepares the authorizer for them. It prints the
 // servers that it skips because they are disabled or invalid. The error is that of the user who cancels
 // the question for an input, or of the stored logins.
@@ -108,7 +117,7 @@ func (u *upstreams) watch(ctx context.Context, stop func()) {
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
 	atTerminal := terminal.Is(u.cmd.ErrOrStderr())
-	paths := u.files.paths
+	paths := u.files.files()
 	if u.lock != nil {
 		paths = append(slices.Clone(paths), u.lock.path)
 	}
@@ -181,7 +190,7 @@ func (u *upstreams) below(loaded *config.Config) []config.Toolset {
 
 // reload reads the files again. Servers whose configuration is the same continue.
 func (u *upstreams) reload(ctx context.Context) error {
-	loaded, err := u.files.load(u.cmd)
+	loaded, err := u.load()
 	if err != nil {
 		return err
 	}

@@ -9,15 +9,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/tailscale/hujson"
 
 	"github.com/parley-mcp/parley/host"
-	"github.com/parley-mcp/parley/internal/glob"
 )
 
 const maxFile = 16 << 20 // bytes; some programs keep their whole state in the file
@@ -30,10 +27,14 @@ type Config struct {
 	DefaultToolset string
 	Problems       []Problem // entries that cannot be used
 	Warnings       []string  // members that have no effect, one line each
-	Policy         *Policy   // nil if no file has one
-	Hooks          []Hook
-	paths          []string
-	invalid        []error // of the policy and the hooks
+	// Policies decide together: the strictest decision counts.
+	Policies []*Policy
+	Hooks    []Hook
+
+	paths      []string
+	decides    bool    // see Files.Deciding
+	invalid    []error // of the policy, the hooks and unknown members
+	ungoverned []error // what a file must not decide; see Check
 }
 
 // Server is one server of a file. References are not expanded; see [Server.Target].
@@ -75,8 +76,9 @@ type Server struct {
 	MaxResult      int
 	Tools, Prompts host.Selection
 
-	folder string            // the directory of the file
-	inputs map[string]*Input // of the file
+	folder  string            // the directory of the file
+	decides bool              // the file decides; see Files.Deciding
+	inputs  map[string]*Input // of the file
 }
 
 // Settings returns the configuration of the server for a host, without the target and the roots.
@@ -93,50 +95,9 @@ type Problem struct {
 	Err  error  // begins with the file and line
 }
 
-// Load reads configuration files. An entry replaces one of an earlier file with the same name, and a
-// policy replaces one of an earlier file. If only the policy, a hook or the default toolset cannot be used, Load returns
-// the other content with the error.
-// Of the projects in a file, Load reads the one that contains the directory workspace.
+// Load reads configuration files, none of which decides; see [Files.Load].
 func Load(workspace string, paths ...string) (*Config, error) {
-	all := &Config{paths: paths}
-	var errs []error
-	for _, path := range paths {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			return nil, fmt.Errorf("cannot read the configuration file: %w", err)
-		}
-		if len(data) > maxFile {
-			return nil, fmt.Errorf("configuration file %s is too large: %d bytes, the limit is %d", path, len(data), maxFile)
-		}
-		one, err := Parse(workspace, path, data)
-		if one == nil {
-			return nil, err
-		}
-		all.add(one)
-		errs = append(errs, err)
-	}
-	return all, errors.Join(append(errs, all.checkToolsets())...)
-}
-
-// checkToolsets returns an error if the default toolset cannot be used: otherwise everything would be served
-// in its place. Patterns of toolsets that match no server become warnings.
-func (c *Config) checkToolsets() error {
-	if c.DefaultToolset != "" && c.Toolset(c.DefaultToolset) == nil {
-		for _, p := range c.Problems {
-			if p.Name == fmt.Sprintf("toolset %q", c.DefaultToolset) {
-				return p.Err
-			}
-		}
-		return fmt.Errorf("%s: defaultToolset %q is not one of the toolsets", c.Path(), c.DefaultToolset)
-	}
-	for _, t := range c.Toolsets {
-		for _, pattern := range t.Servers {
-			if !slices.ContainsFunc(c.Servers, func(s Server) bool { return glob.Match(pattern, s.Name) }) {
-				c.Warnings = append(c.Warnings, fmt.Sprintf("%s: toolset %q: no server matches %q", t.Source, t.Name, pattern))
-			}
-		}
-	}
-	return nil
+	return (&Files{Workspace: workspace, Paths: paths}).Load()
 }
 
 // Toolset returns the toolset with a name, or nil.
@@ -151,6 +112,22 @@ func (c *Config) Toolset(name string) *Toolset {
 
 // Parse reads the content of the file at path; see [Load]. Errors begin with the path and line.
 func Parse(workspace, path string, data []byte) (*Config, error) {
+	f := &Files{Workspace: workspace}
+	c, err := parseFile(f, path, data)
+	if err != nil {
+		return nil, err
+	}
+	all := &Config{paths: []string{path}}
+	c.decides = true
+	all.merge([]*Config{c})
+	return all, errors.Join(all.invalid...)
+}
+
+// byteOrderMark is what some editors write at the beginning of a file.
+const byteOrderMark = "\ufeff"
+
+func parseFile(f *Files, path string, data []byte) (*Config, error) {
+	data = bytes.TrimPrefix(data, []byte(byteOrderMark))
 	root, err := hujson.Parse(data)
 	if err != nil && len(bytes.TrimSpace(data)) == 0 {
 		return nil, fmt.Errorf("%s: file is empty", path)
@@ -158,50 +135,11 @@ func Parse(workspace, path string, data []byte) (*Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %s", path, strings.NewReplacer("hujson: ", "", io.ErrUnexpectedEOF.Error(), "unexpected end of file").Replace(err.Error()))
 	}
-	d := &document{path: path, data: data, workspace: workspace, config: &Config{paths: []string{path}}}
+	d := &document{path: path, data: data, workspace: f.Workspace, foreign: f.Foreign, config: &Config{paths: []string{path}}}
 	if err := d.read(&root); err != nil {
 		return nil, err
 	}
-	d.config.separate()
-	return d.config, errors.Join(d.config.invalid...)
-}
-
-// add appends the content of a later file.
-func (c *Config) add(later *Config) {
-	for i := range later.Servers {
-		c.replace(&later.Servers[i])
-	}
-	if later.Policy != nil {
-		if c.Policy != nil {
-			c.Warnings = append(c.Warnings, fmt.Sprintf("%s: policy replaces the one of %s", later.Policy.Source, c.Policy.Source))
-		}
-		c.Policy = later.Policy
-	}
-	c.Hooks = append(c.Hooks, later.Hooks...)
-	for _, t := range later.Toolsets {
-		c.Toolsets = slices.DeleteFunc(c.Toolsets, func(earlier Toolset) bool {
-			if earlier.Name == t.Name {
-				c.Warnings = append(c.Warnings, fmt.Sprintf("%s: toolset %q replaces the one of %s", t.Source, t.Name, earlier.Source))
-			}
-			return earlier.Name == t.Name
-		})
-		c.Toolsets = append(c.Toolsets, t)
-	}
-	if later.DefaultToolset != "" {
-		c.DefaultToolset = later.DefaultToolset
-	}
-	c.Problems = append(c.Problems, later.Problems...)
-	c.Warnings = append(c.Warnings, later.Warnings...)
-}
-
-// replace appends a server, and removes an earlier one with its name.
-func (c *Config) replace(s *Server) {
-	at := slices.IndexFunc(c.Servers, func(earlier Server) bool { return earlier.Name == s.Name })
-	if at >= 0 {
-		c.Warnings = append(c.Warnings, fmt.Sprintf("%s: server %q replaces the one of %s", s.Source, s.Original, c.Servers[at].Source))
-		c.Servers = slices.Delete(c.Servers, at, at+1)
-	}
-	c.Servers = append(c.Servers, *s)
+	return d.config, nil
 }
 
 // Find returns the server with a name, or with the name of an entry. If there is none, the error

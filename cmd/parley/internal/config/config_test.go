@@ -29,7 +29,6 @@ const sample = `{
 		"search": {"type": "http", "url": "https://example.com/${TENANT}", "headers": {"Authorization": "Bearer ${TOKEN}"}},
 		"off": {"command": "x", "disabled": true},
 	},
-	"theme": "dark",
 }`
 
 func parse(t *testing.T, path, text string) *Config {
@@ -123,7 +122,7 @@ func TestEnvFileSetsVariables(t *testing.T) {
 }
 
 func TestInputsAreAskedFor(t *testing.T) {
-	c, err := Load("testdata", "testdata/vscode-mcp.json")
+	c, err := (&Files{Workspace: "testdata", Paths: []string{"testdata/vscode-mcp.json"}, Foreign: true}).Load()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +205,7 @@ func TestParseErrorsHaveALineAndAReason(t *testing.T) {
 		{`{"mcpServers": []}`, `f:1: mcpServers must be an object`},
 		{`{"servers": 1}`, `f:1: servers must be an object`},
 		{`{"mcp": {"servers": 1}}`, `f:1: mcp.servers must be an object`},
-		{`{"mcp": {"allowed": ["a"]}}`, `f: member "mcpServers" is missing`},
+		{`{"mcp": {"inputs": []}}`, `f: member "mcpServers" is missing`},
 		{`{"projects": {"p": 1}}`, `f:1: project "p" must be an object`},
 		{`{"projects": {"p": {}}}`, `f: member "mcpServers" is missing`},
 		{`{"servers": {}, "inputs": {}}`, `f:1: inputs must be an array`},

@@ -2,9 +2,13 @@ package config
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/tailscale/hujson"
+
+	"github.com/parley-mcp/parley/cmd/parley/internal/nearest"
 )
 
 // document reads a file. It walks the syntax tree instead of decoding it, to detect
@@ -15,7 +19,9 @@ type document struct {
 	workspace  string
 	config     *Config
 	inputsByID map[string]*Input
-	ownForm    bool // the file names the schema of parley's own form
+	// foreign means that the file belongs to another program, which has members that parley does not know. In other
+	// files, such a member is an error: it may be a misspelt limit or policy.
+	foreign bool
 }
 
 // member is one member of an object.
@@ -53,38 +59,54 @@ func (d *document) members(v *hujson.Value, what string) ([]member, error) {
 	return members, nil
 }
 
-// fields calls read for each member of an object, with its name in messages: what, separator and its own
-// name. Read reports false for a member that has no effect.
-func (d *document) fields(v *hujson.Value, what, separator string, read func(field, name string, v *hujson.Value) (known bool, err error)) error {
+// unknown reports a member that parley does not know, whose name in messages is what: as an error that names the nearest
+// of the known members, or as a warning in the file of another program.
+func (d *document) unknown(v *hujson.Value, field, what string, known []string) error {
+	if d.foreign {
+		d.warn(v, "%s has no effect", what)
+		return nil
+	}
+	advice := "remove it"
+	if near := nearest.Name(field, known); near != "" {
+		advice = fmt.Sprintf("did you mean %q?", near)
+	}
+	return d.errorf(v, "%s is unknown; %s", what, advice)
+}
+
+// readers read the members of an object into a value, by the names of the members.
+type readers[T any] map[string]func(d *document, to *T, v *hujson.Value, name string) error
+
+// read reads the members of an object. In messages, their names are what, separator and their own name.
+func read[T any](d *document, to *T, by readers[T], v *hujson.Value, what, separator string) error {
 	members, err := d.members(v, what)
 	if err != nil {
 		return err
 	}
 	for _, m := range members {
 		name := what + separator + m.name
-		switch known, err := read(m.name, name, m.value); {
-		case err != nil:
+		if member, known := by[m.name]; known {
+			err = member(d, to, m.value, name)
+		} else {
+			err = d.unknown(m.value, m.name, name, slices.Sorted(maps.Keys(by)))
+		}
+		if err != nil {
 			return err
-		case !known:
-			d.warn(m.value, "%s has no effect", name)
 		}
 	}
 	return nil
 }
 
-// readers read the members of an object into a value, by the names of the members. A member without a
-// reader has no effect.
-type readers[T any] map[string]func(d *document, to *T, v *hujson.Value, name string) error
+// readOwn is read for an object that no other program has in its files: an unknown member is always an error.
+func readOwn[T any](d *document, to *T, by readers[T], v *hujson.Value, what, separator string) error {
+	own := *d
+	own.foreign = false
+	return read(&own, to, by, v, what, separator)
+}
 
-// read reads the members of an object; see fields.
-func read[T any](d *document, to *T, by readers[T], v *hujson.Value, what, separator string) error {
-	return d.fields(v, what, separator, func(field, name string, v *hujson.Value) (known bool, err error) {
-		member, known := by[field]
-		if known {
-			err = member(d, to, v, name)
-		}
-		return known, err
-	})
+// has reports whether an object has a member.
+func has(v *hujson.Value, name string) bool {
+	object, ok := v.Value.(*hujson.Object)
+	return ok && slices.ContainsFunc(object.Members, func(m hujson.ObjectMember) bool { return m.Name.Value.(hujson.Literal).String() == name })
 }
 
 func (d *document) text(v *hujson.Value, what string) (string, error) {

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"path/filepath"
 	"strings"
@@ -93,7 +94,7 @@ var serverMembers = readers[entry]{
 		return nil
 	},
 	"inputLimits": func(d *document, e *entry, v *hujson.Value, name string) error {
-		return read(d, &e.InputLimits, inputLimitMembers, v, name, ".")
+		return readOwn(d, &e.InputLimits, inputLimitMembers, v, name, ".")
 	},
 	"extensions": func(d *document, e *entry, v *hujson.Value, name string) (err error) {
 		e.Extensions, err = d.extensions(v, name)
@@ -101,7 +102,7 @@ var serverMembers = readers[entry]{
 	},
 	"credentials": func(d *document, e *entry, v *hujson.Value, name string) error {
 		e.Credentials = new(Credentials)
-		return read(d, e.Credentials, credentialMembers, v, name, ".")
+		return readOwn(d, e.Credentials, credentialMembers, v, name, ".")
 	},
 	"lazy": func(d *document, e *entry, v *hujson.Value, name string) (err error) {
 		e.Lazy, err = d.boolean(v, name)
@@ -132,6 +133,21 @@ var serverMembers = readers[entry]{
 	"excludeTools":  hideTools,
 	"disabledTools": hideTools,
 }
+
+// otherMembers are members of entries that other programs have. Parley does what is stricter, so it reads files with them.
+var otherMembers = []string{"autoApprove", "alwaysAllow", "description", "timeout", "trust"}
+
+// entryMembers are serverMembers and otherMembers.
+var entryMembers = func() readers[entry] {
+	all := maps.Clone(serverMembers)
+	for _, name := range otherMembers {
+		all[name] = func(d *document, _ *entry, v *hujson.Value, name string) error {
+			d.warn(v, "%s has no effect", name)
+			return nil
+		}
+	}
+	return all
+}()
 
 // sharings are the values of sharing.
 var sharings = map[string]host.Sharing{"automatic": host.ShareAutomatically, "shared": host.Shared, "perCaller": host.PerCaller}
@@ -172,7 +188,7 @@ func (d *document) server(m member) (*Server, error) {
 	}
 	what := fmt.Sprintf("server %q", m.name)
 	e := &entry{Server: s}
-	if err := read(d, e, serverMembers, m.value, what, ": "); err != nil {
+	if err := read(d, e, entryMembers, m.value, what, ": "); err != nil {
 		return nil, err
 	}
 	err := s.check(e.kind)

@@ -39,7 +39,7 @@ func (d *document) extensions(v *hujson.Value, what string) ([]host.Extension, e
 	var all []host.Extension
 	for _, m := range members {
 		e := host.Extension{ID: m.name}
-		if err := read(d, &e, extensionMembers, m.value, fmt.Sprintf("%s[%q]", what, m.name), "."); err != nil {
+		if err := readOwn(d, &e, extensionMembers, m.value, fmt.Sprintf("%s[%q]", what, m.name), "."); err != nil {
 			return nil, err
 		}
 		all = append(all, e)

@@ -3,11 +3,15 @@ package config
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 
 	"github.com/tailscale/hujson"
+
+	"github.com/parley-mcp/parley/cmd/parley/internal/nearest"
 )
 
 // rootMembers are the members of a file. Their readers set found if the file has servers.
@@ -24,11 +28,12 @@ var rootMembers = readers[bool]{
 		*found = *found || has
 		return err
 	},
-	"policy": func(d *document, found *bool, v *hujson.Value, _ string) (err error) {
+	"policy": func(d *document, found *bool, v *hujson.Value, _ string) error {
 		*found = true
-		if d.config.Policy, err = d.policy(v); err != nil {
-			d.config.Policy = nil
+		if p, err := d.policy(v); err != nil {
 			d.config.invalid = append(d.config.invalid, err)
+		} else {
+			d.config.Policies = append(d.config.Policies, p)
 		}
 		return nil
 	},
@@ -45,8 +50,7 @@ var rootMembers = readers[bool]{
 		return err
 	},
 	"$schema": func(d *document, _ *bool, v *hujson.Value, name string) error {
-		uri, err := d.text(v, name)
-		d.ownForm = uri == SchemaURI
+		_, err := d.text(v, name)
 		return err
 	},
 }
@@ -59,30 +63,69 @@ func readServers(d *document, found *bool, v *hujson.Value, name string) error {
 	return d.servers(v, name)
 }
 
-// read reads the servers of every form that the file has, and the toolsets. The files of other programs have
-// members that are not for parley.
+// ownMembers are the members of a file that only parley's own files have.
+var ownMembers = []string{"policy", "hooks", "toolsets", "defaultToolset"}
+
+// editorFiles are the ends of the paths of the files of other programs.
+var editorFiles = []string{
+	"/claude_desktop_config.json", "/.claude.json", "/.mcp.json", "/.cursor/mcp.json", "/.vscode/mcp.json", "/.vscode/settings.json",
+	"/Code/User/mcp.json", "/Code/User/settings.json", "/windsurf/mcp_config.json", "/.zed/settings.json", "/zed/settings.json",
+	"/Zed/settings.json", geminiFile,
+}
+
+// geminiFile is the end of the paths of the files of Gemini CLI.
+const geminiFile = "/.gemini/settings.json"
+
+// isAt reports whether the path of the file ends with one of several ends.
+func (d *document) isAt(ends ...string) bool {
+	path, err := filepath.Abs(d.path)
+	return err == nil && slices.ContainsFunc(ends, func(end string) bool { return strings.HasSuffix(filepath.ToSlash(path), end) })
+}
+
+// recognize finds out whether the file is one of another program. Other programs have hooks, too, which are an object.
+func (d *document) recognize(members []member) []member {
+	d.foreign = d.foreign || d.isAt(editorFiles...)
+	if at := find(members, "hooks"); at != nil && d.foreign {
+		if _, ok := at.Value.(*hujson.Object); ok {
+			members = slices.DeleteFunc(members, func(m member) bool { return m.name == "hooks" })
+		}
+	}
+	for _, m := range members {
+		text, _ := m.value.Value.(hujson.Literal)
+		if slices.Contains(ownMembers, m.name) || m.name == "$schema" && text.Kind() == '"' && text.String() == SchemaURI {
+			d.foreign = false
+		}
+	}
+	return members
+}
+
+// read reads the servers of every form that the file has, and the toolsets. Unknown members of the file of another
+// program are not for parley, unless their names are almost those of members that are.
 func (d *document) read(root *hujson.Value) error {
 	members, err := d.members(root, "the file")
 	if err != nil {
 		return err
 	}
-	// The servers of a project replace those of the user, and $schema decides about members without a reader.
-	rank := map[string]int{"$schema": -1, "projects": 1}
+	members = d.recognize(members)
+	// The servers of a project replace those of the user.
+	rank := map[string]int{"projects": 1}
 	sort.SliceStable(members, func(i, j int) bool { return rank[members[i].name] < rank[members[j].name] })
 	found := false
 	for _, m := range members {
 		member, known := rootMembers[m.name]
-		if !known && d.ownForm {
-			d.warn(m.value, "%s has no effect", m.name)
+		switch near := nearest.Name(m.name, ownMembers); {
+		case known:
+			err = member(d, &found, m.value, m.name)
+		case !d.foreign:
+			d.config.invalid = append(d.config.invalid, d.unknown(m.value, m.name, m.name, slices.Sorted(maps.Keys(rootMembers))))
+		case near != "":
+			d.warn(m.value, "%s has no effect; did you mean %q?", m.name, near)
 		}
-		if !known {
-			continue
-		}
-		if err := member(d, &found, m.value, m.name); err != nil {
+		if err != nil {
 			return err
 		}
 	}
-	if !found && len(d.config.Toolsets) == 0 {
+	if !found && len(d.config.Toolsets) == 0 && len(d.config.invalid) == 0 {
 		return fmt.Errorf("%s: %w", d.path, ErrNoServers)
 	}
 	return nil
@@ -94,16 +137,23 @@ func (d *document) settings(v *hujson.Value) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if at := find(members, "inputs"); at != nil {
-		if err := d.readInputs(at); err != nil {
-			return false, err
+	found := false
+	for _, m := range members {
+		switch m.name {
+		case "inputs":
+			err = d.readInputs(m.value)
+		case "servers":
+			found, err = true, d.servers(m.value, "mcp.servers")
+		default:
+			if !d.foreign {
+				err = d.unknown(m.value, m.name, "mcp."+m.name, []string{"inputs", "servers"})
+			}
+		}
+		if err != nil {
+			return found, err
 		}
 	}
-	at := find(members, "servers")
-	if at == nil {
-		return false, nil
-	}
-	return true, d.servers(at, "mcp.servers")
+	return found, nil
 }
 
 // project reads the servers of the project that contains the workspace. It reports whether the file

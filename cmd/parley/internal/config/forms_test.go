@@ -84,7 +84,7 @@ func TestFilesOfOtherProgramsLoad(t *testing.T) {
 			"keyed disabled npx -y keyed KEY=${file:key.txt}",
 		},
 	} {
-		c, err := Load("/home/user/work/code", filepath.Join("testdata", name))
+		c, err := (&Files{Workspace: "/home/user/work/code", Paths: []string{filepath.Join("testdata", name)}, Foreign: true}).Load()
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -111,7 +111,7 @@ func TestServersOfAnotherProjectAreNotRead(t *testing.T) {
 		"/home/user/worker": "notes home-notes, search https://search.example.com/mcp",
 		"/srv":              "notes user-notes, search https://search.example.com/mcp",
 	} {
-		c, err := Load(workspace, "testdata/claude-code-user.json")
+		c, err := (&Files{Workspace: workspace, Paths: []string{"testdata/claude-code-user.json"}, Foreign: true}).Load()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -166,19 +166,36 @@ func TestEntriesThatCannotBeUsedDoNotAffectTheOthers(t *testing.T) {
 	}
 }
 
-func TestLaterFilesReplaceServers(t *testing.T) {
-	c, err := Load("", "testdata/cursor.json", "testdata/windsurf.json", "testdata/gemini-settings.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := c.Find("python")
-	if err != nil || s.Dir != "./server" || s.Source != "testdata/gemini-settings.json:10" {
-		t.Errorf("%+v %v", s, err)
-	}
-	if len(c.Servers) != 5 || !strings.Contains(strings.Join(c.Warnings, "\n"), `testdata/gemini-settings.json:10: server "python" replaces the one of testdata/cursor.json:3`) {
-		t.Errorf("%d servers, warnings %q", len(c.Servers), c.Warnings)
-	}
-	if _, err := c.Find("remote.docs"); err != nil {
-		t.Error(err)
+// An unknown member of a file is an error, unless the file is that of another program and has no member of parley's own.
+func TestUnknownMembersAreToleratedInFilesOfOtherProgramsOnly(t *testing.T) {
+	for _, c := range []struct{ path, text, want string }{
+		{"mcp.json", `{"theme": 1, "mcpServers": {}}`, `error mcp.json:1: theme is unknown; remove it`},
+		{"mcp.json", `{"mcpServers": {"a": {"command": "a", "lazzy": true}}}`, `problem mcp.json:1: server "a": lazzy is unknown; did you mean "lazy"?`},
+		{"mcp.json", `{"mcpServers": {"a": {"command": "a", "autoApprove": []}}}`, `warning mcp.json:1: server "a": autoApprove has no effect`},
+		{"mcp.json", `{"mcp": {"server": {}}}`, `error mcp.json:1: mcp.server is unknown; did you mean "servers"?`},
+		{".cursor/mcp.json", `{"theme": 1, "mcpServers": {}}`, ``},
+		{".cursor/mcp.json", `{"mcpServers": {"a": {"command": "a", "lazzy": true}}}`, `warning .cursor/mcp.json:1: server "a": lazzy has no effect`},
+		{".cursor/mcp.json", `{"Policy": {"default": "deny"}, "mcpServers": {}}`, `warning .cursor/mcp.json:1: Policy has no effect; did you mean "policy"?`},
+		{".cursor/mcp.json", `{"toolsets": {}, "theme": 1, "mcpServers": {}}`, `error .cursor/mcp.json:1: theme is unknown; remove it`},
+		{".cursor/mcp.json", `{"mcpServers": {}, "theme": 1, "$schema": "` + SchemaURI + `"}`, `error .cursor/mcp.json:1: theme is unknown; remove it`},
+		{".cursor/mcp.json", `{"mcpServers": {"a": {"command": "a", "tools": {"hid": ["*"]}}}}`, `problem .cursor/mcp.json:1: server "a": tools.hid is unknown; did you mean "hide"?`},
+		{"not.cursor/mcp.json", `{"theme": 1, "mcpServers": {}}`, `error not.cursor/mcp.json:1: theme is unknown; remove it`},
+		{".gemini/settings.json", `{"hooks": {"BeforeTool": []}, "theme": 1, "mcpServers": {}}`, ``},
+		{".gemini/settings.json", `{"hooks": [{}], "mcpServers": {}}`, `error .gemini/settings.json:1: hooks[0]: "url" is missing`},
+		{"mcp.json", `{"hooks": {}, "mcpServers": {}}`, `error mcp.json:1: hooks must be an array of objects`},
+	} {
+		read, err := Parse("", c.path, []byte(c.text))
+		got := ""
+		switch {
+		case err != nil:
+			got = "error " + err.Error()
+		case len(read.Problems) > 0:
+			got = "problem " + read.Problems[0].Err.Error()
+		case len(read.Warnings) > 0:
+			got = "warning " + read.Warnings[0]
+		}
+		if got != c.want {
+			t.Errorf("%s %s:\ngot  %s\nwant %s", c.path, c.text, got, c.want)
+		}
 	}
 }

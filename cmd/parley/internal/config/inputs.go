@@ -15,7 +15,9 @@ type Input struct {
 	Secret      bool
 }
 
+// inputMembers are the members of an input. The type, and members without an effect, change only how an editor asks.
 var inputMembers = readers[Input]{
+	"type": ignore[Input], "command": ignore[Input], "args": ignore[Input],
 	"id": func(d *document, in *Input, v *hujson.Value, name string) (err error) {
 		in.ID, err = d.text(v, name)
 		return err
@@ -38,6 +40,8 @@ var inputMembers = readers[Input]{
 	},
 }
 
+func ignore[T any](*document, *T, *hujson.Value, string) error { return nil }
+
 // readInputs reads an array of inputs.
 func (d *document) readInputs(v *hujson.Value) error {
 	array, ok := v.Value.(*hujson.Array)
@@ -47,13 +51,7 @@ func (d *document) readInputs(v *hujson.Value) error {
 	for i := range array.Elements {
 		in := &Input{}
 		what := fmt.Sprintf("inputs[%d]", i)
-		err := d.fields(&array.Elements[i], what, ": ", func(field, name string, v *hujson.Value) (known bool, err error) {
-			if member, known := inputMembers[field]; known {
-				err = member(d, in, v, name)
-			}
-			return true, err // others, such as the type, change only how the editor asks
-		})
-		if err != nil {
+		if err := read(d, in, inputMembers, &array.Elements[i], what, ": "); err != nil {
 			return err
 		}
 		if in.ID == "" {

@@ -42,19 +42,72 @@ func validName(original string) string {
 	return strings.TrimLeft(name[:min(len(name), maxName)]+"-"+hex.EncodeToString(sum[:4]), "-")
 }
 
-// separate removes the servers whose names become the same, and reports each of them: otherwise the
-// order in the file would decide which server has the name.
-func (c *Config) separate() {
-	original := make(map[string][]string)
-	for _, s := range c.Servers {
-		original[s.Name] = append(original[s.Name], s.Original)
-	}
-	c.Servers = slices.DeleteFunc(c.Servers, func(s Server) bool {
-		same := original[s.Name]
-		if len(same) == 1 {
-			return false
+// Written returns the names of the servers as they are written in the files, by those that they have in a host. It has the
+// names that differ.
+func (c *Config) Written() map[string]string {
+	names := make(map[string]string)
+	for i := range c.Servers {
+		if s := &c.Servers[i]; s.Name != s.Original {
+			names[s.Name] = s.Original
 		}
-		c.Problems = append(c.Problems, Problem{s.Original, fmt.Errorf("%s: the names of the servers %q all become %s; rename one of them", s.Source, same, s.Name)})
-		return true
-	})
+	}
+	return names
+}
+
+// separate removes the servers whose names are or become the same, and reports each of them: otherwise the order of the
+// files would decide which server has the name, and which limits it has. One of a file that decides stays, and one of
+// several that are the same.
+func (c *Config) separate() {
+	byName := make(map[string][]*Server)
+	for i := range c.Servers {
+		s := &c.Servers[i]
+		byName[s.Name] = append(byName[s.Name], s)
+	}
+	var kept []Server
+	for i := range c.Servers {
+		s := &c.Servers[i]
+		all := byName[s.Name]
+		if len(all) == 1 {
+			kept = append(kept, *s)
+			continue
+		}
+		if one := preferred(all); one == s {
+			kept = append(kept, *s)
+		} else if one != nil {
+			c.Warnings = append(c.Warnings, fmt.Sprintf("%s: server %q is not used, because %s has the name", s.Source, s.Original, one.Source))
+		} else {
+			c.Problems = append(c.Problems, Problem{s.Original, ambiguous(s, all)})
+		}
+	}
+	c.Servers = kept
+}
+
+// preferred returns the one of several servers with one name that is used, or nil.
+func preferred(all []*Server) *Server {
+	var deciding []*Server
+	same := true
+	for _, s := range all {
+		if s.decides {
+			deciding = append(deciding, s)
+		}
+		same = same && Same(s, all[0]) && s.Original == all[0].Original
+	}
+	switch {
+	case same:
+		return all[0]
+	case len(deciding) == 1:
+		return deciding[0]
+	}
+	return nil
+}
+
+func ambiguous(s *Server, all []*Server) error {
+	var names, sources []string
+	for _, other := range all {
+		names, sources = append(names, other.Original), append(sources, other.Source)
+	}
+	if slices.Equal(names, slices.Repeat([]string{s.Original}, len(names))) {
+		return fmt.Errorf("%s: several files have a server %q: %s; rename or remove one of them", s.Source, s.Original, strings.Join(sources, ", "))
+	}
+	return fmt.Errorf("%s: the names of the servers %q all become %s; rename one of them", s.Source, names, s.Name)
 }

@@ -21,6 +21,8 @@ type Policy struct {
 	// ApprovalTimeout limits the time for an approval; 0 if the file does not set it.
 	ApprovalTimeout time.Duration
 	Source          string // the file and line
+	// Except are the names of the servers about which the policy does not decide, as they are written: those of other files.
+	Except []string
 }
 
 // Rule is one rule of a policy.
@@ -33,11 +35,10 @@ type Rule struct {
 // versionLength is the length of the version of a policy that has none.
 const versionLength = 12
 
-// policy reads the policy. A member that is unknown is an error: a rule without it would match more.
 func (d *document) policy(v *hujson.Value) (*Policy, error) {
 	p := &Policy{Version: digest.Of(v.String())[:versionLength], Source: d.at(v)}
-	given, err := readKnown(d, p, policyMembers, v, "policy")
-	if err == nil && !slices.Contains(given, "default") {
+	err := readOwn(d, p, policyMembers, v, "policy", ".")
+	if err == nil && !has(v, "default") {
 		err = d.errorf(v, `policy: "default" is missing; set it to "deny", "ask" or "allow" for requests that no rule matches`)
 	}
 	return p, err
@@ -79,8 +80,8 @@ func (d *document) rules(v *hujson.Value, what string) (rules []Rule, err error)
 
 func (d *document) rule(v *hujson.Value, what string) (*Rule, error) {
 	rule := &Rule{Source: d.at(v)}
-	given, err := readKnown(d, rule, ruleMembers, v, what)
-	if err == nil && !slices.Contains(given, "action") {
+	err := readOwn(d, rule, ruleMembers, v, what, ".")
+	if err == nil && !has(v, "action") {
 		err = d.errorf(v, `%s: "action" is missing; set it to "allow", "ask" or "deny"`, what)
 	}
 	return rule, err
@@ -111,19 +112,6 @@ func ruleText(field func(*Rule) *string) func(*document, *Rule, *hujson.Value, s
 		*field(r) = text
 		return err
 	}
-}
-
-// readKnown is read for an object in which an unknown member is an error. It returns the names of the members.
-func readKnown[T any](d *document, to *T, by readers[T], v *hujson.Value, what string) (given []string, err error) {
-	err = d.fields(v, what, ".", func(field, name string, v *hujson.Value) (bool, error) {
-		member, known := by[field]
-		if !known {
-			return true, d.errorf(v, "%s is unknown: correct or remove it", name)
-		}
-		given = append(given, field)
-		return true, member(d, to, v, name)
-	})
-	return given, err
 }
 
 func (d *document) action(v *hujson.Value, what string) (host.Action, error) {
@@ -166,6 +154,7 @@ type Hook struct {
 	Tool     string        // patterns; empty matches all
 	Timeout  time.Duration // 0 if the file does not set it
 	Source   string        // the file and line
+	Except   []string      // as in Policy
 
 	server Server // for the expansion of references
 }
@@ -187,7 +176,7 @@ func (d *document) hooks(v *hujson.Value) (hooks []Hook, err error) {
 
 func (d *document) hook(v *hujson.Value, what string) (*Hook, error) {
 	h := &Hook{Source: d.at(v), Request: true, Response: true, server: Server{folder: filepath.Dir(d.path), inputs: d.inputs()}}
-	_, err := readKnown(d, h, hookMembers, v, what)
+	err := readOwn(d, h, hookMembers, v, what, ".")
 	if err == nil && h.URL == "" {
 		err = d.errorf(v, `%s: "url" is missing`, what)
 	}

@@ -53,7 +53,7 @@ func (d *document) selection(s *host.Selection, by readers[host.Selection], v *h
 	if _, ok := v.Value.(*hujson.Array); ok {
 		return d.patterns(&s.Only, v, what)
 	}
-	return read(d, s, by, v, what, ".")
+	return readOwn(d, s, by, v, what, ".")
 }
 
 // patterns appends an array of patterns to those that other members have given. An empty array means that

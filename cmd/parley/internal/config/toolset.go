@@ -6,6 +6,8 @@ import (
 	"regexp"
 
 	"github.com/tailscale/hujson"
+
+	"github.com/parley-mcp/parley/internal/glob"
 )
 
 // Toolset is a named selection of the servers. See gateway.Toolset for the patterns.
@@ -19,6 +21,29 @@ type Toolset struct {
 	// if it is nil, all may.
 	Scopes     []string
 	Principals []Principal
+
+	resolved []string // see HostServers
+}
+
+// HostServers returns patterns of the names in a host of the servers that Servers names as they are written.
+func (t *Toolset) HostServers() []string { return t.resolved }
+
+// resolve sets what HostServers returns. Patterns remain if they match both names of each server or none, so that other
+// servers can be added to the files.
+func (t *Toolset) resolve(servers []Server) {
+	var names []string
+	same := true
+	for i := range servers {
+		s := &servers[i]
+		written := glob.Any(t.Servers, s.Original)
+		if written {
+			names = append(names, s.Name)
+		}
+		same = same && written == glob.Any(t.Servers, s.Name)
+	}
+	if t.resolved = names; same {
+		t.resolved = t.Servers
+	}
 }
 
 // Principal is a user of a toolset.
@@ -42,7 +67,7 @@ var toolsetMembers = readers[Toolset]{
 		for i := range array.Elements {
 			var p Principal
 			what := fmt.Sprintf("%s[%d]", name, i)
-			if err := read(d, &p, principalMembers, &array.Elements[i], what, "."); err != nil {
+			if err := readOwn(d, &p, principalMembers, &array.Elements[i], what, "."); err != nil {
 				return err
 			}
 			if p.Subject == "" {
@@ -83,7 +108,7 @@ func (d *document) toolsets(v *hujson.Value) error {
 	for _, m := range members {
 		t := Toolset{Name: m.name, Source: fmt.Sprintf("%s:%d", d.path, d.line(m.value))}
 		what := fmt.Sprintf("toolset %q", m.name)
-		err := read(d, &t, toolsetMembers, m.value, what, ": ")
+		err := readOwn(d, &t, toolsetMembers, m.value, what, ": ")
 		if err == nil && !toolsetName.MatchString(m.name) {
 			err = d.errorf(m.value, "%s: the name must have 1 to 64 letters, digits, hyphens and underscores", what)
 		}

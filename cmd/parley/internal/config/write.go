@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/tailscale/hujson"
@@ -184,6 +185,21 @@ func (s *Server) values() []*string {
 		values = append(values, &s.Roots[i])
 	}
 	return values
+}
+
+// Same reports whether two servers have the same entry, wherever it is from.
+func Same(a, b *Server) bool {
+	encode := func(s Server) []byte {
+		s.Origin, s.Args, s.Env, s.Headers, s.Roots = "", slices.Clone(s.Args), slices.Clone(s.Env), slices.Clone(s.Headers), slices.Clone(s.Roots)
+		_ = s.Detach() // with an error the paths differ
+		encoded, err := json.Marshal(&s)
+		if err != nil {
+			return nil
+		}
+		return encoded
+	}
+	first := encode(*a)
+	return first != nil && bytes.Equal(first, encode(*b))
 }
 
 func absolute(folder, path string) string {

@@ -20,11 +20,7 @@ func TestServersAreWrittenAsTheyWereRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range files {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		read, err := Parse("/home/user/work", path, data)
+		read, err := (&Files{Workspace: "/home/user/work", Paths: []string{path}, Foreign: true}).Load()
 		if err != nil {
 			t.Fatal(err)
 		}

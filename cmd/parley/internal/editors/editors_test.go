@@ -145,7 +145,7 @@ func TestInstalledServersCanBeImported(t *testing.T) {
 				t.Fatal(err)
 			}
 			plan, err := Plan(new(config.Config), "", []Source{{path, client.Title}})
-			if err != nil || len(plan) != 1 || !same(plan[0].Server, s) || plan[0].Server.Origin != client.Title+" ("+path+")" {
+			if err != nil || len(plan) != 1 || !config.Same(plan[0].Server, s) || plan[0].Server.Origin != client.Title+" ("+path+")" {
 				t.Errorf("%s: %v, %v, file %s", client.Name, plan, err, f.Bytes())
 			}
 			if !client.Remove(f, "a") || client.Get(f, "a") != nil || client.Remove(f, "a") {

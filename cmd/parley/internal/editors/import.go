@@ -1,8 +1,6 @@
 package editors
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -60,7 +58,7 @@ func Plan(own *config.Config, workspace string, sources []Source) (plan []*Impor
 	}
 	var errs []error
 	for _, source := range sources {
-		c, err := config.Load(workspace, source.Path)
+		c, err := (&config.Files{Workspace: workspace, Paths: []string{source.Path}, Foreign: true}).Load()
 		if c == nil {
 			if !errors.Is(err, config.ErrNoServers) && !errors.Is(err, fs.ErrNotExist) {
 				errs = append(errs, err)
@@ -77,7 +75,7 @@ func Plan(own *config.Config, workspace string, sources []Source) (plan []*Impor
 				imported.Err = fmt.Errorf("%s: server %q has credentials; copy the entry by hand", s.Source, s.Name)
 			}
 			if other := known[s.Name]; other != nil && imported.Err == nil {
-				if same(s, other) {
+				if config.Same(s, other) {
 					imported.Same = where[s.Name]
 				} else {
 					imported.Taken = where[s.Name]
@@ -90,19 +88,4 @@ func Plan(own *config.Config, workspace string, sources []Source) (plan []*Impor
 		}
 	}
 	return plan, errors.Join(errs...)
-}
-
-// same reports whether two servers have the same entry, wherever it is from.
-func same(a, b *config.Server) bool {
-	encode := func(s config.Server) []byte {
-		s.Origin = ""
-		_ = s.Detach() // with an error the paths differ
-		encoded, err := json.Marshal(&s)
-		if err != nil {
-			return nil
-		}
-		return encoded
-	}
-	first := encode(*a)
-	return first != nil && bytes.Equal(first, encode(*b))
 }

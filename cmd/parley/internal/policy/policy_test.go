@@ -22,7 +22,7 @@ func compile(t *testing.T, text string) (host.Rules, error) {
 	if err != nil {
 		return host.Rules{}, err
 	}
-	return policy.Compile(c.Policy)
+	return policy.Compile(c.Policies[0])
 }
 
 // request returns a call of a tool by ada.
@@ -162,8 +162,8 @@ func TestExamplesOfTheDocumentsCompile(t *testing.T) {
 				t.Errorf("%s: %v", path, err)
 			case len(c.Warnings)+len(c.Problems) > 0:
 				t.Errorf("%s: %v %v", path, c.Warnings, c.Problems)
-			case c.Policy != nil:
-				if _, err := policy.Compile(c.Policy); err != nil {
+			case len(c.Policies) > 0:
+				if _, err := policy.Compile(c.Policies[0]); err != nil {
 					t.Errorf("%s: %v", path, err)
 				}
 				compiled++
