@@ -99,13 +99,14 @@ func executed(t *testing.T, file string) int {
 
 func TestDialErrorHasExitCodeAndStderr(t *testing.T) {
 	for _, test := range []struct {
-		answer string
+		script script
 		want   []string
 	}{
-		{"!exit 7 no such file: config.json", []string{"code 7", "no such file: config.json"}},
-		{"!exit 0 bye", []string{"code 0"}},
+		{script{Otherwise: "!exit 7 no such file: config.json"}, []string{"code 7", "no such file: config.json"}},
+		{script{Otherwise: "!exit 0 bye"}, []string{"code 0"}},
+		{script{Cut: `{"jsonrpc":"2.0","id":1,"result":{"x":"`}, []string{"of a message", "code 7", "no such file: config.json"}},
 	} {
-		_, err := client.Dial(t.Context(), child(t, &script{Otherwise: test.answer}))
+		_, err := client.Dial(t.Context(), child(t, &test.script))
 		if !errors.Is(err, client.ErrConnectionLost) {
 			t.Errorf("got %v", err)
 		}

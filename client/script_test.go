@@ -51,6 +51,8 @@ type script struct {
 	Life string
 	// Stubborn ignores the end of input and SIGTERM.
 	Stubborn bool
+	// Cut, if set, is what the process writes without a line feed before it exits with code 7.
+	Cut string
 	// Executions, if set, is a file to which it appends a line for every tools/call.
 	Executions string
 }
@@ -243,6 +245,11 @@ func runScript(raw string) {
 			panic(err)
 		}
 		defer conn.Close()
+	}
+	if s.Cut != "" {
+		fmt.Print(s.Cut)
+		fmt.Fprintln(os.Stderr, "no such file: config.json")
+		os.Exit(7)
 	}
 	if s.Stubborn {
 		signal.Ignore(syscall.SIGTERM)

@@ -20,8 +20,9 @@ type Conn interface {
 	// Read returns the next message without its line break. It is never empty. The caller
 	// owns the slice.
 	//
-	// Read returns io.EOF after the last message of the peer, ErrClosed after Close, and
-	// ctx.Err() when ctx ends first; no message is lost then. If a message exceeds the
+	// Read returns io.EOF after the last message of the peer, an error that wraps
+	// io.ErrUnexpectedEOF if the stream ends in the middle of a message, ErrClosed after Close,
+	// and ctx.Err() when ctx ends first; no message is lost then. If a message exceeds the
 	// limit, Read returns a *MessageTooLargeError as soon as that is known, and the next
 	// Read skips the rest of the message. All other errors are permanent.
 	Read(ctx context.Context) ([]byte, error)

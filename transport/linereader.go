@@ -3,9 +3,12 @@ package transport
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"sync"
+
+	"github.com/parley-mcp/parley/internal/jsonscan"
 )
 
 // windowSize is the size of a read buffer.
@@ -63,7 +66,9 @@ func (l *lineReader) next() ([]byte, error) {
 			if size := l.scanned; l.err == io.EOF && len(l.full)*windowSize+size > 0 {
 				msg, err := l.take(size)
 				l.consume(size)
-				if msg != nil || err != nil {
+				if isCut(msg) {
+					l.err = fmt.Errorf("transport: the stream has ended after %d bytes of a message: %w", len(msg), io.ErrUnexpectedEOF)
+				} else if msg != nil || err != nil {
 					return msg, err
 				}
 			}
@@ -73,6 +78,16 @@ func (l *lineReader) next() ([]byte, error) {
 			return nil, err
 		}
 	}
+}
+
+// isCut reports whether a last line without a line feed is the beginning of a JSON object or array, because the peer has
+// died while it wrote the line.
+func isCut(line []byte) bool {
+	start := jsonscan.SkipSpace(line, 0)
+	if start == len(line) || line[start] != '{' && line[start] != '[' {
+		return false
+	}
+	return jsonscan.SkipValue(append(line, ' '), start) > len(line) // it skips the space if the value has no end
 }
 
 // buffered returns the next message if it has been read completely, else nil. It leaves a message that is

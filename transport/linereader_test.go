@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"runtime"
@@ -84,12 +85,20 @@ func TestLinesAreMessages(t *testing.T) {
 		{"a message over the limit", "123456789\n1\n", []string{"!" + tooLarge, "1"}},
 		{"a message over the limit, with a carriage return", "123456789\r\n1\n", []string{"!" + tooLarge, "1"}},
 		{"a carriage return after the limit and not at the end", "12345678\rx\n1\n", []string{"!" + tooLarge, "1"}},
+		{"a last line that is cut in an object", "1\n{\"a\":[]", []string{"1", "!" + cutAfter(7)}},
+		{"a last line that is cut in a string", "1\n{\"a}\\\"]", []string{"1", "!" + cutAfter(7)}},
+		{"a last line that is cut in an array", "1\r\n [{}\r", []string{"1", "!" + cutAfter(4)}},
+		{"a last line with more than an object", "{}]", []string{"{}]"}},
+		{"a last line that is no object", "\"[{", []string{"\"[{"}},
 		{"two messages over the limit", "123456789\n123456789\n1\n", []string{"!" + tooLarge, "!" + tooLarge, "1"}},
 		{"a message over the limit at the end", "1\n123456789abcdef", []string{"1", "!" + tooLarge}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var want []result
-			for _, w := range append(c.want, "!EOF") {
+			if n := len(c.want); n == 0 || !strings.Contains(c.want[n-1], "unexpected EOF") {
+				c.want = append(c.want, "!EOF")
+			}
+			for _, w := range c.want {
 				if msg, isErr := strings.CutPrefix(w, "!"); isErr {
 					want = append(want, result{err: msg})
 				} else {
@@ -107,6 +116,10 @@ func TestLinesAreMessages(t *testing.T) {
 			}
 		})
 	}
+}
+
+func cutAfter(n int) string {
+	return fmt.Sprintf("transport: the stream has ended after %d bytes of a message: unexpected EOF", n)
 }
 
 func equal(a, b []result) bool {
@@ -247,10 +260,13 @@ func (c *chunks) Read(b []byte) (int, error) {
 // reference is a simple implementation of the framing without a limit on memory.
 func reference(data []byte, limit int) []result {
 	var want []result
-	for line := range bytes.SplitSeq(data, []byte("\n")) {
+	lines := bytes.Split(data, []byte("\n"))
+	for i, line := range lines {
 		switch line = bytes.TrimSuffix(line, []byte("\r")); {
 		case len(line) > limit:
 			want = append(want, result{err: (&transport.MessageTooLargeError{Limit: limit}).Error()})
+		case i == len(lines)-1 && isOpen(string(line)):
+			return append(want, result{err: cutAfter(len(line))})
 		case len(line) > 0:
 			want = append(want, result{msg: string(line)})
 		}
@@ -258,9 +274,36 @@ func reference(data []byte, limit int) []result {
 	return append(want, result{err: "EOF"})
 }
 
+// isOpen reports whether line is a JSON object or array without its end.
+func isOpen(line string) bool {
+	line = strings.TrimLeft(line, " \t\r\n")
+	if !strings.HasPrefix(line, "{") && !strings.HasPrefix(line, "[") {
+		return false
+	}
+	depth, quoted, escaped := 0, false, false
+	for _, c := range []byte(line) {
+		switch {
+		case escaped:
+			escaped = false
+		case quoted:
+			escaped, quoted = c == '\\', c != '"'
+		case c == '"':
+			quoted = true
+		case c == '{', c == '[':
+			depth++
+		case c == '}', c == ']':
+			if depth--; depth == 0 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 func FuzzStdioFraming(f *testing.F) {
 	f.Add([]byte("{}\r\n\n[1,2]\nlast"), []byte{0, 1, 2}, uint16(7))
 	f.Add([]byte("12345678\r\n123456789\r\nx\r"), []byte{8, 0, 0}, uint16(8))
+	f.Add([]byte("{}\n {\"a}\\\"\":[]"), []byte{3, 0, 1}, uint16(100))
 	f.Add([]byte("\xef\xbb\xbf{}\n\x00\n"), []byte{}, uint16(1))
 	f.Add(bytes.Repeat([]byte("abc\r\n"), 100), []byte{255, 3, 0, 17}, uint16(3))
 	f.Fuzz(func(t *testing.T, data, cuts []byte, limit uint16) {

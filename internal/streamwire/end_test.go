@@ -76,6 +76,22 @@ func TestEndOfInputEndsServe(t *testing.T) {
 	})
 }
 
+// A client that dies while it writes a message has no use for an answer to it. The calls before it end as usual.
+func TestServeReportsAnEndWithinAMessage(t *testing.T) {
+	inBubblesOfBothEras(t, func(t *testing.T, e era) {
+		in, out, served := stdio(t, newServer(handlers{"echo": func(context.Context, *rpc.Call) (any, error) { return text("here") }}))
+		io.WriteString(in, lines(initialize("2025-06-18"), e.call("1", "echo", "{}"))+e.call("2", "echo", "{}")[:40])
+		in.Close()
+		if err := <-served; !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Error(err)
+		}
+		synctest.Wait()
+		if got := out.String(); strings.Count(got, "\n") != 2 || strings.Contains(got, "error") {
+			t.Errorf("%s", got)
+		}
+	})
+}
+
 // With `printf … | server`, requests before the end of input receive responses.
 func TestEndOfInputDoesNotCancelCalls(t *testing.T) {
 	inBubblesOfBothEras(t, func(t *testing.T, e era) {

@@ -38,7 +38,8 @@ type Server struct {
 }
 
 // Serve serves one connection until the client closes it, ctx ends or the connection
-// fails. Then it closes the connection. It returns nil if the client closed it.
+// fails. Then it closes the connection. It returns nil if the client closed it after a
+// complete message.
 //
 // When the client closes its end, Serve finishes the requests in flight within the grace
 // time, so that `printf '…' | server` receives its responses. When drain ends, Serve
@@ -89,9 +90,11 @@ func (s *Server) Serve(ctx, drain context.Context, conn transport.Conn, who prin
 	}()
 	grace := time.NewTimer(s.Grace)
 	defer grace.Stop()
-	switch {
-	case errors.Is(err, io.EOF):
-		err = nil
+	switch cut := errors.Is(err, io.ErrUnexpectedEOF); {
+	case cut, errors.Is(err, io.EOF):
+		if !cut {
+			err = nil
+		}
 		select {
 		case <-idle:
 		case <-grace.C:

@@ -115,7 +115,7 @@ func (e *Examination) invalidLine(ctx context.Context, conn transport.Conn, supp
 			return
 		}
 	}
-	if errors.Is(err, io.EOF) {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		e.report("process", Warning, "answer an invalid line with a parse error, and read on", "exits after a line that is not JSON")
 		return
 	}

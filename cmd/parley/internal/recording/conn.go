@@ -2,6 +2,7 @@ package recording
 
 import (
 	"context"
+	"errors"
 	"io"
 
 	"github.com/parley-mcp/parley/transport"
@@ -21,10 +22,10 @@ type serverConn struct {
 // Read implements transport.Conn.
 func (c *serverConn) Read(ctx context.Context) ([]byte, error) {
 	msg, err := c.Conn.Read(ctx)
-	switch err {
-	case nil:
+	switch {
+	case err == nil:
 		c.report(Event{From: Client, Wire: Stdio, Message: msg})
-	case io.EOF:
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		c.report(Event{From: Client, Wire: Stdio, End: true})
 	}
 	return msg, err
