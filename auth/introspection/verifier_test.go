@@ -3,6 +3,8 @@ package introspection_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -147,6 +149,22 @@ func TestEndpointFailuresDoNotInvalidateTokens(t *testing.T) {
 	_, err := wrong.Verify(t.Context(), "planted-token")
 	if !errors.Is(err, auth.ErrUnavailable) || strings.Contains(err.Error(), "planted") || strings.Contains(err.Error(), "wrong") {
 		t.Errorf("wrong secret: %v", err)
+	}
+	malformed := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		conn, _, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		fmt.Fprintf(conn, "HTTP/1.1 %s\r\n\r\n", body)
+	}))
+	defer malformed.Close()
+	repeating := i.verifier(&now)
+	repeating.Endpoint = malformed.URL
+	if _, err := repeating.Verify(t.Context(), "planted-token"); !errors.Is(err, auth.ErrUnavailable) || strings.Contains(err.Error(), "planted") || !strings.Contains(err.Error(), "malformed") {
+		t.Errorf("malformed response that repeats the request: %v", err)
 	}
 	for name, body := range map[string]string{"not JSON": "<html>", "array": `[]`, "duplicate name": `{"active":true,"active":false}`, "empty": ""} {
 		broken := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

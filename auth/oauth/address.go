@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -79,8 +80,28 @@ func (p dialPolicy) control(_ context.Context, network, address string, _ syscal
 	if err != nil || network != "tcp4" && network != "tcp6" {
 		return fmt.Errorf("%w: %s %.100q", ErrForbiddenAddress, network, address)
 	}
-	if !p.allows(a.Addr()) {
-		return fmt.Errorf("%w: %s; to allow it, add its network to Client.Networks", ErrForbiddenAddress, a.Addr())
+	return p.check(a.Addr())
+}
+
+func (p dialPolicy) check(a netip.Addr) error {
+	if !p.allows(a) {
+		return fmt.Errorf("%w: %s; to allow it, add its network to Client.Networks", ErrForbiddenAddress, a)
+	}
+	return nil
+}
+
+// checkHost checks a host that a proxy connects to. The proxy resolves names.
+func (p dialPolicy) checkHost(host string) error {
+	host = strings.TrimSuffix(host, ".")
+	if strings.EqualFold(host, "localhost") {
+		host = "127.0.0.1"
+	}
+	a, err := netip.ParseAddr(host)
+	if err == nil {
+		return p.check(a)
+	}
+	if last := host[strings.LastIndexByte(host, '.')+1:]; last == "" || '0' <= last[0] && last[0] <= '9' { // an address in another notation
+		return fmt.Errorf("%w: %.100q", ErrForbiddenAddress, host)
 	}
 	return nil
 }

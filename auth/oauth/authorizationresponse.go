@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+
+	"github.com/parley-mcp/parley/auth/internal/secrets"
 )
 
 // authorizationResponse contains the parameters of a redirect (RFC 6749, section 4.1.2;
@@ -64,7 +66,7 @@ func (r *authorizationResponse) accept(state string, server *serverMetadata) (co
 	case !r.hasIss && server.IssParameter:
 		return "", fmt.Errorf("%w: the authorization response has no iss parameter, which %.200q always sends according to its metadata", ErrIssuerMismatch, server.Issuer)
 	case r.error != "":
-		return "", newServerError("authorization", 0, r.error, r.description, []string{state})
+		return "", newServerError("authorization", 0, r.error, r.description, secrets.Set{Sent: []string{state, r.code}})
 	case r.code == "" || len(r.code) > maxURL:
 		return "", fmt.Errorf("%w: the authorization response has neither code nor error", ErrInvalidResponse)
 	}

@@ -56,9 +56,10 @@ type Client struct {
 	// Networks are private networks that authorization servers may be in, such as those
 	// of an organization. Loopback addresses are allowed if the MCP server has one.
 	Networks []netip.Prefix
-	// Proxy is an HTTP proxy for all connections of this Client. The proxy then has to
-	// check addresses, and Networks is ignored. The environment is ignored in any case.
-	Proxy *url.URL
+	// Proxy returns the proxy for a request, or nil, as the field of http.Transport does; see
+	// http.ProxyFromEnvironment. The proxy has to check the addresses that names resolve to. Nil: no proxy; the
+	// environment is ignored.
+	Proxy func(*http.Request) (*url.URL, error)
 	// TLS is the TLS configuration of all connections of this Client; nil: the default.
 	TLS *tls.Config
 

@@ -32,17 +32,23 @@ func (s *session) code(ctx context.Context, d *discovery, scopes []string, key *
 		return nil, err
 	}
 	defer flow.Close()
-	if c, err = s.clientFor(ctx, d, c, flow.RedirectURI()); err != nil {
+	if c, err = s.clientFor(ctx, d, c, flow.RedirectURI(), scopes); err != nil {
 		return nil, err
 	}
 	t, err := s.run(ctx, d, c, flow, scopes, key)
-	if isServerError(err, "invalid_client", "unauthorized_client") {
+	if rejectsClient(err) {
 		s.forgetClient(ctx, d, c)
 	}
 	if err == nil && c.stored {
 		t.Client = c // a later registration must not renew this token
 	}
 	return t, err
+}
+
+// rejectsClient reports whether an error says that another registration may help. A client can be registered for fewer
+// scopes than a login requests.
+func rejectsClient(err error) bool {
+	return isServerError(err, "invalid_client", "unauthorized_client", "invalid_scope")
 }
 
 // checkCode returns an error if the authorization server does not support the authorization code grant with
@@ -57,13 +63,13 @@ func (m *serverMetadata) checkCode() error {
 	return nil
 }
 
-// clientFor returns existing if it can be used with a redirect URI, or registers a client. Existing may be nil.
-func (s *session) clientFor(ctx context.Context, d *discovery, existing *client, redirectURI string) (*client, error) {
+// clientFor returns existing if it can be used with a redirect URI and scopes, or registers a client. Existing may be nil.
+func (s *session) clientFor(ctx context.Context, d *discovery, existing *client, redirectURI string, scopes []string) (*client, error) {
 	if err := checkRedirectURI(redirectURI); err != nil {
 		return nil, err
 	}
-	if existing == nil || existing.dynamic() && existing.RedirectURI != redirectURI {
-		return s.newClient(ctx, d, redirectURI)
+	if existing == nil || existing.dynamic() && (existing.RedirectURI != redirectURI || existing.Scopes != nil && !covers(existing.Scopes, scopes)) {
+		return s.newClient(ctx, d, redirectURI, scopes)
 	}
 	return existing, nil
 }

@@ -65,7 +65,7 @@ func (p *peers) resource(ctx context.Context, metadataURL, revision string) (*re
 			return nil, err
 		}
 		if r.status != http.StatusOK {
-			return nil, fmt.Errorf("%w: %s responded with HTTP status %d", ErrDiscovery, withoutQuery(u), r.status)
+			return nil, fmt.Errorf("%w: %s responded with %s", ErrDiscovery, withoutQuery(u), r.statusText())
 		}
 		return parseResource(r.body, u, p.server)
 	}
@@ -108,19 +108,22 @@ func (p *peers) authorizationServer(ctx context.Context, issuer string) (*server
 		candidates = append(candidates, path+wellKnownOpenID)
 	}
 	var mismatch error
+	reason := ""
 	for _, candidate := range candidates {
-		m, err := p.serverAt(ctx, withPath(u, candidate), issuer)
+		m, redirect, err := p.serverAt(ctx, withPath(u, candidate), issuer)
 		switch {
 		case errors.Is(err, ErrIssuerMismatch):
 			mismatch = err
 		case m != nil || err != nil:
 			return m, err
+		case redirect != "":
+			reason = "; a redirect to " + redirect + " is not followed"
 		}
 	}
 	if mismatch != nil {
 		return nil, mismatch
 	}
-	return nil, fmt.Errorf("%w: authorization server %.200q has no metadata at its well-known URLs", ErrDiscovery, issuer)
+	return nil, fmt.Errorf("%w: authorization server %.200q has no metadata at its well-known URLs%s", ErrDiscovery, issuer, reason)
 }
 
 // ownServer returns the metadata of an MCP server that is its own authorization server,
@@ -131,7 +134,7 @@ func (p *peers) ownServer(ctx context.Context, revision string) (*serverMetadata
 	if _, err := p.check(origin); err != nil {
 		return nil, err
 	}
-	m, err := p.serverAt(ctx, withPath(p.server, wellKnownServer), origin)
+	m, _, err := p.serverAt(ctx, withPath(p.server, wellKnownServer), origin)
 	if err != nil {
 		return nil, err
 	}
@@ -148,27 +151,26 @@ func (p *peers) ownServer(ctx context.Context, revision string) (*serverMetadata
 	return m, nil
 }
 
-// serverAt fetches metadata from u. It returns nil if there is none.
-func (p *peers) serverAt(ctx context.Context, u *url.URL, issuer string) (*serverMetadata, error) {
+// serverAt fetches metadata from u. It returns nil if there is none, with the target of a redirect.
+func (p *peers) serverAt(ctx context.Context, u *url.URL, issuer string) (m *serverMetadata, redirect string, err error) {
 	r, err := p.get(ctx, stepServer, u, "")
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if r.status != http.StatusOK || !isJSON(r) {
-		return nil, absent(u, r)
+		return nil, r.redirect, absent(u, r)
 	}
-	m, err := parseServer(r.body, issuer)
-	if err != nil {
-		return nil, err
+	if m, err = parseServer(r.body, issuer); err != nil {
+		return nil, "", err
 	}
-	return m, m.checkEndpoints(p)
+	return m, "", m.checkEndpoints(p)
 }
 
 // absent returns nil if a response means that there is no document. A server error does
 // not mean that, and must not lead to another URL.
 func absent(u *url.URL, r *response) error {
 	if r.status >= 500 || r.status == http.StatusTooManyRequests {
-		return fmt.Errorf("%w: %s responded with HTTP status %d; try again later", ErrDiscovery, withoutQuery(u), r.status)
+		return fmt.Errorf("%w: %s responded with %s; try again later", ErrDiscovery, withoutQuery(u), r.statusText())
 	}
 	return nil
 }

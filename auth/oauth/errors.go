@@ -1,12 +1,11 @@
 package oauth
 
 import (
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/url"
-	"slices"
-	"strings"
+
+	"github.com/parley-mcp/parley/auth/internal/secrets"
 )
 
 // Errors of an authorization. They are wrapped with details. A request that fails with
@@ -94,41 +93,8 @@ func (e *ServerError) Error() string {
 	return text
 }
 
-// newServerError removes the secrets of the request, which the server may repeat, and
-// control characters, and limits the lengths.
-func newServerError(endpoint string, status int, code, description string, secrets []string) *ServerError {
-	code, description = printable(code), printable(description) // first, because other characters may divide a secret
-	for _, s := range secrets {
-		for _, form := range encodings(s) {
-			code = strings.ReplaceAll(code, form, "***")
-			description = strings.ReplaceAll(description, form, "***")
-		}
-	}
+// newServerError returns a ServerError without secrets and control characters. It limits the lengths.
+func newServerError(endpoint string, status int, code, description string, hide secrets.Set) *ServerError {
+	code, description = hide.Clean(secrets.Printable(code), "***"), hide.Clean(secrets.Printable(description), "***")
 	return &ServerError{Endpoint: endpoint, Status: status, Code: code[:min(len(code), 64)], Description: description[:min(len(description), 512)]}
-}
-
-// encodings returns the forms in which a server may repeat a secret, the longest first. It
-// returns none for values that are too short to be secrets.
-func encodings(secret string) []string {
-	if len(secret) < 4 {
-		return nil
-	}
-	raw := []byte(secret)
-	all := []string{
-		secret, url.QueryEscape(secret), url.PathEscape(secret), strings.ReplaceAll(url.QueryEscape(secret), "+", "%20"),
-		base64.StdEncoding.EncodeToString(raw), base64.URLEncoding.EncodeToString(raw),
-		base64.RawStdEncoding.EncodeToString(raw), base64.RawURLEncoding.EncodeToString(raw),
-	}
-	slices.SortStableFunc(all, func(a, b string) int { return len(b) - len(a) })
-	return all
-}
-
-// printable returns the characters of s that RFC 6749 allows in errors.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < 0x20 || r > 0x7E {
-			return -1
-		}
-		return r
-	}, s)
 }

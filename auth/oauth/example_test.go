@@ -50,17 +50,17 @@ func ExampleClientCredentials() {
 // to the port.
 func ExampleShowURL() {
 	show := oauth.ShowURL(os.Stdout)
-	l := &oauth.Loopback{Port: 33418, Open: show}
+	l := &oauth.Loopback{RedirectURI: "http://127.0.0.1:33418/callback", Open: show}
 	if err := show(context.Background(), "https://as.example/authorize"); err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(l.Port)
+	fmt.Println(l.RedirectURI)
 	// Output:
 	// To log in, open this address in a browser:
 	//
 	//   https://as.example/authorize
 	//
-	// 33418
+	// http://127.0.0.1:33418/callback
 }
 
 // A program that shows the login of its user.

@@ -98,7 +98,7 @@ type exchanger struct {
 	subjectType   string                                    // empty: the default of Enterprise
 }
 
-// exchange sends the request, and returns it with the response if that has status 200.
+// exchange sends the request, and returns it with the response if that is a success.
 func (x *exchanger) exchange(ctx context.Context, s *session, form url.Values, scopes []string, key *proofKey) (*response, *tokenRequest, error) {
 	endpoint, methods, err := x.endpoint(ctx, s)
 	if err != nil {
@@ -126,14 +126,11 @@ func (x *exchanger) exchange(ctx context.Context, s *session, form url.Values, s
 		endpoint: endpoint, issuer: x.issuer, form: form, methods: methods, client: x.client, key: key,
 		send: func(req *http.Request) (*response, error) { return s.peers.send(s.peers.direct, stepToken, req) },
 	}
-	resp, secrets, err := r.once(ctx, s.asNonce)
-	if err != nil {
-		return nil, nil, err
+	resp, err := r.once(ctx, s.asNonce)
+	if err == nil {
+		err = resp.failure("token")
 	}
-	if resp.status != http.StatusOK {
-		return nil, nil, serverErrorOf("token", resp, secrets)
-	}
-	return resp, r, nil
+	return resp, r, err
 }
 
 // endpoint returns the token endpoint and its authentication methods. The program has configured the

@@ -122,5 +122,6 @@ func (g *Enterprise) exchange(ctx context.Context, s *session, d *discovery, sco
 	if err != nil {
 		return "", err
 	}
-	return readIDJAG(resp.body, idJAG{issuer: g.Issuer, audience: d.server.Issuer, resource: d.resourceID(), client: c.ID})
+	jwt, err := readIDJAG(resp.body, idJAG{issuer: g.Issuer, audience: d.server.Issuer, resource: d.resourceID(), client: c.ID})
+	return jwt, resp.secrets.CleanError(err)
 }

@@ -11,14 +11,16 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/parley-mcp/parley/internal/digest"
+	"github.com/parley-mcp/parley/internal/httpurl"
 )
 
 // Loopback is an [Interaction] that opens the user's browser and receives the redirect
-// on 127.0.0.1 (RFC 8252, section 7.3). The zero value works on a machine with a
+// on the loopback interface (RFC 8252, section 7.3). The zero value works on a machine with a
 // browser.
 //
 // Loopback first opens a page of its own, which sets a cookie and redirects the browser
@@ -26,25 +28,27 @@ import (
 // another browser cannot complete the flow. It rejects other requests with an error page
 // and continues to wait.
 type Loopback struct {
-	// Open opens a URL of 127.0.0.1 in the user's browser; nil: [OpenBrowser]. See also
+	// Open opens a URL of the loopback interface in the user's browser; nil: [OpenBrowser]. See also
 	// [ShowURL].
 	Open func(ctx context.Context, url string) error
 	// Paste, if set, is for users whose browser runs on another machine, where the
-	// redirect to 127.0.0.1 fails. It shows the authorization page at url to the user, and
+	// redirect to the loopback interface fails. It shows the authorization page at url to the user, and
 	// returns the URL that the browser was redirected to. It runs after Open, while the
 	// listener waits; its ctx is cancelled when the listener receives the redirect. If the
 	// URL belongs to another flow, Paste is called again, at most five times in all. An
 	// error ends the flow.
 	Paste func(ctx context.Context, url string) (redirect string, err error)
-	// Port is the port to listen on; 0: the port of the previous flow if it is free, or
-	// any free port.
-	Port int
+	// RedirectURI is the address to listen on, for authorization servers that accept registered redirect URIs
+	// only: an http URL with a host of the loopback interface, such as "http://localhost:3118/callback". Without
+	// a port, Loopback uses that of the previous flow if it is free, or any free one. Empty: the redirect URI of
+	// the registration, with another port if that is not free, or "http://127.0.0.1/callback".
+	RedirectURI string
 	// Timeout is how long to wait for the user; 0 means 5 minutes.
 	Timeout time.Duration
 }
 
 // ShowURL returns a function for Loopback.Open that writes the URL to w for the user. A
-// browser on another machine reaches it through a tunnel to Loopback.Port.
+// browser on another machine reaches it through a tunnel to the port of Loopback.RedirectURI.
 func ShowURL(w io.Writer) func(context.Context, string) error {
 	return func(_ context.Context, url string) error {
 		_, err := fmt.Fprintf(w, "To log in, open this address in a browser:\n\n  %s\n\n", url)
@@ -63,23 +67,33 @@ const (
 
 // Begin implements [Interaction].
 func (l *Loopback) Begin(_ context.Context, previous string) (Flow, error) {
-	ports := []string{fmt.Sprint(l.Port)}
-	if u, err := url.Parse(previous); err == nil && l.Port == 0 && u.Host == "127.0.0.1:"+u.Port() {
-		ports = []string{u.Port(), "0"}
+	u, ports, err := l.address(previous)
+	if err != nil {
+		return nil, err
 	}
-	var listener net.Listener
-	var err error
+	var listeners []net.Listener
 	for _, port := range ports {
-		if listener, err = net.Listen("tcp4", "127.0.0.1:"+port); err == nil {
+		if listeners, err = listenLoopback(u.Hostname(), port); err == nil {
 			break
 		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: cannot listen for the redirect: %w", ErrInteraction, err)
 	}
+	_, port, _ := net.SplitHostPort(listeners[0].Addr().String())
 	f := &loopbackFlow{
-		config: l, host: listener.Addr().String(), start: startPath + rand.Text(), timeout: l.Timeout,
+		config: l, uri: l.RedirectURI, path: u.EscapedPath(), port: port, start: startPath + rand.Text(), timeout: l.Timeout,
 		redirect: make(chan string, 1), failed: make(chan error, 1),
+	}
+	u.Host = net.JoinHostPort(u.Hostname(), port)
+	if len(ports) > 1 || ports[0] == anyPort { // else RedirectURI is used as it is registered
+		f.uri = u.String()
+	}
+	if f.host = u.Host; port == "80" { // browsers leave it out
+		f.host = strings.TrimSuffix(f.host, ":80")
+	}
+	if f.path == "" {
+		f.path = "/"
 	}
 	if f.timeout <= 0 {
 		f.timeout = defaultTimeout
@@ -92,14 +106,80 @@ func (l *Loopback) Begin(_ context.Context, previous string) (Flow, error) {
 		MaxHeaderBytes:    maxPageHeader,
 		ErrorLog:          log.New(io.Discard, "", 0),
 	}
-	f.running.Go(func() { f.server.Serve(listener) })
+	for _, listener := range listeners {
+		f.running.Go(func() { f.server.Serve(listener) })
+	}
 	return f, nil
 }
 
-// loopbackFlow is a flow with an HTTP server on 127.0.0.1.
+const anyPort = "0"
+
+// address returns the redirect URI of a flow, and the ports to try. Previous is the redirect URI that was registered before.
+func (l *Loopback) address(previous string) (u *url.URL, ports []string, err error) {
+	if l.RedirectURI != "" {
+		if u, err = parseLoopback(l.RedirectURI); err != nil {
+			return nil, nil, err
+		}
+		if u.Port() != "" {
+			return u, []string{u.Port()}, nil
+		}
+	}
+	registered, err := parseLoopback(previous)
+	switch {
+	case err != nil && u == nil:
+		u = &url.URL{Scheme: "http", Host: "127.0.0.1", Path: redirectPath}
+	case err != nil, u != nil && (u.Hostname() != registered.Hostname() || u.EscapedPath() != registered.EscapedPath()):
+	case registered.Port() != "":
+		return registered, []string{registered.Port(), anyPort}, nil
+	default:
+		u = registered
+	}
+	return u, []string{anyPort}, nil
+}
+
+// parseLoopback parses a redirect URI for which Loopback can listen.
+func parseLoopback(uri string) (*url.URL, error) {
+	u, err := checkURL(uri)
+	if err != nil {
+		return nil, fmt.Errorf("redirect URI: %w", err)
+	}
+	if u.Scheme != "http" || !httpurl.IsLoopback(u.Hostname()) || u.RawQuery != "" || strings.HasPrefix(u.Path, startPath) {
+		return nil, fmt.Errorf("redirect URI: %w: it must be like http://localhost:3118/callback, with a host of the loopback interface", ErrInsecureURL)
+	}
+	return u, nil
+}
+
+// listenLoopback listens on a port of a host of the loopback interface. A browser can use either address of localhost, so
+// another program must not listen on the second one.
+func listenLoopback(host, port string) ([]net.Listener, error) {
+	if !strings.EqualFold(host, "localhost") {
+		one, err := net.Listen("tcp", net.JoinHostPort(host, port))
+		return []net.Listener{one}, err
+	}
+	v4, err := net.Listen("tcp4", "127.0.0.1:"+port)
+	if err != nil {
+		return nil, err
+	}
+	_, port, _ = net.SplitHostPort(v4.Addr().String())
+	v6, err := net.Listen("tcp6", "[::1]:"+port)
+	if err == nil {
+		return []net.Listener{v4, v6}, nil
+	}
+	if free, errFree := net.Listen("tcp6", "[::1]:"+anyPort); errFree == nil {
+		free.Close()
+		v4.Close()
+		return nil, err
+	}
+	return []net.Listener{v4}, nil // the machine has no IPv6
+}
+
+// loopbackFlow is a flow with an HTTP server on the loopback interface.
 type loopbackFlow struct {
 	config  *Loopback
-	host    string // address of the listener
+	uri     string // the redirect URI
+	path    string // of the redirect URI
+	port    string // of the listeners
+	host    string // the Host header of requests
 	start   string // path of the page that redirects to the authorization page
 	timeout time.Duration
 	server  *http.Server
@@ -114,7 +194,7 @@ type loopbackFlow struct {
 	failed   chan error  // capacity 1; the error of Paste
 }
 
-func (f *loopbackFlow) RedirectURI() string { return "http://" + f.host + redirectPath }
+func (f *loopbackFlow) RedirectURI() string { return f.uri }
 
 func (f *loopbackFlow) Authorize(ctx context.Context, page string) (string, error) {
 	u, err := url.Parse(page)
@@ -175,7 +255,7 @@ func (f *loopbackFlow) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	setPageHeaders(h)
 	switch {
-	case r.Host != f.host || r.Method != http.MethodGet:
+	case !strings.EqualFold(r.Host, f.host) || r.Method != http.MethodGet:
 	case subtle.ConstantTimeCompare([]byte(r.URL.Path), []byte(f.start)) == 1:
 		if page, cookie := f.begin(); page != "" {
 			http.SetCookie(w, f.cookie(cookie, int(f.timeout/time.Second)))
@@ -183,7 +263,7 @@ func (f *loopbackFlow) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(http.StatusSeeOther)
 			return
 		}
-	case r.URL.Path == redirectPath:
+	case r.URL.EscapedPath() == f.path:
 		if !f.accept(r.URL.RawQuery, func(browser string) bool { return hasCookie(r, f.cookie("", 0).Name, browser) }) {
 			writePage(w, http.StatusBadRequest, "Login not recognized", "This login was not started in this browser, or it has already ended. If a program is waiting for a login, open the address that it shows.")
 			return
@@ -202,9 +282,8 @@ func (f *loopbackFlow) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // cookie marks the browser that opened the start page. Cookies of all ports share one
 // name space, so the name contains the port: two flows may run at the same time.
 func (f *loopbackFlow) cookie(value string, lifetime int) *http.Cookie {
-	_, port, _ := net.SplitHostPort(f.host)
 	return &http.Cookie{
-		Name: "login_" + port, Value: value, Path: redirectPath, MaxAge: lifetime,
+		Name: "login_" + f.port, Value: value, Path: f.path, MaxAge: lifetime,
 		HttpOnly: true, SameSite: http.SameSiteLaxMode, // Strict would omit it in the cross-site redirect
 	}
 }

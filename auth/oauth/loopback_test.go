@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/cookiejar"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -265,5 +267,70 @@ func TestLoginWithLoopback(t *testing.T) {
 	}}
 	if _, err := w.dial(c, ""); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A client that is registered by hand has a redirect URI with an exact host, port and path.
+func TestLoopbackListensAtTheRegisteredRedirectURI(t *testing.T) {
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(free.Addr().String())
+	free.Close()
+	for _, test := range []struct{ configured, registered, want string }{
+		{"http://localhost:" + port + "/a/b", "", "http://localhost:" + port + "/a/b"},
+		{"http://127.0.0.1:" + port, "http://localhost:1/x", "http://127.0.0.1:" + port},
+		{"", "http://localhost:" + port + "/x/y", "http://localhost:" + port + "/x/y"},
+		{"http://localhost/x", "http://localhost:" + port + "/x", "http://localhost:" + port + "/x"},
+		{"", "https://example.com/x", "http://127.0.0.1:*/callback"},
+		{"http://localhost/x", "", "http://localhost:*/x"},
+	} {
+		var start string
+		l := &oauth.Loopback{RedirectURI: test.configured, Open: func(_ context.Context, to string) error {
+			start = to
+			return errors.New("no browser")
+		}}
+		flow, err := l.Begin(t.Context(), test.registered)
+		if err != nil {
+			t.Fatalf("%+v: %v", test, err)
+		}
+		if _, err := flow.Authorize(t.Context(), authorizationPage); err == nil {
+			t.Fatal("no error")
+		}
+		got, _ := url.Parse(flow.RedirectURI())
+		if want := strings.ReplaceAll(test.want, "*", got.Port()); got.String() != want {
+			t.Errorf("%+v: %s", test, got)
+		}
+		if !strings.HasPrefix(start, "http://"+got.Host+"/") {
+			t.Errorf("the cookies of %s do not reach %s", start, got)
+		}
+		b := newBrowser(t)
+		b.get(start, "")
+		if status, _, _ := b.get(flow.RedirectURI()+"?code=right&state=the-state", ""); status != http.StatusOK {
+			t.Errorf("%s: status %d", got, status)
+		}
+		flow.Close()
+	}
+}
+
+func TestLoopbackListensOnTheLoopbackInterfaceOnly(t *testing.T) {
+	for _, uri := range []string{"http://example.com/callback", "https://localhost/callback", "http://0.0.0.0:3118/", "http://[::]/x", "localhost:3118", "http://localhost/?x=y", "http://localhost/login/x", "http://u@localhost/"} {
+		if _, err := (&oauth.Loopback{RedirectURI: uri}).Begin(t.Context(), ""); !errors.Is(err, oauth.ErrInsecureURL) {
+			t.Errorf("%s: %v", uri, err)
+		}
+	}
+}
+
+// The browser can connect to either address of localhost.
+func TestLoopbackSharesNoPortOfLocalhost(t *testing.T) {
+	other, err := net.Listen("tcp6", "[::1]:0")
+	if err != nil {
+		return // no IPv6
+	}
+	defer other.Close()
+	_, port, _ := net.SplitHostPort(other.Addr().String())
+	if _, err := (&oauth.Loopback{RedirectURI: "http://localhost:" + port + "/callback"}).Begin(t.Context(), ""); !errors.Is(err, oauth.ErrInteraction) {
+		t.Error(err)
 	}
 }

@@ -238,8 +238,8 @@ func (s *session) refresh(ctx context.Context, d *discovery, t *token) (*token, 
 	defer done()
 	form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {t.Refresh}}
 	renewed, err := s.tokenRequest(d, form, c, t.Proof).do(ctx, &s.asNonce)
-	if isServerError(err, "invalid_grant", "invalid_client", "unauthorized_client") {
-		if !isServerError(err, "invalid_grant") {
+	if rejectsRefresh(err) {
+		if isServerError(err, "invalid_client", "unauthorized_client") {
 			s.forgetClient(ctx, d, c)
 		}
 		spent := *t
@@ -259,6 +259,16 @@ func (s *session) refresh(ctx context.Context, d *discovery, t *token) (*token, 
 	}
 	s.saveToken(ctx, d, renewed)
 	return renewed, nil
+}
+
+// rejectsRefresh reports whether an error says that a refresh token, or its client, is not valid any more. Besides the
+// codes of RFC 6749, section 5.2, some servers send codes of their own, such as "bad_refresh_token" and "token_revoked".
+func rejectsRefresh(err error) bool {
+	var e *ServerError
+	if !errors.As(err, &e) || e.Status >= 500 || e.Status == http.StatusTooManyRequests || strings.HasPrefix(e.Code, "unsupported_") {
+		return false
+	}
+	return e.Code == "invalid_client" || e.Code == "unauthorized_client" || strings.Contains(e.Code, "grant") || strings.Contains(e.Code, "token")
 }
 
 // clientOf returns the client that a token was issued to, which alone may refresh it (RFC
@@ -328,7 +338,7 @@ func (s *session) revoke(ctx context.Context, r *record, t *token) {
 	request.endpoint = d.server.RevocationEndpoint
 	request.form.Del("resource")
 	request.send = func(req *http.Request) (*response, error) { return s.peers.do(stepRevocation, req) }
-	if _, _, err := request.once(ctx, ""); err != nil {
+	if _, err := request.once(ctx, ""); err != nil {
 		s.owner.logger().Debug("cannot revoke a token", "issuer", r.Issuer, "error", err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/parley-mcp/parley/auth/internal/secrets"
 	"github.com/parley-mcp/parley/internal/httpurl"
 	"github.com/parley-mcp/parley/internal/redirect"
 )
@@ -34,12 +35,12 @@ type peers struct {
 
 func (c *Client) newPeers(server *url.URL) *peers {
 	local := httpurl.IsLoopback(server.Hostname())
-	policy := dialPolicy{loopback: local, networks: c.Networks}
+	policy := &dialPolicy{loopback: local, networks: c.Networks}
 	return &peers{
 		server:  server,
 		local:   local,
 		direct:  c.newHTTP(nil),
-		guarded: c.newHTTP(policy.control),
+		guarded: c.newHTTP(policy),
 		trace:   c.Trace,
 	}
 }
@@ -47,18 +48,31 @@ func (c *Client) newPeers(server *url.URL) *peers {
 // dialControl checks an address before it is dialled.
 type dialControl func(ctx context.Context, network, address string, conn syscall.RawConn) error
 
-// newHTTP returns an HTTP client that keeps no idle connections, because exchanges are
-// rare. With a proxy, check is not used: the proxy decides which addresses it dials.
-func (c *Client) newHTTP(check dialControl) *http.Client {
-	dialer := &net.Dialer{Timeout: dialTimeout, ControlContext: check}
-	if c.Proxy != nil {
-		dialer.ControlContext = nil
+// newHTTP returns an HTTP client for addresses that policy allows; nil: for all addresses.
+func (c *Client) newHTTP(policy *dialPolicy) *http.Client {
+	var check dialControl
+	if policy != nil {
+		check = policy.control
 	}
+	var transport http.RoundTripper = c.newTransport(check)
+	if c.Proxy != nil {
+		proxied := c.newTransport(nil) // it dials the proxy, which can be anywhere
+		proxied.Proxy = func(req *http.Request) (*url.URL, error) { return req.Context().Value(proxyKey{}).(*url.URL), nil }
+		transport = &proxyTransport{c.Proxy, policy, transport, proxied}
+	}
+	return &http.Client{
+		Transport:     transport,
+		CheckRedirect: redirect.None, // a redirect could lead to an unchecked URL
+	}
+}
+
+// newTransport returns a transport that keeps no idle connections, because exchanges are rare.
+func (c *Client) newTransport(check dialControl) *http.Transport {
 	if c.onDial != nil {
-		dialer.ControlContext = c.onDial(dialer.ControlContext)
+		check = c.onDial(check)
 	}
 	transport := &http.Transport{
-		DialContext:            dialer.DialContext,
+		DialContext:            (&net.Dialer{Timeout: dialTimeout, ControlContext: check}).DialContext,
 		DisableKeepAlives:      true,
 		MaxResponseHeaderBytes: maxResponseHeader,
 		TLSHandshakeTimeout:    dialTimeout,
@@ -67,13 +81,39 @@ func (c *Client) newHTTP(check dialControl) *http.Client {
 	if c.TLS != nil {
 		transport.TLSClientConfig = c.TLS.Clone()
 	}
-	if c.Proxy != nil {
-		transport.Proxy = http.ProxyURL(c.Proxy)
+	return transport
+}
+
+// proxyTransport sends requests to their proxies. Requests without a proxy are sent to addresses that the policy allows;
+// the proxy resolves the names of the others.
+type proxyTransport struct {
+	proxy           func(*http.Request) (*url.URL, error)
+	policy          *dialPolicy // nil: all addresses
+	direct, proxied http.RoundTripper
+}
+
+type proxyKey struct{} // of the proxy in the context of a request
+
+// RoundTrip implements http.RoundTripper.
+func (t *proxyTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	proxy, err := t.proxy(req)
+	if err == nil && proxy != nil && t.policy != nil {
+		err = t.policy.checkHost(req.URL.Hostname())
 	}
-	return &http.Client{
-		Transport:     transport,
-		CheckRedirect: redirect.None, // a redirect could lead to an unchecked URL
+	switch {
+	case err != nil:
+		if req.Body != nil {
+			req.Body.Close()
+		}
+		return nil, err
+	case proxy == nil:
+		return t.direct.RoundTrip(req)
 	}
+	resp, err := t.proxied.RoundTrip(req.WithContext(context.WithValue(req.Context(), proxyKey{}, proxy)))
+	if err != nil {
+		return nil, fmt.Errorf("through the proxy %s: %w", proxy.Host, err)
+	}
+	return resp, nil
 }
 
 // check parses a URL and checks that it is https, or http on the loopback interface if
@@ -118,9 +158,19 @@ func withoutQuery(u *url.URL) string {
 
 // response is an HTTP response with its body.
 type response struct {
-	status int
-	header http.Header
-	body   []byte
+	status   int
+	header   http.Header
+	body     []byte
+	redirect string      // the target of a redirect, which is not followed
+	secrets  secrets.Set // of the request
+}
+
+// statusText describes the status of a response to a request for a document.
+func (r *response) statusText() string {
+	if r.redirect != "" {
+		return fmt.Sprintf("HTTP status %d, a redirect to %s, which is not followed", r.status, r.redirect)
+	}
+	return fmt.Sprintf("HTTP status %d", r.status)
 }
 
 // get fetches a document, as the step of a name. It sends revision to the MCP server, if it is not empty
@@ -176,11 +226,10 @@ func send(c *http.Client, req *http.Request) (*response, error) {
 	if len(body) > maxResponseBody {
 		return nil, fmt.Errorf("%w: the response of %s is longer than %d bytes", ErrInvalidResponse, withoutQuery(req.URL), maxResponseBody)
 	}
-	return &response{resp.StatusCode, resp.Header, body}, nil
+	return &response{resp.StatusCode, resp.Header, body, redirect.Target(resp), secrets.Of(req)}, nil
 }
 
-// redact removes the query of the URL, which can contain secrets, from an error of
-// net/http.
+// redact removes secrets from an error of net/http: the query of the URL, and what an invalid response repeats.
 func redact(req *http.Request, err error) error {
-	return fmt.Errorf("%s %s: %w", req.Method, withoutQuery(req.URL), httpurl.Redact(err))
+	return fmt.Errorf("%s %s: %w", req.Method, withoutQuery(req.URL), secrets.Of(req).CleanError(httpurl.Redact(err)))
 }

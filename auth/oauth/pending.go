@@ -67,7 +67,7 @@ func (s *session) beginAt(ctx context.Context, d *discovery, redirectURI string,
 	if err != nil {
 		return nil, "", err
 	}
-	if c, err = s.clientFor(ctx, d, c, redirectURI); err != nil {
+	if c, err = s.clientFor(ctx, d, c, redirectURI, scopes); err != nil {
 		return nil, "", err
 	}
 	p = &pending{Record: d.record(), Request: newCodeRequest(redirectURI, scopes)}
@@ -89,7 +89,7 @@ func (s *session) exchange(ctx context.Context, d *discovery, p *pending, redire
 		return nil, err
 	}
 	t, err := s.redeem(ctx, d, c, p.Request, redirect, p.Proof)
-	if isServerError(err, "invalid_client", "unauthorized_client") {
+	if rejectsClient(err) {
 		s.forgetClient(ctx, d, c)
 	}
 	if err == nil {

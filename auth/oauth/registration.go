@@ -3,10 +3,12 @@ package oauth
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -45,6 +47,7 @@ type client struct {
 	RedirectURI string    `json:"redirect_uri,omitzero"`
 	Expires     time.Time `json:"expires,omitzero"` // of the secret
 	Manual      bool      `json:"by_hand,omitzero"` // from Client.PromptRegistration
+	Scopes      []string  `json:"scopes,omitzero"`  // with which it was registered; nil: the registration named none
 
 	key      *SigningKey
 	stored   bool // in the store, and not in the program's configuration
@@ -108,10 +111,13 @@ func (s *session) existingClient(ctx context.Context, d *discovery) (*client, er
 }
 
 // newClient registers this program, dynamically or with Client.PromptRegistration.
-func (s *session) newClient(ctx context.Context, d *discovery, redirectURI string) (*client, error) {
+func (s *session) newClient(ctx context.Context, d *discovery, redirectURI string, scopes []string) (*client, error) {
 	switch {
 	case d.server.RegistrationEndpoint != "":
-		c, err := s.register(ctx, d, redirectURI)
+		c, err := s.register(ctx, d, redirectURI, scopes)
+		if rejected := new(ServerError); len(scopes) > 0 && errors.As(err, &rejected) && rejected.rejectsMetadata() {
+			c, err = s.register(ctx, d, redirectURI, nil)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -150,9 +156,15 @@ func (s *session) forgetClient(ctx context.Context, d *discovery, c *client) {
 	}
 }
 
-// register registers a client dynamically (RFC 7591). Revision 2026-07-28 deprecates it
-// in favour of client metadata documents.
-func (s *session) register(ctx context.Context, d *discovery, redirectURI string) (*client, error) {
+// rejectsMetadata reports whether an error of a registration can concern its metadata (RFC 7591, section 3.2.2).
+func (e *ServerError) rejectsMetadata() bool {
+	return e.Status == http.StatusOK || e.Status == http.StatusBadRequest || e.Status == http.StatusUnprocessableEntity
+}
+
+// register registers a client dynamically (RFC 7591). Some servers let a client request only the scopes with which it
+// was registered, and others reject a registration with scopes. Revision 2026-07-28 deprecates dynamic registration in
+// favour of client metadata documents.
+func (s *session) register(ctx context.Context, d *discovery, redirectURI string, scopes []string) (*client, error) {
 	method := requestedMethod(d.server.TokenAuthMethods)
 	grants := []string{"authorization_code"}
 	if d.server.supportsGrant("refresh_token") {
@@ -166,8 +178,9 @@ func (s *session) register(ctx context.Context, d *discovery, redirectURI string
 		ResponseTypes   []string `json:"response_types"`
 		Method          string   `json:"token_endpoint_auth_method"`
 		ApplicationType string   `json:"application_type"`
+		Scope           string   `json:"scope,omitzero"`
 	}{
-		s.owner.name(), s.owner.URI, []string{redirectURI}, grants, []string{"code"}, method, applicationType(redirectURI),
+		s.owner.name(), s.owner.URI, []string{redirectURI}, grants, []string{"code"}, method, applicationType(redirectURI), strings.Join(scopes, " "),
 	})
 	if err != nil {
 		return nil, err
@@ -185,8 +198,8 @@ func (s *session) register(ctx context.Context, d *discovery, redirectURI string
 	if err != nil {
 		return nil, err
 	}
-	if r.status != http.StatusCreated && r.status != http.StatusOK {
-		return nil, fmt.Errorf("%w: %w", ErrRegistration, serverErrorOf("registration", r, nil))
+	if err := r.failure(stepRegistration); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrRegistration, err)
 	}
 	var registered struct {
 		ID      string `json:"client_id"`
@@ -200,7 +213,7 @@ func (s *session) register(ctx context.Context, d *discovery, redirectURI string
 	if registered.ID == "" || len(registered.ID) > maxURL || len(registered.Secret) > maxURL {
 		return nil, fmt.Errorf("%w: registration endpoint: client_id is missing or too long", ErrInvalidResponse)
 	}
-	c := &client{ID: registered.ID, Secret: registered.Secret, Method: registered.Method, RedirectURI: redirectURI, stored: true}
+	c := &client{ID: registered.ID, Secret: registered.Secret, Method: registered.Method, RedirectURI: redirectURI, Scopes: scopes, stored: true}
 	if registered.Expires > 0 && registered.Secret != "" {
 		c.Expires = time.Unix(registered.Expires, 0)
 	}

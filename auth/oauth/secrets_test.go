@@ -23,7 +23,10 @@ func echoes(r *http.Request, body string) map[string]string {
 	}
 	id, password, _ := r.BasicAuth()
 	values = append(values, id, password)
-	all := map[string]string{"body": body, "values": fmt.Sprint(values, r.URL, r.Header)}
+	all := map[string]string{"body": body, "values": fmt.Sprint(values, r.URL, r.Header), "lower case": strings.ToLower(body)}
+	for _, v := range values {
+		all["shortened values"] += " " + v[:min(len(v), 12)] + "… " + v[min(len(v), 9):]
+	}
 	for i, v := range values {
 		values[i] = base64.StdEncoding.EncodeToString([]byte(v)) + " " + base64.RawURLEncoding.EncodeToString([]byte(v)) + " " + url.PathEscape(v)
 	}
@@ -62,10 +65,24 @@ func TestR6ErrorsHaveNoSecretsOfTheRequest(t *testing.T) {
 			rw.Header().Set("Location", "http://"+secret+"user@%zz/?"+echo)
 			rw.WriteHeader(http.StatusTemporaryRedirect)
 		},
+		"malformed response": func(w *environment, rw http.ResponseWriter, echo string) {
+			conn, out, err := rw.(http.Hijacker).Hijack()
+			if err != nil {
+				w.t.Error(err)
+				return
+			}
+			defer conn.Close()
+			fmt.Fprintf(out, "HTTP/1.1 %s\r\n\r\n", strings.ReplaceAll(echo, "\n", ""))
+			out.Flush()
+		},
 		"cut": func(w *environment, rw http.ResponseWriter, echo string) { panic(http.ErrAbortHandler) },
 	}
 	for name, f := range respond {
-		for _, echo := range []string{"body", "values", "encoded values", "divided values"} {
+		repeated := []string{"values"}
+		if name == "error_description" {
+			repeated = append(repeated, "body", "encoded values", "divided values", "shortened values", "lower case")
+		}
+		for _, echo := range repeated {
 			for _, method := range []string{"client_secret_basic", "client_secret_post"} {
 				t.Run(name+"/"+echo+"/"+method, func(t *testing.T) {
 					w := newEnvironment(t)
@@ -142,10 +159,11 @@ func TestR6ErrorsHaveNoSecretsOfTheProxy(t *testing.T) {
 	for _, proxy := range []string{"http://" + secret + "user:" + secret + "password@127.0.0.1:1", "socks5://" + secret + "user:" + secret + "@127.0.0.1:1"} {
 		w := newEnvironment(t)
 		c := &oauth.Client{Interaction: w.user()}
-		var err error
-		if c.Proxy, err = url.Parse(proxy); err != nil {
+		proxyURL, err := url.Parse(proxy)
+		if err != nil {
 			t.Fatal(err)
 		}
+		c.Proxy = http.ProxyURL(proxyURL)
 		err = c.Login(context.Background(), w.url())
 		if err == nil || strings.Contains(err.Error(), secret) {
 			t.Errorf("%s: %v", proxy, err)

@@ -79,31 +79,24 @@ func (r *tokenRequest) scopes() []string { return strings.Fields(r.form.Get("sco
 // the server requires a new nonce, do sends the request again.
 func (r *tokenRequest) do(ctx context.Context, nonce *string) (*token, error) {
 	for attempt := 0; ; attempt++ {
-		resp, secrets, err := r.once(ctx, *nonce)
+		resp, err := r.once(ctx, *nonce)
 		if err != nil {
 			return nil, err
 		}
 		if n := resp.header.Get(headerDPoPNonce); r.key != nil && validNonce(n) {
 			*nonce = n
 		}
-		if resp.status == http.StatusOK {
+		if err = resp.failure("token"); err == nil {
 			return r.read(resp)
 		}
-		err = serverErrorOf("token", resp, secrets)
 		if !isServerError(err, errDPoPNonce) || r.key == nil || attempt > 0 {
 			return nil, err
 		}
 	}
 }
 
-// secretParameters are the parameters that must not appear in errors.
-var secretParameters = []string{
-	"client_secret", "client_assertion", "code", "code_verifier", "refresh_token", "assertion", "subject_token",
-}
-
-// once sends the request. It also returns the secrets of the request, to keep them out of
-// errors.
-func (r *tokenRequest) once(ctx context.Context, nonce string) (*response, []string, error) {
+// once sends the request.
+func (r *tokenRequest) once(ctx context.Context, nonce string) (*response, error) {
 	form := url.Values{}
 	for name, values := range r.form {
 		form[name] = values
@@ -112,19 +105,12 @@ func (r *tokenRequest) once(ctx context.Context, nonce string) (*response, []str
 	if r.client != nil {
 		var err error
 		if basic, err = r.client.authenticate(form, r.methods, r.audience()); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-	}
-	var secrets []string
-	for _, name := range secretParameters {
-		secrets = append(secrets, form[name]...)
-	}
-	if basic != "" {
-		secrets = append(secrets, basic, r.client.Secret, url.QueryEscape(r.client.Secret))
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.endpoint, strings.NewReader(form.Encode()))
 	if err != nil {
-		return nil, nil, fmt.Errorf("%w: cannot parse the token endpoint", ErrInsecureURL)
+		return nil, fmt.Errorf("%w: cannot parse the token endpoint", ErrInsecureURL)
 	}
 	req.Header.Set("Content-Type", contentForm)
 	if basic != "" {
@@ -133,12 +119,11 @@ func (r *tokenRequest) once(ctx context.Context, nonce string) (*response, []str
 	if r.key != nil {
 		proof, err := r.key.proof(http.MethodPost, req.URL, nonce, "")
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		req.Header.Set(headerDPoP, proof)
 	}
-	resp, err := r.send(req)
-	return resp, secrets, err
+	return r.send(req)
 }
 
 func (r *tokenRequest) audience() string {
@@ -260,8 +245,8 @@ func validToken(s string) bool {
 	return true
 }
 
-// serverErrorOf reads the error of a response.
-func serverErrorOf(endpoint string, r *response, secrets []string) *ServerError {
+// failure returns the error in a response of an endpoint, nil for a success. Some servers send errors with status 200.
+func (r *response) failure(endpoint string) error {
 	var e struct {
 		Code        string `json:"error"`
 		Description string `json:"error_description"`
@@ -269,7 +254,13 @@ func serverErrorOf(endpoint string, r *response, secrets []string) *ServerError 
 	if decode(r.body, &e) != nil {
 		e.Code, e.Description = "", ""
 	}
-	return newServerError(endpoint, r.status, e.Code, e.Description, secrets)
+	if e.Code == "" && (r.status == http.StatusOK || r.status == http.StatusCreated && endpoint == stepRegistration) {
+		return nil
+	}
+	if e.Description == "" && r.redirect != "" {
+		e.Description = "redirect to " + r.redirect + ", which is not followed"
+	}
+	return newServerError(endpoint, r.status, e.Code, e.Description, r.secrets)
 }
 
 // isServerError reports whether err is a *ServerError with one of the codes.

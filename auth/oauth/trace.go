@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/parley-mcp/parley/auth/internal/secrets"
 )
 
 // Step is one step of an authorization: a request of a [Client] and its response, or the authorization page
@@ -36,6 +38,8 @@ type Step struct {
 	Err error
 }
 
+const redacted = "redacted"
+
 // Names of steps.
 const (
 	stepChallenge     = "challenge"
@@ -46,8 +50,6 @@ const (
 	stepToken         = "token"
 	stepRevocation    = "revocation"
 )
-
-const redacted = "redacted"
 
 // tracedHeaders are the fields of responses that a Step contains.
 var tracedHeaders = []string{"Content-Type", "Retry-After", "WWW-Authenticate"}
@@ -72,28 +74,28 @@ func (p *peers) traceExchange(step string, req *http.Request, r *response, err e
 			}
 		}
 	}
-	secrets := basicSecrets(req)
 	if req.GetBody != nil {
 		if body, err := req.GetBody(); err == nil {
 			s.RequestBody, _ = io.ReadAll(body) // it is in memory
 		}
 	}
 	if req.Header.Get("Content-Type") == contentForm {
-		form, more := redactForm(string(s.RequestBody), isSecretParameter)
-		s.RequestBody, secrets = []byte(form), append(secrets, more...)
+		form, _ := secrets.RedactForm(string(s.RequestBody), redacted, secrets.IsParameter)
+		s.RequestBody = []byte(form)
 	}
 	if r != nil {
+		hide := r.secrets
 		onlyKnown := step != stepChallenge && step != stepResource && step != stepServer
 		if onlyKnown {
-			secrets = append(secrets, unknownStrings(r.body)...)
+			hide.Received = unknownStrings(r.body)
 		}
 		s.Status, s.ResponseHeader = r.status, make(http.Header)
 		for _, name := range tracedHeaders {
 			for _, value := range r.header.Values(name) {
-				s.ResponseHeader.Add(name, scrub(value, secrets))
+				s.ResponseHeader.Add(name, hide.Clean(value, redacted))
 			}
 		}
-		s.ResponseBody = redactJSON(r.body, secrets, onlyKnown)
+		s.ResponseBody = redactJSON(r.body, hide, onlyKnown)
 	}
 	p.trace(s)
 }
@@ -103,7 +105,7 @@ func (s *session) traceAuthorization(page, redirectURI, redirect string, err err
 	if s.owner.Trace == nil {
 		return
 	}
-	address, secrets := redactURL(page, func(name string) bool { return name == "state" })
+	address, sent := redactURL(page, func(name string) bool { return name == "state" })
 	step := Step{Name: stepAuthorization, Method: http.MethodGet, URL: address, Duration: time.Since(start), Err: err}
 	if err == nil {
 		known := []string{"error", "error_description"}
@@ -111,84 +113,34 @@ func (s *session) traceAuthorization(page, redirectURI, redirect string, err err
 		if values, err := url.ParseQuery(query); err == nil && !strings.Contains(values.Get("iss"), "@") { // no user information
 			known = append(known, "iss")
 		}
-		query, _ = redactForm(query, func(name string) bool { return !slices.Contains(known, name) })
-		step.ResponseHeader = http.Header{"Location": {scrub(redirectURI+"?"+query, secrets)}}
+		query, received := secrets.RedactForm(query, redacted, func(name string) bool { return !slices.Contains(known, name) })
+		step.ResponseHeader = http.Header{"Location": {redirectURI + "?" + secrets.Set{Sent: append(sent, received...)}.Clean(query, redacted)}}
 	}
 	s.owner.Trace(step)
 }
 
-// basicSecrets returns the secrets of the Basic authentication of a request.
-func basicSecrets(req *http.Request) []string {
-	id, password, ok := req.BasicAuth()
-	if !ok {
-		return nil
-	}
-	decoded, _ := url.QueryUnescape(password)
-	_, encoded, _ := strings.Cut(req.Header.Get("Authorization"), " ")
-	return []string{encoded, id + ":" + password, password, decoded}
-}
-
-// isSecretParameter reports whether the value of a parameter of a request is secret.
-func isSecretParameter(name string) bool {
-	return name == "token" || name == "actor_token" || slices.Contains(secretParameters, name)
-}
-
-// redactForm replaces the secret parameters of a form, and returns their values. It keeps the order.
-func redactForm(form string, isSecret func(name string) bool) (clean string, secrets []string) {
-	pairs := strings.Split(form, "&")
-	for i, pair := range pairs {
-		name, value, hasValue := strings.Cut(pair, "=")
-		if pair == "" || !isSecret(name) {
-			continue
-		}
-		pairs[i] = redacted
-		if hasValue {
-			pairs[i] = name + "=" + redacted
-		}
-		secret, err := url.QueryUnescape(value)
-		if err == nil {
-			secrets = append(secrets, secret)
-		}
-	}
-	return strings.Join(pairs, "&"), secrets
-}
-
 // redactURL replaces the secret parameters of the query of a URL, its user information and its fragment. It returns
 // the values of the parameters.
-func redactURL(raw string, isSecret func(name string) bool) (clean string, secrets []string) {
+func redactURL(raw string, isSecret func(name string) bool) (clean string, values []string) {
 	u, err := url.Parse(raw)
 	if err != nil {
 		return redacted, nil
 	}
-	query, secrets := redactForm(u.RawQuery, isSecret)
+	query, values := secrets.RedactForm(u.RawQuery, redacted, isSecret)
 	if query != "" {
 		query = "?" + query
 	}
-	return withoutQuery(u) + query, secrets
-}
-
-// scrub replaces secrets, in all encodings, in a text of a server.
-func scrub(text string, secrets []string) string {
-	if len(secrets) == 0 {
-		return text
-	}
-	text = printable(text) // first, because other characters may divide a secret
-	for _, s := range secrets {
-		for _, form := range encodings(s) {
-			text = strings.ReplaceAll(text, form, redacted)
-		}
-	}
-	return text
+	return withoutQuery(u) + query, values
 }
 
 // redactJSON returns a JSON text without secrets. If onlyKnown is true, it also redacts the strings that are not values
 // of tracedMembers. It returns nil if the text is not one JSON value.
-func redactJSON(text []byte, secrets []string, onlyKnown bool) []byte {
+func redactJSON(text []byte, hide secrets.Set, onlyKnown bool) []byte {
 	return replaceStrings(text, func(member, s string) string {
 		if onlyKnown && member != "" && !slices.Contains(tracedMembers, member) {
 			return redacted
 		}
-		return scrub(s, secrets)
+		return hide.Clean(s, redacted)
 	})
 }
 

@@ -120,6 +120,7 @@ func (a *callerAuths) of(name, address string, c *config.Credentials) (*host.Cal
 func (a *callerAuths) newClient(c *config.Credentials, registrations ...oauth.Registration) *oauth.Client {
 	return &oauth.Client{
 		Name: "Parley", URI: "https://github.com/parley-mcp/parley", Logger: a.logger, Registrations: registrations, Networks: c.Networks,
+		Proxy: http.ProxyFromEnvironment,
 	}
 }
 

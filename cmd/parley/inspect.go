@@ -220,18 +220,18 @@ func inspectLogin(ctx context.Context, cmd *cobra.Command, url string, o inspect
 	if err != nil {
 		return err
 	}
-	own := registration{Server: url, ID: o.ClientID, Secret: o.ClientSecret, Port: o.Port}
-	port := own.Port
+	own := registration{Server: url, ID: o.ClientID, Secret: o.ClientSecret, RedirectURI: loopbackURI(o.Port)}
+	redirectURI := own.RedirectURI
 	switch {
 	case own.ID != "":
 		c.Registrations = append([]oauth.Registration{{Server: url, ClientID: own.ID, ClientSecret: own.Secret}}, c.Registrations...)
-	case port == 0:
-		if port, err = stored.port(ctx, url); err != nil {
+	case redirectURI == "":
+		if redirectURI, err = stored.redirectURI(ctx, url); err != nil {
 			return err
 		}
 	}
 	c.Trace = o.Step
-	c.Interaction = &oauth.Loopback{Port: port, Open: o.Open}
+	c.Interaction = &oauth.Loopback{RedirectURI: redirectURI, Open: o.Open}
 	err = c.Login(ctx, url, o.Scopes...)
 	switch {
 	case errors.Is(err, oauth.ErrRegistration):

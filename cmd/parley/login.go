@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -26,13 +27,14 @@ const loginTimeout = 5 * time.Minute
 
 // loginFlags are the flags of parley login.
 type loginFlags struct {
-	scopes     []string
-	clientID   string
-	secretFile string
-	port       int
-	printURL   bool
-	explain    bool
-	timeout    time.Duration
+	scopes      []string
+	clientID    string
+	secretFile  string
+	port        int
+	redirectURI string
+	printURL    bool
+	explain     bool
+	timeout     time.Duration
 }
 
 func newLogin() *cobra.Command {
@@ -51,8 +53,11 @@ that --print-url prints, and paste the address of the page that the browser cann
 If the authorization server does not support the registration of clients by programs, register
 parley there as a native or desktop application with the redirect URI
 http://127.0.0.1:PORT/callback, and pass its client ID with --client-id. A client ID can also be
-the https URL of a client ID metadata document. If the server requires an exact port, pass it
-with --port. parley stores both with the login.
+the https URL of a client ID metadata document. If the server accepts an exact redirect URI only,
+pass its port with --port, or all of it with --redirect-uri, such as
+http://localhost:3118/oauth/callback. parley stores both with the login.
+
+All requests use the proxy of the environment variables HTTPS_PROXY, HTTP_PROXY and NO_PROXY.
 
 With --explain, parley prints each request of the login and its response, without secrets, so that
 you can see at which step a login fails.
@@ -80,6 +85,7 @@ parley login --explain https://example.com/mcp`,
 	f.StringVar(&flags.clientID, "client-id", "", "log in with this client, which is registered with the authorization server")
 	f.StringVar(&flags.secretFile, "client-secret-file", "", "read the secret of the client from this file")
 	f.IntVar(&flags.port, "port", 0, "port of this machine that the browser returns to (default: a free port)")
+	f.StringVar(&flags.redirectURI, "redirect-uri", "", "http address of this machine that the browser returns to, with host, port and path")
 	f.BoolVar(&flags.printURL, "print-url", false, "print the address instead of opening the browser")
 	f.BoolVar(&flags.explain, "explain", false, "print each step of the login to stderr, with its request and response")
 	f.DurationVar(&flags.timeout, "timeout", loginTimeout, "wait at most this long for the login")
@@ -122,17 +128,17 @@ func login(cmd *cobra.Command, flags *loginFlags, url string) (*oauth.Status, er
 	if err != nil {
 		return nil, err
 	}
-	port := flags.port
-	if port == 0 && registered == nil {
-		if port, err = stored.port(ctx, url); err != nil {
+	redirectURI := cmp.Or(flags.redirectURI, loopbackURI(flags.port))
+	if redirectURI == "" && registered == nil {
+		if redirectURI, err = stored.redirectURI(ctx, url); err != nil {
 			return nil, err
 		}
 	}
 	if flags.explain {
 		c.Trace = explainSteps(cmd.ErrOrStderr())
 	}
-	prompt := &loginPrompt{cmd: cmd, printURL: flags.printURL}
-	c.Interaction = &oauth.Loopback{Port: port, Timeout: flags.timeout, Open: prompt.open}
+	prompt := &loginPrompt{cmd: cmd, redirectURI: redirectURI, printURL: flags.printURL}
+	c.Interaction = &oauth.Loopback{RedirectURI: redirectURI, Timeout: flags.timeout, Open: prompt.open}
 	if prompt.interactive() {
 		c.Interaction.(*oauth.Loopback).Paste = prompt.paste
 		c.PromptRegistration = prompt.askRegistration
@@ -145,6 +151,9 @@ func login(cmd *cobra.Command, flags *loginFlags, url string) (*oauth.Status, er
 		scopes = append(scopes, strings.Fields(words)...)
 	}
 	if err := c.Login(ctx, url, scopes...); err != nil {
+		if registered != nil && errors.Is(err, oauth.ErrInteraction) { // no authorization server redirects to an unregistered address
+			return nil, fmt.Errorf("%w; if the login page has rejected the redirect URI, pass the registered one with --redirect-uri", err)
+		}
 		return nil, loginFailed(err)
 	}
 	status, err := c.Status(ctx, url)
@@ -173,12 +182,14 @@ func (f *loginFlags) registration(url string) (*registration, error) {
 	switch {
 	case f.port < 0 || f.port > 65535:
 		return nil, errors.New("--port must be from 1 to 65535")
+	case f.port != 0 && f.redirectURI != "":
+		return nil, errors.New("--redirect-uri has the port; remove --port")
 	case f.clientID == "" && f.secretFile != "":
 		return nil, errors.New("--client-secret-file requires --client-id")
 	case f.clientID == "":
 		return nil, nil
 	}
-	r := &registration{Server: url, ID: f.clientID, Port: f.port}
+	r := &registration{Server: url, ID: f.clientID, RedirectURI: cmp.Or(f.redirectURI, loopbackURI(f.port))}
 	if f.secretFile == "" {
 		return r, nil
 	}

@@ -105,16 +105,16 @@ func serveAuthorized(t *testing.T, config devissuer.Config) (url string) {
 // client of the login.
 func TestCommandsRefreshALoginOfARegisteredClient(t *testing.T) {
 	const secret = "s3cr3t-of-the-client"
+	redirectURI := "http://localhost:" + freePort(t) + "/oauth/return"
 	url := serveAuthorized(t, devissuer.Config{
 		AccessTokenLifetime: time.Second,
-		Clients:             []devissuer.Client{{ID: "mine", Secret: secret, RedirectURIs: []string{"http://127.0.0.1/callback"}}},
+		Clients:             []devissuer.Client{{ID: "mine", Secret: secret, RedirectURIs: []string{redirectURI}}},
 	})
 	file := filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(file, []byte(secret+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	port := freePort(t)
-	out, err := run(t, "login", "--client-id", "mine", "--client-secret-file", file, "--port", port, url)
+	out, err := run(t, "login", "--client-id", "mine", "--client-secret-file", file, "--redirect-uri", redirectURI, url)
 	if err != nil || strings.Contains(out, secret) {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -132,9 +132,41 @@ func TestCommandsRefreshALoginOfARegisteredClient(t *testing.T) {
 		}
 		first = now
 	}
-	// Log in again with the stored client and port.
-	if out, err = run(t, "login", url); err != nil || !strings.Contains(out, "http://127.0.0.1:"+port+"/login/") {
+	// Log in again with the stored client and redirect URI.
+	if out, err = run(t, "login", url); err != nil || !strings.Contains(out, strings.TrimSuffix(redirectURI, "oauth/return")+"login/") {
 		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+// Earlier versions have stored the port of 127.0.0.1.
+func TestStoredRegistrationHasARedirectURI(t *testing.T) {
+	t.Setenv("PARLEY_CONFIG_DIR", t.TempDir())
+	t.Setenv("PARLEY_NO_KEYRING", "1")
+	stored, err := openLogins()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stored.store.Save(t.Context(), registrationsKey, []byte(`[{"server":"https://old.example/","client_id":"a","port":3118}]`)); err != nil {
+		t.Fatal(err)
+	}
+	flags := &loginFlags{clientID: "b", port: 4000}
+	now, err := flags.registration("https://new.example/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stored.saveRegistration(t.Context(), *now); err != nil {
+		t.Fatal(err)
+	}
+	for server, want := range map[string]string{
+		"https://old.example/": "http://127.0.0.1:3118/callback", "https://new.example/": "http://127.0.0.1:4000/callback", "https://other.example/": "",
+	} {
+		if got, err := stored.redirectURI(t.Context(), server); err != nil || got != want {
+			t.Errorf("%s: %q, %v", server, got, err)
+		}
+	}
+	flags.redirectURI = "http://localhost:1/x"
+	if _, err := flags.registration("https://new.example/"); err == nil {
+		t.Error("--port and --redirect-uri are accepted")
 	}
 }
 

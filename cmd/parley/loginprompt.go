@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -14,10 +15,11 @@ import (
 
 // loginPrompt shows the login to the user.
 type loginPrompt struct {
-	cmd      *cobra.Command
-	printURL bool
-	opened   bool // the browser of this machine was opened
-	pasted   bool // the user has pasted an invalid address
+	cmd         *cobra.Command
+	redirectURI string // of the login; empty: a port of 127.0.0.1
+	printURL    bool
+	opened      bool // the browser of this machine was opened
+	pasted      bool // the user has pasted an invalid address
 }
 
 // interactive reports whether the user is at a terminal.
@@ -51,12 +53,12 @@ func (l *loginPrompt) paste(ctx context.Context, url string) (string, error) {
 		fmt.Fprintf(l.cmd.ErrOrStderr(), "Or open this address in a browser on another machine:\n\n  %s\n\n", terminal.Line(url))
 	}
 	l.pasted = true
-	return l.ask(ctx, "Then paste the address that the browser cannot open (http://127.0.0.1…):", false)
+	return l.ask(ctx, "Then paste the address that the browser cannot open (http://127.0.0.1… or http://localhost…):", false)
 }
 
 // askRegistration asks the user for a client, because the issuer does not let parley register.
 func (l *loginPrompt) askRegistration(ctx context.Context, issuer string) (*oauth.Registration, error) {
-	fmt.Fprintf(l.cmd.ErrOrStderr(), "%s does not support the registration of clients by programs.\nRegister parley there as a native application with the redirect URI http://127.0.0.1/callback.\n\n", terminal.Line(issuer))
+	fmt.Fprintf(l.cmd.ErrOrStderr(), "%s does not support the registration of clients by programs.\nRegister parley there as a native application with the redirect URI %s.\n\n", terminal.Line(issuer), cmp.Or(l.redirectURI, "http://127.0.0.1/callback"))
 	id, err := l.ask(ctx, "Client ID:", false)
 	if err != nil {
 		return nil, err

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -38,7 +40,7 @@ func (l *logins) client(ctx context.Context, logger *slog.Logger) (*oauth.Client
 	}
 	return &oauth.Client{
 		Name: "Parley", URI: "https://github.com/parley-mcp/parley",
-		Store: l.store, Registrations: registered, Logger: logger,
+		Store: l.store, Registrations: registered, Logger: logger, Proxy: http.ProxyFromEnvironment,
 	}, nil
 }
 
@@ -51,7 +53,17 @@ type registration struct {
 	Server string `json:"server"`
 	ID     string `json:"client_id"`
 	Secret string `json:"client_secret,omitempty"`
-	Port   int    `json:"port,omitempty"` // the registered port; 0 for any port
+	// RedirectURI is the registered redirect URI, empty for a port of 127.0.0.1. Earlier versions have stored Port.
+	RedirectURI string `json:"redirect_uri,omitempty"`
+	Port        int    `json:"port,omitempty"`
+}
+
+// loopbackURI returns the redirect URI with a port of 127.0.0.1, or an empty string for any port.
+func loopbackURI(port int) string {
+	if port == 0 {
+		return ""
+	}
+	return fmt.Sprintf("http://127.0.0.1:%d/callback", port)
 }
 
 func (l *logins) registrations(ctx context.Context) ([]oauth.Registration, error) {
@@ -77,15 +89,15 @@ func (l *logins) storedRegistrations(ctx context.Context) (all []registration, e
 	return all, nil
 }
 
-// port returns the port with which the client for a server is registered; 0 for any port.
-func (l *logins) port(ctx context.Context, server string) (int, error) {
+// redirectURI returns the redirect URI with which the client for a server is registered; empty for any port.
+func (l *logins) redirectURI(ctx context.Context, server string) (string, error) {
 	stored, err := l.storedRegistrations(ctx)
 	for _, r := range stored {
 		if r.Server == server {
-			return r.Port, err
+			return cmp.Or(r.RedirectURI, loopbackURI(r.Port)), err
 		}
 	}
-	return 0, err
+	return "", err
 }
 
 // saveRegistration stores a registration. It replaces one for the same server.
@@ -114,8 +126,8 @@ type authorizer struct {
 }
 
 type authorizerState struct {
-	client *oauth.Client   // nil if no target is a URL, or if there is no directory for logins
-	except map[string]bool // servers for which the user sets an Authorization header
+	client  *oauth.Client          // nil if no target is a URL, or if there is no directory for logins
+	headers map[string]http.Header // of the requests to each server, as the user sets them
 }
 
 // authorizerFor returns the authorizer of requests to a target. It returns nil if it would do nothing.
@@ -130,12 +142,12 @@ func authorizerFor(ctx context.Context, target client.Target) (client.Authorizer
 // setTargets sets the targets of the requests. It does not open the stored logins unless a target is a
 // URL.
 func (a *authorizer) setTargets(ctx context.Context, targets ...client.Target) error {
-	now := &authorizerState{except: make(map[string]bool)}
+	now := &authorizerState{headers: make(map[string]http.Header)}
 	hasURL := false
 	for _, target := range targets {
 		if t, ok := target.(*client.HTTPTarget); ok {
 			hasURL = true
-			now.except[t.URL] = t.Header["Authorization"] != nil
+			now.headers[t.URL] = t.Header
 		}
 	}
 	if before := a.state.Load(); before != nil && before.client != nil {
@@ -154,7 +166,7 @@ func (a *authorizer) setTargets(ctx context.Context, targets ...client.Target) e
 
 // clientFor returns the client for a server, or nil if the requests need no login.
 func (a *authorizer) clientFor(server string) *oauth.Client {
-	if state := a.state.Load(); state != nil && !state.except[server] {
+	if state := a.state.Load(); state != nil && state.headers[server]["Authorization"] == nil {
 		return state.client
 	}
 	return nil
@@ -180,7 +192,11 @@ func (a *authorizer) Reauthorize(req *http.Request, server string, resp *http.Re
 		return false, nil
 	}
 	again, err = c.Reauthorize(req, server, resp)
-	return again, withLoginAdvice(err, server)
+	err = withLoginAdvice(err, server)
+	if login := new(loginError); errors.As(err, &login) {
+		login.given = slices.Sorted(maps.Keys(a.state.Load().headers[server]))
+	}
+	return again, err
 }
 
 // Identity identifies the credentials for a server; see client.Authorizer.
@@ -203,6 +219,7 @@ type loginError struct {
 	server  string
 	missing []string // scopes that the login does not grant
 	expired bool     // there was a login
+	given   []string // headers of the request that the user has set
 	err     error
 }
 
@@ -250,7 +267,11 @@ func (e *loginError) Error() string {
 	case e.expired:
 		return fmt.Sprintf("the login to %s has expired; run: parley login %s", e.server, quoted(e.server))
 	}
-	return fmt.Sprintf("%s requires a login; run: parley login %s", e.server, quoted(e.server))
+	given := ""
+	if e.given != nil {
+		given = ", although the request has " + strings.Join(e.given, ", ")
+	}
+	return fmt.Sprintf("%s requires a login%s; run: parley login %s", e.server, given, quoted(e.server))
 }
 
 // Unwrap returns the error of package oauth.

@@ -1,9 +1,10 @@
-// Package redirect has the policies for HTTP redirects that the clients of this module
-// use. Both are values for http.Client.CheckRedirect.
+// Package redirect has the policies for HTTP redirects that the clients of this module use, which are values for
+// http.Client.CheckRedirect, and describes redirects that are not followed.
 package redirect
 
 import (
 	"net/http"
+	"net/url"
 	"strings"
 )
 
@@ -22,4 +23,21 @@ func SameOrigin(limit int) func(req *http.Request, via []*http.Request) error {
 		}
 		return nil
 	}
+}
+
+// maxTarget is the length of a target in an error, in bytes.
+const maxTarget = 512
+
+// Target returns the URL that a response redirects to, without user information, query and fragment, which can be
+// secret. It is empty if the response is no redirect.
+func Target(resp *http.Response) string {
+	if resp.StatusCode < 300 || resp.StatusCode > 399 {
+		return ""
+	}
+	u, err := resp.Location()
+	if err != nil {
+		return ""
+	}
+	text := (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
+	return text[:min(len(text), maxTarget)]
 }

@@ -52,3 +52,21 @@ func TestRedirectPolicies(t *testing.T) {
 	}
 	http.DefaultClient.CloseIdleConnections()
 }
+
+func TestTargetHasNoSecrets(t *testing.T) {
+	from, _ := http.NewRequest(http.MethodPost, "https://example.com/mcp?key=secret", nil)
+	for location, want := range map[string]string{
+		"/mcp/":                                "https://example.com/mcp/",
+		"http://u:p@other.example/a%2Fb?c=d#e": "http://other.example/a%2Fb",
+		"":                                     "",
+		"https://other.example/\u202e\"<":      "https://other.example/%E2%80%AE%22%3C",
+	} {
+		resp := &http.Response{StatusCode: http.StatusPermanentRedirect, Header: http.Header{"Location": {location}}, Request: from}
+		if got := redirect.Target(resp); got != want {
+			t.Errorf("%q: %q, want %q", location, got, want)
+		}
+		if resp.StatusCode = http.StatusCreated; redirect.Target(resp) != "" {
+			t.Errorf("%q: status 201 is a redirect", location)
+		}
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/parley-mcp/parley/auth/internal/secrets"
 	"github.com/parley-mcp/parley/internal/httpurl"
 	"github.com/parley-mcp/parley/internal/redirect"
 )
@@ -37,11 +38,18 @@ func NewClient(base *http.Client) *Client {
 }
 
 // StatusError reports a response with another status than 200.
-type StatusError struct{ Status int }
+type StatusError struct {
+	Status   int
+	Redirect string // the target of a redirect that was not followed
+}
 
 // Error implements the error interface.
 func (e *StatusError) Error() string {
-	return fmt.Sprintf("the server responded with HTTP status %d", e.Status)
+	text := fmt.Sprintf("the server responded with HTTP status %d", e.Status)
+	if e.Redirect != "" {
+		text += ", a redirect to " + e.Redirect + ", which is not followed"
+	}
+	return text
 }
 
 // Do sends req and returns the body of the JSON response. It takes at most 10 seconds
@@ -51,13 +59,14 @@ func (c *Client) Do(req *http.Request) ([]byte, error) {
 	defer cancel()
 	req = req.WithContext(ctx)
 	req.Header.Set("Accept", "application/json")
+	sent := secrets.Of(req)
 	res, err := c.http.Do(req)
 	if err != nil {
-		return nil, httpurl.Redact(err)
+		return nil, sent.CleanError(httpurl.Redact(err))
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {
-		return nil, &StatusError{res.StatusCode}
+		return nil, &StatusError{res.StatusCode, sent.Clean(redirect.Target(res), "***")}
 	}
 	contentType := res.Header.Get("Content-Type")
 	if media, _, _ := mime.ParseMediaType(contentType); media != "application/json" && !strings.HasSuffix(media, "+json") {

@@ -83,7 +83,7 @@ type issuerMetadata struct {
 // discovery finds the authorization server as a login does.
 func (e *Examination) discovery(ctx context.Context, server string) {
 	var issuer issuerMetadata
-	c := &oauth.Client{Interaction: discoverOnly{}, Logger: slog.New(slog.DiscardHandler), Trace: func(s oauth.Step) {
+	c := &oauth.Client{Interaction: discoverOnly{}, Logger: slog.New(slog.DiscardHandler), Proxy: e.proxyOf, Trace: func(s oauth.Step) {
 		if s.Name == "authorization server metadata" && s.Status == http.StatusOK {
 			_ = schema.Decode(s.ResponseBody, &issuer) // the login reports invalid metadata
 		}

@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -51,8 +53,9 @@ type Examination struct {
 	Status func(ctx context.Context) (*oauth.Status, error)
 
 	// For tests.
-	now   func() time.Time // nil: time.Now
-	grace time.Duration    // 0: exitGrace
+	now   func() time.Time                      // nil: time.Now
+	grace time.Duration                         // 0: exitGrace
+	proxy func(*http.Request) (*url.URL, error) // nil: http.ProxyFromEnvironment
 }
 
 // requestTimeout limits each request of an examination.

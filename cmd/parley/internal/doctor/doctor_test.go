@@ -8,6 +8,7 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -203,5 +204,38 @@ func TestCertificatesAreExamined(t *testing.T) {
 	findings, err := examine(t, client.URL(web.URL))
 	if err == nil || !strings.HasPrefix(findings[len(findings)-1], "problem tls: ") || !strings.Contains(findings[len(findings)-1], "install a certificate") {
 		t.Errorf("%v %q", err, findings)
+	}
+}
+
+// The name of the server cannot be resolved here.
+func TestServersBehindAProxyAreExamined(t *testing.T) {
+	s := newServer()
+	s.AllowedHosts = []string{"mcp.invalid"}
+	defer s.Shutdown(context.Background())
+	for _, test := range []struct {
+		address, want string
+		proxy         http.Handler
+	}{
+		{"http://mcp.invalid/", "ok address: mcp.invalid answers through the proxy 127.0.0.1:", s},
+		{"https://mcp.invalid/", "problem address: no connection to mcp.invalid through the proxy 127.0.0.1:", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method != http.MethodConnect || r.Host != "mcp.invalid:443" {
+				t.Errorf("the proxy receives %s %s", r.Method, r.Host)
+			}
+			w.WriteHeader(http.StatusBadGateway)
+		})},
+	} {
+		proxy := httptest.NewServer(test.proxy)
+		defer proxy.Close()
+		u, err := url.Parse(proxy.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		transport := &http.Transport{Proxy: http.ProxyURL(u), DisableKeepAlives: true}
+		findings, _ := examine(t, client.URL(test.address), func(e *Examination) {
+			e.proxy, e.Dialer.HTTPClient = http.ProxyURL(u), &http.Client{Transport: transport}
+		})
+		if !strings.HasPrefix(findings[0], test.want) || strings.Contains(fmt.Sprint(findings), "no such host") {
+			t.Errorf("%s: %s", test.address, cut(findings))
+		}
 	}
 }

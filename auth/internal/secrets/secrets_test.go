@@ -1,0 +1,77 @@
+package secrets_test
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parley-mcp/parley/auth/internal/secrets"
+)
+
+func TestCleanRemovesSentValuesAndKeepsTheRest(t *testing.T) {
+	set := secrets.Set{Sent: []string{"c", "pin7", "pässwörter-42", "rt_0123456789abcdef"}, Received: []string{"whole value"}}
+	for text, want := range map[string]string{
+		"the code c is not valid":                     "the code *** is not valid",
+		"pin7 or xpin7x":                              "*** or x***x",
+		"pssw\u00f6rter-42":                           "***",
+		"pa: p%C3%A4ssw%c3%b6rter-42":                 "pa: ***",
+		"token rt_01234567… is too old":               "token *** is too old",
+		"token …456789ABCDEF is too old":              "token *** is too old",
+		"token rt_\u200b0123\n456789abcdef":           "token ***",
+		"token rt_0123 is too short to tell anything": "token rt_0123 is too short to tell anything",
+		"a whole value, a whole":                      "a ***, a whole",
+		"The refresh token is expired.":               "The refresh token is expired.",
+		"":                                            "",
+	} {
+		if got := set.Clean(text, "***"); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+	if text := "ünchanged"; (secrets.Set{}).Clean(text, "***") != text {
+		t.Error("a text is changed without secrets")
+	}
+	err := set.CleanError(io.EOF)
+	if err != io.EOF {
+		t.Error(err)
+	}
+	if err = set.CleanError(errors.Join(io.EOF, errors.New("pin7"))); !errors.Is(err, io.EOF) || strings.Contains(err.Error(), "pin7") {
+		t.Error(err)
+	}
+}
+
+// A long token and a long response take no time that matters.
+func TestCleanIsLinear(t *testing.T) {
+	token := strings.Repeat("abcdefghijklmnop.0123456789", 2000)
+	done := make(chan string, 1)
+	go func() {
+		done <- secrets.Set{Sent: []string{token, token + "x"}}.Clean(strings.Repeat("unrelated text ", 16<<10)+token, "***")
+	}()
+	select {
+	case got := <-done:
+		if !strings.HasSuffix(got, "text ***") {
+			t.Error(got[max(0, len(got)-100):])
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("it takes a minute")
+	}
+}
+
+func TestOfFindsTheSecretsOfARequest(t *testing.T) {
+	req, err := http.NewRequest(http.MethodPost, "https://as.example/token", strings.NewReader("grant_type=refresh_token&refresh_token=r%2Bone&token=two&client_id=public"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	req.SetBasicAuth("client", "three%20x")
+	req.Header.Set("DPoP", "four.four")
+	text := secrets.Of(req).Clean("r+one two three x three%20x four.four public refresh_token Y2xpZW50OnRocmVlJTIweA==", "-")
+	if text != "- - - - - public refresh_token -" {
+		t.Error(text)
+	}
+	if body, err := io.ReadAll(req.Body); err != nil || !strings.HasPrefix(string(body), "grant_type=") {
+		t.Errorf("the body was read: %q, %v", body, err)
+	}
+}
