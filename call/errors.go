@@ -81,7 +81,7 @@ func (e *SilentError) Unwrap() error { return ErrConnectionLost }
 // JSON-RPC error, errors.As finds it.
 type StatusError struct {
 	Status     int            // such as 503
-	Text       string         // of the status, such as "Service Unavailable"; may be empty
+	Text       string         // of the status, such as "Service Unavailable", with the target of a redirect; may be empty
 	RetryAfter time.Duration  // from the Retry-After header, at most 24 hours; 0 if the server sent none
 	Err        *jsonrpc.Error // from the body; nil if the body has no JSON-RPC error
 }

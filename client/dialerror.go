@@ -110,6 +110,8 @@ func adviceOnCertificate(err *tls.CertificateVerificationError) string {
 
 func adviceOnStatus(status int) string {
 	switch {
+	case status >= 300 && status < 400:
+		return "if you trust the target of the redirect, use its URL"
 	case status == http.StatusUnauthorized:
 		return "send credentials that the server accepts"
 	case status == http.StatusForbidden:

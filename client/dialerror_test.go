@@ -36,6 +36,8 @@ func TestDialErrorHasStageAndAdvice(t *testing.T) {
 		t.Cleanup(s.Close)
 		return s.URL
 	}
+	moved := httptest.NewServer(http.RedirectHandler("http://moved.example/mcp?key=secret", http.StatusPermanentRedirect))
+	defer moved.Close()
 	mismatch := modernServer()
 	mismatch.Answers["server/discover"] = []string{`"error":{"code":-32020,"message":"no"}`}
 	newer, _ := target(mismatch)
@@ -59,6 +61,11 @@ func TestDialErrorHasStageAndAdvice(t *testing.T) {
 		"missing command":    {client.Command("no-such-program-anywhere"), client.StageConnect, exec.ErrNotFound, "install the command"},
 		"connection refused": {client.URL("http://" + l.Addr().String()), client.StageConnect, client.ErrConnectionLost, "check that the server is running"},
 		"no credentials":     {client.URL(answering(401, "no")), client.StageDiscover, nil, "send credentials"},
+		"credentials by hand": {
+			&client.HTTPTarget{URL: answering(403, "no"), Header: http.Header{"X-Api-Key": {"secret"}}}, client.StageDiscover, nil,
+			"HTTP status 403 Forbidden, although the request has the header X-Api-Key; use credentials",
+		},
+		"moved":              {client.URL(moved.URL), client.StageDiscover, nil, "HTTP status 308 Permanent Redirect to http://moved.example/mcp; if you trust"},
 		"not found":          {client.URL(answering(404, "no")), client.StageDiscover, nil, "check that the URL"},
 		"no TLS":             {client.URL(strings.Replace(answering(200, ""), "http:", "https:", 1)), client.StageDiscover, http.ErrSchemeMismatch, "use http://"},
 		"unavailable":        {client.URL(answering(503, "no")), client.StageDiscover, nil, "try again later"},

@@ -114,9 +114,9 @@ func isStart(err error) bool {
 // log in with parley login.
 func adviceUnauthorized(err error) string {
 	if errors.Is(err, oauth.ErrDiscovery) {
-		return "the server does not name an authorization server, so send its credentials with --header"
+		return "the server does not name an authorization server, so send credentials that it accepts, with --header or in the configuration"
 	}
-	return "send the server's credentials with --header"
+	return "send credentials that the server accepts, with --header or in the configuration"
 }
 
 // explainCapability explains which capability of the client a server requires.

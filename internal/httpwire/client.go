@@ -330,7 +330,7 @@ func (c *Client) statusFailure(req *http.Request, resp *http.Response, out *rpc.
 		c.mu.Unlock()
 		return ErrSessionGone
 	}
-	failure := statusError(resp)
+	failure := c.statusError(resp)
 	timer := time.AfterFunc(errorBodyTimeout, func() { resp.Body.Close() })
 	defer timer.Stop()
 	body, err := readBody(resp.Body, resp.ContentLength, maxErrorBody, maxInitialRead)

@@ -34,6 +34,7 @@ type authorized struct {
 	server string
 	origin *url.URL
 	pause  func() (release func()) // pauses time-outs while a user is asked; may be nil
+	given  string                  // names the headers of the configuration
 	next   http.RoundTripper
 }
 
@@ -48,7 +49,7 @@ func (a *authorized) RoundTrip(req *http.Request) (*http.Response, error) {
 			if req.Body != nil {
 				req.Body.Close()
 			}
-			return nil, unauthorized(req, err)
+			return nil, a.unauthorized(req, err)
 		}
 		resp, err := a.next.RoundTrip(sent)
 		if err != nil {
@@ -68,7 +69,7 @@ func (a *authorized) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		finish(resp.Body)
 		if err != nil {
-			return nil, unauthorized(req, err)
+			return nil, a.unauthorized(req, err)
 		}
 	}
 }
@@ -89,11 +90,11 @@ func (a *authorized) prepare(req *http.Request, again bool) (*http.Request, erro
 }
 
 // unauthorized returns the error for a request that was not served for lack of credentials.
-func unauthorized(req *http.Request, err error) error {
+func (a *authorized) unauthorized(req *http.Request, err error) error {
 	if req.Context().Err() != nil {
 		return context.Cause(req.Context())
 	}
-	return fmt.Errorf("%w: %w", call.ErrUnauthorized, err)
+	return fmt.Errorf("%w%s: %w", call.ErrUnauthorized, a.given, err)
 }
 
 // authorize makes c add the credentials of o.Auth, if that is set, to its requests.
@@ -109,7 +110,7 @@ func (o *Options) authorize(c *http.Client, pause func() (release func())) {
 	if next == nil {
 		next = http.DefaultTransport
 	}
-	c.Transport = &authorized{auth: o.Auth, server: o.URL, origin: origin, pause: pause, next: next}
+	c.Transport = &authorized{auth: o.Auth, server: o.URL, origin: origin, pause: pause, given: o.givenHeaders(), next: next}
 }
 
 // CloseIdleConnections implements the method that http.Client.CloseIdleConnections calls.

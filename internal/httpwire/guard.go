@@ -58,13 +58,13 @@ func (g *Guard) check(r *http.Request) *rejection {
 func (g *Guard) checkOrigin(r *http.Request) *rejection {
 	loopback := onLoopback(r)
 	if !g.hostAllowed(r.Host, loopback) {
-		return &rejection{http.StatusForbidden, "the Host header must name this server, not " + quote(r.Host) + ": add the name to the allowed hosts if it is correct"}
+		return &rejection{http.StatusForbidden, "the Host header must name this server, not " + quote(r.Host) + ": let a proxy in front of the server send the server's address as Host, or add the name to AllowedHosts of the server"}
 	}
 	switch origins := r.Header["Origin"]; {
 	case len(origins) > 1:
 		return &rejection{http.StatusForbidden, "the Origin header must occur once"}
 	case len(origins) == 1 && !g.originAllowed(origins[0], r.Host, loopback):
-		return &rejection{http.StatusForbidden, "the Origin " + quote(origins[0]) + " is not allowed: add it to the allowed origins if it is trusted"}
+		return &rejection{http.StatusForbidden, "the Origin " + quote(origins[0]) + " is not allowed: add it to AllowedOrigins of the server if you trust it"}
 	case len(origins) == 0 && crossSite(r.Header["Sec-Fetch-Site"]):
 		return &rejection{http.StatusForbidden, "cross-site request without an Origin header"}
 	}

@@ -104,7 +104,7 @@ func (c *PairClient) open() (*eventReader, io.ReadCloser, error) {
 	}
 	if resp.StatusCode != http.StatusOK {
 		resp.Body.Close()
-		return nil, nil, statusError(resp)
+		return nil, nil, c.statusError(resp)
 	}
 	if kind := mediaType(resp.Header); kind != "text/event-stream" {
 		resp.Body.Close()
@@ -171,7 +171,7 @@ func (c *PairClient) Send(ctx context.Context, out *rpc.Outgoing) error {
 	case resp.StatusCode == http.StatusNotFound:
 		return ErrSessionGone
 	case resp.StatusCode < 200 || resp.StatusCode > 299:
-		return statusError(resp)
+		return c.statusError(resp)
 	}
 	return nil
 }

@@ -2,21 +2,41 @@ package httpwire
 
 import (
 	"errors"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/redirect"
 	"github.com/parley-mcp/parley/internal/rpc"
 )
 
 // statusError returns the error for a response whose status is not a success.
-func statusError(resp *http.Response) *call.StatusError {
-	return &call.StatusError{
-		Status:     resp.StatusCode,
-		Text:       http.StatusText(resp.StatusCode),
-		RetryAfter: retryAfter(resp.Header),
+func (o *Options) statusError(resp *http.Response) *call.StatusError {
+	text := http.StatusText(resp.StatusCode)
+	if target := redirect.Target(resp); target != "" {
+		text += " to " + target
 	}
+	if resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden {
+		text += o.givenHeaders()
+	}
+	return &call.StatusError{Status: resp.StatusCode, Text: text, RetryAfter: retryAfter(resp.Header)}
+}
+
+// givenHeaders names the headers of the configuration, which usually have credentials, for errors of requests that the
+// server does not authorize. It is empty if there are none.
+func (o *Options) givenHeaders() string {
+	names := slices.Sorted(maps.Keys(o.Header))
+	switch len(names) {
+	case 0:
+		return ""
+	case 1:
+		return ", although the request has the header " + names[0]
+	}
+	return ", although the request has the headers " + strings.Join(names, ", ")
 }
 
 // retryAfter returns the wait of the Retry-After header, in seconds or until a date, up to
