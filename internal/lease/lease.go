@@ -10,18 +10,28 @@ import (
 	"sync"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/loglimit"
 	"github.com/parley-mcp/parley/store"
 )
 
 // A lease lives for TTL after each renewal. A replica renews its lease every Renew.
 const (
 	TTL   = 15 * time.Second
-	Renew = TTL / 3
+	Renew = TTL / 5
+)
+
+// After an outage of the store, leases of replicas that live may have expired. A renewal that the store does not answer
+// fails after renewTimeout and is repeated after retry, so a replica has its lease again within renewTimeout+retry. Only an
+// outage longer than maxPause can outlast a lease: its last renewal was up to Renew before the outage.
+const (
+	renewTimeout = 3 * time.Second
+	retry        = time.Second
+	maxPause     = TTL - Renew - renewTimeout - retry
 )
 
 // Lease is the lease of this replica: an entry of a KV that it renews. When the entry has expired, other
-// replicas may end or take over the work of this one. Set the fields before the first use. A Lease is safe
-// for concurrent use.
+// replicas may end or take over the work of this one; see Ended. Set the fields before the first use. A Lease is
+// safe for concurrent use.
 type Lease struct {
 	KV     store.KV
 	Shared bool // other replicas use KV; otherwise the lease is never needed
@@ -40,7 +50,11 @@ type Lease struct {
 	draining bool // see Drain
 	users    int  // calls of Take without Release
 	closed   bool
+	renewed  time.Time // when the last renewal began that has succeeded
+	steady   time.Time // since when there was no pause longer than maxPause between renewals
 	renewing sync.WaitGroup
+
+	failed loglimit.Limiter
 }
 
 func (l *Lease) ready() {
@@ -135,16 +149,33 @@ func (l *Lease) giveUp() bool {
 const (
 	serving  = 1
 	draining = 2
+	ended    = 3 // see Close
 )
 
 // renew writes the entry of the lease. If Drain is called meanwhile, it writes the entry again.
 func (l *Lease) renew(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, renewTimeout)
+	defer cancel()
 	for {
-		value := l.state()
-		if _, err := l.KV.Put(ctx, Key(l.id), []byte{value}, store.PutOptions{TTL: TTL}); err != nil || value == l.state() {
+		value, begin := l.state(), time.Now()
+		if err := l.put(ctx, value); err != nil {
 			return err
 		}
+		l.mu.Lock()
+		if now := time.Now(); now.Sub(l.renewed) > maxPause {
+			l.steady = now
+		}
+		l.renewed = begin
+		l.mu.Unlock()
+		if value == l.state() {
+			return nil
+		}
 	}
+}
+
+func (l *Lease) put(ctx context.Context, value byte) error {
+	_, err := l.KV.Put(ctx, Key(l.id), []byte{value}, store.PutOptions{TTL: TTL})
+	return err
 }
 
 // state returns the value of the entry.
@@ -170,25 +201,29 @@ func (l *Lease) Drain(ctx context.Context) error {
 }
 
 func (l *Lease) keep() {
-	ticker := time.NewTicker(Renew)
-	defer ticker.Stop()
+	timer := time.NewTimer(Renew)
+	defer timer.Stop()
 	for {
 		select {
 		case <-l.life.Done():
 			return
-		case <-ticker.C:
+		case <-timer.C:
 		}
 		if l.giveUp() {
 			return
 		}
+		begin, pause := time.Now(), Renew
 		switch err := l.renew(l.life); {
 		case err == nil:
 			if l.Renewed != nil {
 				l.Renewed(l.life)
 			}
+			pause -= time.Since(begin)
 		case l.life.Err() == nil:
-			l.Logger.Error("cannot renew the lease of this replica", "error", err)
+			l.failed.Log(l.life, l.Logger, slog.LevelError, "cannot renew the lease of this replica", slog.Any("error", err))
+			pause = retry
 		}
+		timer.Reset(pause)
 	}
 }
 
@@ -198,20 +233,51 @@ func (l *Lease) Alive(ctx context.Context, replica string) (bool, error) {
 	if replica == l.id || !l.Shared {
 		return true, nil
 	}
-	_, err := l.KV.Get(ctx, Key(replica))
-	if errors.Is(err, store.ErrNotFound) {
+	value, err := l.get(ctx, replica)
+	return err == nil && (value == serving || value == draining), err
+}
+
+// get returns the value of the entry of a replica, or 0 if there is none.
+func (l *Lease) get(ctx context.Context, replica string) (value byte, err error) {
+	item, err := l.KV.Get(ctx, Key(replica))
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return 0, nil
+	case err != nil:
+		return 0, err
+	case len(item.Value) != 1:
+		return draining, nil // another version has written it
+	}
+	return item.Value[0], nil
+}
+
+// Ended reports whether another replica has ended, so that its work may be ended or taken over. It has ended if it has
+// given up its lease. It has also ended if the lease has expired while the store was within reach of the replicas: this
+// replica has then had its own lease for TTL, without a pause. Otherwise the other replica could not renew its lease
+// either, and Ended reports false, also if this replica has not taken its lease.
+func (l *Lease) Ended(ctx context.Context, replica string) (bool, error) {
+	l.ready()
+	if replica == l.id || !l.Shared {
 		return false, nil
 	}
-	return err == nil, err
+	if value, err := l.get(ctx, replica); err != nil || value != 0 || !l.isSteady() {
+		return value == ended, err
+	}
+	own, err := l.get(ctx, l.id) // absent if the store has lost its data
+	return own != 0 && err == nil, err
+}
+
+// isSteady reports whether this replica has had its lease for TTL, without a pause.
+func (l *Lease) isSteady() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.taken && time.Since(l.steady) >= TTL && time.Since(l.renewed) <= maxPause
 }
 
 // Serves reports whether a replica has its lease and is not shutting down.
 func (l *Lease) Serves(ctx context.Context, replica string) (bool, error) {
-	item, err := l.KV.Get(ctx, Key(replica))
-	if errors.Is(err, store.ErrNotFound) {
-		return false, nil
-	}
-	return err == nil && len(item.Value) == 1 && item.Value[0] == serving, err
+	value, err := l.get(ctx, replica)
+	return err == nil && value == serving, err
 }
 
 // Abandon stops renewing the lease, and keeps it until it expires. Call it if work of this replica may still
@@ -235,5 +301,5 @@ func (l *Lease) Close(ctx context.Context) error {
 	if !taken {
 		return nil
 	}
-	return l.KV.Delete(ctx, Key(l.id))
+	return l.put(ctx, ended)
 }

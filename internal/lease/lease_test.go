@@ -13,7 +13,7 @@ import (
 	"github.com/parley-mcp/parley/store"
 )
 
-// countingKV counts writes. They fail while it is down.
+// countingKV counts writes. Operations fail while it is down.
 type countingKV struct {
 	store.KV
 	puts atomic.Int64
@@ -29,6 +29,13 @@ func (kv *countingKV) Put(ctx context.Context, key string, value []byte, opt sto
 	}
 	time.Sleep(time.Millisecond)
 	return kv.KV.Put(ctx, key, value, opt)
+}
+
+func (kv *countingKV) Get(ctx context.Context, key string) (store.Item, error) {
+	if kv.down.Load() {
+		return store.Item{}, errDown
+	}
+	return kv.KV.Get(ctx, key)
 }
 
 func newReplicas() (kv *countingKV, a, b *Lease) {
@@ -166,5 +173,75 @@ func TestALeaseThatIsNotSharedNeedsNoStore(t *testing.T) {
 	l.Release()
 	if err := l.Close(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// The leases of all replicas expire while the store is away. When it is back, none ends another.
+func TestAnOutageOfTheStoreEndsNoReplica(t *testing.T) {
+	for phase := time.Duration(0); phase <= Renew; phase += 500 * time.Millisecond {
+		for outage := time.Second; outage < 3*TTL; outage += 1300 * time.Millisecond {
+			synctest.Test(t, func(t *testing.T) {
+				kv, a, b := newReplicas()
+				take(t, a)
+				time.Sleep(phase)
+				take(t, b)
+				time.Sleep(2 * TTL)
+				kv.down.Store(true)
+				time.Sleep(outage)
+				kv.down.Store(false)
+				for range int(2 * TTL / time.Second * 4) {
+					for _, pair := range [][2]*Lease{{a, b}, {b, a}} {
+						if ended, err := pair[0].Ended(t.Context(), pair[1].ID()); ended || err != nil {
+							t.Fatalf("after an outage of %v: ended is %v, %v", outage, ended, err)
+						}
+					}
+					time.Sleep(time.Second / 4)
+				}
+				a.Abandon()
+				begin := time.Now()
+				for ended := false; !ended; time.Sleep(time.Second / 4) {
+					ended, _ = b.Ended(t.Context(), a.ID())
+				}
+				if took := time.Since(begin); took > TTL+time.Second {
+					t.Errorf("the other replica learns of the end after %v", took)
+				}
+				b.Abandon()
+			})
+		}
+	}
+}
+
+func TestAReplicaCannotJudgeOthersWithoutItsOwnLease(t *testing.T) {
+	for name, prepare := range map[string]func(kv *countingKV, b *Lease){
+		"not taken":  func(*countingKV, *Lease) {},
+		"just taken": func(_ *countingKV, b *Lease) { take(t, b) },
+		"data is lost": func(kv *countingKV, b *Lease) {
+			take(t, b)
+			time.Sleep(2 * TTL)
+			_ = kv.Delete(t.Context(), Key(b.ID()))
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			kv, a, b := newReplicas()
+			prepare(kv, b)
+			if ended, err := b.Ended(t.Context(), "another"); ended || err != nil {
+				t.Errorf("%s: ended is %v, %v", name, ended, err)
+			}
+			take(t, a) // and gives it up
+			if err := a.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if ended, err := b.Ended(t.Context(), a.ID()); !ended || err != nil {
+				t.Errorf("%s: a replica that has given up its lease: ended is %v, %v", name, ended, err)
+			}
+			b.Abandon()
+		})
+	}
+}
+
+func take(t *testing.T, l *Lease) {
+	t.Helper()
+	if err := l.Take(context.Background()); err != nil {
+		t.Fatal(err)
 	}
 }
