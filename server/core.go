@@ -29,6 +29,7 @@ import (
 // message or connection.
 type core struct {
 	engine  *rpc.Engine
+	guard   storeGuard
 	lease   lease.Lease
 	seals   *seal.Keys
 	cursors cursors
@@ -104,7 +105,9 @@ func (s *Server) build() error {
 	if log == nil {
 		log = memory
 	}
-	kv, log = boundKV(kv), boundLog(log)
+	guard := &s.core.guard
+	guard.logger = logger
+	kv, log = guard.kv(kv), guard.log(log)
 	plain := kv // for values that are encrypted already
 	if len(s.Keys) > 0 {
 		sealed := &sealedStore{seals: seals, logger: logger}
@@ -175,7 +178,7 @@ func (s *Server) build() error {
 			c.http.PairRoutes = &httpwire.PairRoutes{KV: kv, Lease: &c.lease, Send: s.replicas.forwardToPair}
 		}
 		c.http.Forward, c.http.Streams.Notify = s.replicas.forward, s.replicas.notifyStream
-		s.replicas.start(s, boundBus(s.Bus))
+		s.replicas.start(s, guard.bus(s.Bus))
 	}
 	return nil
 }
@@ -232,7 +235,7 @@ func (s *Server) middleware() []call.Middleware {
 		},
 	}
 	if s.KV != nil {
-		limit.KV, lists.KV = boundKV(s.KV), boundKV(s.KV)
+		limit.KV, lists.KV = s.core.guard.kv(s.KV), s.core.guard.kv(s.KV)
 	}
 	if lists.PerSecond <= 0 {
 		return append(slices.Clip(s.Middleware), call.LimitRate(limit))

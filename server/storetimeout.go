@@ -2,8 +2,13 @@ package server
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"log/slog"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/loglimit"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/store"
 )
 
@@ -11,104 +16,119 @@ import (
 // that does not answer cannot block requests.
 const storeTimeout = 5 * time.Second
 
-// boundKV returns kv with a time-out for each operation. Memory needs none.
-func boundKV(kv store.KV) store.KV {
+// storeGuard bounds the time of the operations of a store, and logs its failures. Their errors are *rpc.StoreError, whose
+// text has no addresses. Memory needs none.
+type storeGuard struct {
+	logger *slog.Logger
+	failed loglimit.Limiter
+}
+
+// kv returns kv with the guard.
+func (g *storeGuard) kv(kv store.KV) store.KV {
 	if _, ok := kv.(*store.Memory); ok {
 		return kv
 	}
-	return boundedKV{kv}
+	return guardedKV{kv, g}
 }
 
-// boundLog returns log with a time-out for each operation. Memory needs none.
-func boundLog(log store.Log) store.Log {
+// log returns log with the guard.
+func (g *storeGuard) log(log store.Log) store.Log {
 	if _, ok := log.(*store.Memory); ok {
 		return log
 	}
-	return boundedLog{log}
+	return guardedLog{log, g}
 }
 
-// boundBus returns bus with a time-out for each operation. Memory needs none.
-func boundBus(bus store.Bus) store.Bus {
+// bus returns bus with the guard.
+func (g *storeGuard) bus(bus store.Bus) store.Bus {
 	if _, ok := bus.(*store.Memory); ok {
 		return bus
 	}
-	return boundedBus{bus}
+	return guardedBus{bus, g}
 }
 
-type boundedKV struct{ kv store.KV }
-
-func (b boundedKV) Get(ctx context.Context, key string) (store.Item, error) {
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+// guarded runs one operation.
+func guarded[T any](ctx context.Context, g *storeGuard, name string, operation func(context.Context) (T, error)) (T, error) {
+	limited, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	return b.kv.Get(ctx, key)
+	value, err := operation(limited)
+	switch {
+	case err == nil, errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrConflict), errors.Is(err, store.ErrPurged), errors.Is(err, store.ErrInvalidArgument):
+		return value, err
+	case ctx.Err() != nil && errors.Is(err, ctx.Err()): // of the caller
+		return value, ctx.Err()
+	case limited.Err() != nil:
+		err = fmt.Errorf("no answer within %v: %w", storeTimeout, err)
+	}
+	g.failed.Log(ctx, g.logger, slog.LevelError, "operation of the store failed", slog.String("operation", name), slog.Any("error", err))
+	return value, &rpc.StoreError{Err: err}
 }
 
-func (b boundedKV) Put(ctx context.Context, key string, value []byte, opt store.PutOptions) (uint64, error) {
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
-	defer cancel()
-	return b.kv.Put(ctx, key, value, opt)
+// guardedDo is guarded for operations without a result.
+func guardedDo(ctx context.Context, g *storeGuard, name string, operation func(context.Context) error) error {
+	_, err := guarded(ctx, g, name, func(ctx context.Context) (struct{}, error) { return struct{}{}, operation(ctx) })
+	return err
 }
 
-func (b boundedKV) Touch(ctx context.Context, key string, ttl time.Duration) (store.Item, error) {
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
-	defer cancel()
-	return b.kv.Touch(ctx, key, ttl)
+type guardedKV struct {
+	store.KV
+	guard *storeGuard
 }
 
-func (b boundedKV) Delete(ctx context.Context, key string) error {
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
-	defer cancel()
-	return b.kv.Delete(ctx, key)
+func (b guardedKV) Get(ctx context.Context, key string) (store.Item, error) {
+	return guarded(ctx, b.guard, "Get", func(ctx context.Context) (store.Item, error) { return b.KV.Get(ctx, key) })
 }
 
-func (b boundedKV) Add(ctx context.Context, set, member string, opt store.AddOptions) error {
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
-	defer cancel()
-	return b.kv.Add(ctx, set, member, opt)
+func (b guardedKV) Put(ctx context.Context, key string, value []byte, opt store.PutOptions) (uint64, error) {
+	return guarded(ctx, b.guard, "Put", func(ctx context.Context) (uint64, error) { return b.KV.Put(ctx, key, value, opt) })
 }
 
-func (b boundedKV) Remove(ctx context.Context, set, member string) error {
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
-	defer cancel()
-	return b.kv.Remove(ctx, set, member)
+func (b guardedKV) Touch(ctx context.Context, key string, ttl time.Duration) (store.Item, error) {
+	return guarded(ctx, b.guard, "Touch", func(ctx context.Context) (store.Item, error) { return b.KV.Touch(ctx, key, ttl) })
 }
 
-func (b boundedKV) List(ctx context.Context, set, after string, limit int) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
-	defer cancel()
-	return b.kv.List(ctx, set, after, limit)
+func (b guardedKV) Delete(ctx context.Context, key string) error {
+	return guardedDo(ctx, b.guard, "Delete", func(ctx context.Context) error { return b.KV.Delete(ctx, key) })
 }
 
-type boundedLog struct{ log store.Log }
-
-func (b boundedLog) Append(ctx context.Context, key store.StreamKey, seq uint64, entry []byte, opt store.AppendOptions) error {
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
-	defer cancel()
-	return b.log.Append(ctx, key, seq, entry, opt)
+func (b guardedKV) Add(ctx context.Context, set, member string, opt store.AddOptions) error {
+	return guardedDo(ctx, b.guard, "Add", func(ctx context.Context) error { return b.KV.Add(ctx, set, member, opt) })
 }
 
-func (b boundedLog) ReadAfter(ctx context.Context, key store.StreamKey, seq uint64) ([][]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
-	defer cancel()
-	return b.log.ReadAfter(ctx, key, seq)
+func (b guardedKV) Remove(ctx context.Context, set, member string) error {
+	return guardedDo(ctx, b.guard, "Remove", func(ctx context.Context) error { return b.KV.Remove(ctx, set, member) })
 }
 
-func (b boundedLog) Drop(ctx context.Context, group string) error {
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
-	defer cancel()
-	return b.log.Drop(ctx, group)
+func (b guardedKV) List(ctx context.Context, set, after string, limit int) ([]string, error) {
+	return guarded(ctx, b.guard, "List", func(ctx context.Context) ([]string, error) { return b.KV.List(ctx, set, after, limit) })
 }
 
-type boundedBus struct{ bus store.Bus }
-
-func (b boundedBus) Publish(ctx context.Context, topic string, message []byte) error {
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
-	defer cancel()
-	return b.bus.Publish(ctx, topic, message)
+type guardedLog struct {
+	store.Log
+	guard *storeGuard
 }
 
-func (b boundedBus) Subscribe(ctx context.Context, topic string, queue int) (*store.Subscription, error) {
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
-	defer cancel()
-	return b.bus.Subscribe(ctx, topic, queue)
+func (b guardedLog) Append(ctx context.Context, key store.StreamKey, seq uint64, entry []byte, opt store.AppendOptions) error {
+	return guardedDo(ctx, b.guard, "Append", func(ctx context.Context) error { return b.Log.Append(ctx, key, seq, entry, opt) })
+}
+
+func (b guardedLog) ReadAfter(ctx context.Context, key store.StreamKey, seq uint64) ([][]byte, error) {
+	return guarded(ctx, b.guard, "ReadAfter", func(ctx context.Context) ([][]byte, error) { return b.Log.ReadAfter(ctx, key, seq) })
+}
+
+func (b guardedLog) Drop(ctx context.Context, group string) error {
+	return guardedDo(ctx, b.guard, "Drop", func(ctx context.Context) error { return b.Log.Drop(ctx, group) })
+}
+
+type guardedBus struct {
+	store.Bus
+	guard *storeGuard
+}
+
+func (b guardedBus) Publish(ctx context.Context, topic string, message []byte) error {
+	return guardedDo(ctx, b.guard, "Publish", func(ctx context.Context) error { return b.Bus.Publish(ctx, topic, message) })
+}
+
+func (b guardedBus) Subscribe(ctx context.Context, topic string, queue int) (*store.Subscription, error) {
+	return guarded(ctx, b.guard, "Subscribe", func(ctx context.Context) (*store.Subscription, error) { return b.Bus.Subscribe(ctx, topic, queue) })
 }

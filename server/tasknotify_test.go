@@ -197,7 +197,7 @@ func TestSubscriptionToTasksFailsWithTheStore(t *testing.T) {
 		id := member(t, w.receive(), "taskId")
 		db.fails.Store(true)
 		w.send(`{"jsonrpc":"2.0","id":2,"method":"subscriptions/listen","params":{"notifications":{"taskIds":["` + id + `"]},` + withTasks + `}}`)
-		w.expect(`{"jsonrpc":"2.0","id":2,"error":{"code":-32603,"message":"internal error"}}`)
+		w.expect(`{"jsonrpc":"2.0","id":2,"error":{"code":-32603,"message":"the store of the server is not available: try again later","data":{"limit":"store","retryAfterMs":2000}}}`)
 		if text := log.String(); strings.Contains(text, "panic") || !strings.Contains(text, "disk broken") {
 			t.Errorf("log: %s", text)
 		}

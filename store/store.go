@@ -66,8 +66,9 @@ type KV interface {
 
 	// Add makes member a member of a set and extends its life to at least the time to
 	// live from now. It never shortens it. A set exists while it has members. Add returns
-	// ErrFull if member is new and the set has opt.Max members or the KV is full, and
-	// ErrInvalidArgument if CheckAdd does.
+	// ErrFull if member is new and the KV is full or the set has opt.Max members; in the
+	// latter case the error is ErrConflict as well. Add returns ErrInvalidArgument if
+	// CheckAdd does.
 	Add(ctx context.Context, set, member string, opt AddOptions) error
 
 	// Remove removes member from a set. It returns nil if it is no member.

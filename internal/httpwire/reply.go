@@ -36,7 +36,9 @@ func (s *Server) respondJSON(r *http.Request, e *eventStream, status int, out []
 		return
 	}
 	if overload != nil {
-		status = http.StatusTooManyRequests
+		if status = http.StatusTooManyRequests; overload == rpc.ErrStoreUnavailable {
+			status = http.StatusServiceUnavailable
+		}
 		setRetryAfter(e.w, overload.RetryAfter)
 	}
 	s.replyOn(e, r, status, out)

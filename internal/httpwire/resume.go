@@ -45,6 +45,6 @@ func (s *Server) cannotResume(w http.ResponseWriter, r *http.Request, err error)
 	case r.Context().Err() != nil: // the client has disconnected
 	default:
 		s.Logger.ErrorContext(r.Context(), "event store failed", "error", err)
-		reject(w, http.StatusServiceUnavailable, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "event store unavailable: retry later"})
+		rejectStoreFailure(w, jsonrpc.ID{})
 	}
 }

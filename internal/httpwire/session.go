@@ -121,8 +121,15 @@ func (s *Server) forward(ctx context.Context, live *legacy.StoredSession, messag
 	return nil
 }
 
+// rejectStoreFailure rejects a request because the store of the server has failed.
+func rejectStoreFailure(w http.ResponseWriter, request jsonrpc.ID) {
+	setRetryAfter(w, rpc.ErrStoreUnavailable.RetryAfter)
+	reject(w, http.StatusServiceUnavailable, request, rpc.StoreFailure)
+}
+
 // rejectUndelivered rejects messages that forward could not pass on. The client can send them again.
 func rejectUndelivered(w http.ResponseWriter) {
+	setRetryAfter(w, rpc.ErrStoreUnavailable.RetryAfter)
 	reject(w, http.StatusServiceUnavailable, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "cannot deliver the message now: send it again"})
 }
 
@@ -325,7 +332,7 @@ func (s *Server) rejectSession(w http.ResponseWriter, r *http.Request, request j
 		if r.Context().Err() == nil {
 			s.Logger.ErrorContext(r.Context(), "session store failed", "error", err)
 		}
-		reject(w, http.StatusServiceUnavailable, request, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "session store unavailable: retry later"})
+		rejectStoreFailure(w, request)
 	}
 }
 

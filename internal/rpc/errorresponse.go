@@ -25,6 +25,10 @@ func (e *Engine) errorResponse(ctx context.Context, c *Call, err error) error {
 		c.Overload = overload
 		return e.Overloaded(ctx, c.Method(), overload)
 	}
+	if IsStoreFailure(err) { // logged by the store
+		c.Overload = ErrStoreUnavailable
+		return StoreFailure
+	}
 	var protocol *jsonrpc.Error
 	if errors.As(err, &protocol) {
 		switch {

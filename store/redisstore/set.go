@@ -24,7 +24,7 @@ func (s *Store) Add(ctx context.Context, set, member string, opt store.AddOption
 			return nil, outcome(addFullScript.run(ctx, s.client, names, member, ttl, opt.Max, "full"))
 		}
 		if err == nil && result == "full" {
-			return nil, fmt.Errorf("%w: the set has %d members", store.ErrFull, opt.Max)
+			return nil, fmt.Errorf("%w: the set has %d members: %w", store.ErrFull, opt.Max, store.ErrConflict)
 		}
 		return nil, outcome(result, err)
 	})

@@ -50,7 +50,9 @@ func wantMembers(t tb, kv store.KV, set string, want ...string) {
 
 func wantSetFull(t tb, kv store.KV, set, member string, opt store.AddOptions) {
 	t.Helper()
-	wantError(t, fmt.Sprintf("Add(%q, %q)", set, member), kv.Add(context.Background(), set, member, opt), store.ErrFull)
+	err := kv.Add(context.Background(), set, member, opt)
+	wantError(t, fmt.Sprintf("Add(%q, %q)", set, member), err, store.ErrFull)
+	wantError(t, fmt.Sprintf("Add(%q, %q)", set, member), err, store.ErrConflict)
 }
 
 var setCases = []testCase[store.KV]{
