@@ -132,7 +132,7 @@ func (h *parkable) park(ctx context.Context, visible bool) (*tasks.Run, error) {
 	if run := h.runOf(); run != nil {
 		return run, nil
 	}
-	o := &TaskOptions{Timeout: parkedTime, PollInterval: time.Second, TTL: parkedTime}
+	o := &TaskOptions{Timeout: parkedTime, PollInterval: time.Second, TTL: parkedTime, Replay: h.entry.task != nil && h.entry.task.Replay}
 	if visible {
 		o = h.entry.task
 	}

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"time"
 
 	"github.com/parley-mcp/parley/internal/rpc"
@@ -63,7 +62,7 @@ func (s *Server) callParked(ctx context.Context, c *rpc.Call, parker rpc.Parker,
 		_, _ = s.tasks.store.Update(context.WithoutCancel(ctx), c.Principal(), id, (*tasks.Task).Cancel)
 		return nil, context.Cause(ctx)
 	}
-	if errors.Is(err, tasks.ErrNotFound) {
+	if hasNoTask(err) {
 		err = errNotParked
 	}
 	return result, err

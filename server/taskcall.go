@@ -66,7 +66,7 @@ func storedTask(c *rpc.Call, o *TaskOptions, ttl time.Duration) (*tasks.Task, er
 	request, err := tasks.RequestOf(c)
 	return &tasks.Task{
 		ID: rand.Text(), Request: request, TTL: ttl.Milliseconds(),
-		Timeout: o.Timeout.Milliseconds(), Poll: o.PollInterval.Milliseconds(),
+		Timeout: o.Timeout.Milliseconds(), Poll: o.PollInterval.Milliseconds(), Replay: o.Replay,
 	}, err
 }
 

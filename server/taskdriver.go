@@ -92,7 +92,7 @@ func (s *Server) observe(ctx context.Context, t *tasks.Task) (*tasks.Task, error
 			break
 		}
 		var inline json.RawMessage
-		if inline, err = store.SaveResult(ctx, t, o.Result); err == nil {
+		if inline, err = store.SaveResult(ctx, t, store.Remaining(t), o.Result); err == nil {
 			err = update(func(t *tasks.Task) error { return t.Complete(inline, o.Failed) })
 		}
 	case mcp.TaskFailed:
@@ -155,7 +155,7 @@ func (s *Server) stopDriven(ctx context.Context, t *tasks.Task) error {
 // change: when it expires, and after its poll interval if an engine runs it or the replicas have no
 // common Bus.
 func (s *Server) pollTimer(t *tasks.Task) *time.Timer {
-	wait := time.Until(t.Expires())
+	wait := s.tasks.store.Remaining(t)
 	if t.External || s.tasks.store.Polls {
 		wait = min(wait, time.Duration(t.Poll)*time.Millisecond)
 	}

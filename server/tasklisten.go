@@ -39,6 +39,9 @@ func (s *Server) watchTasks(ctx context.Context, c *rpc.Call, ids []string) (acc
 	slices.Sort(ids)
 	for _, id := range slices.Compact(ids) {
 		changes, err := s.tasks.store.Watch(ctx, c.Principal(), id) // before the first reading, so that no change is missed
+		if errors.Is(err, tasks.ErrNotFound) {
+			continue
+		}
 		if err != nil {
 			return nil, nil, nil, err
 		}

@@ -46,10 +46,15 @@ var errUnknownTask = jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "%s", tasks.ErrNo
 
 // taskError returns the response for an error of the store of tasks.
 func taskError(err error) error {
-	if errors.Is(err, tasks.ErrNotFound) {
+	if hasNoTask(err) {
 		return errUnknownTask
 	}
 	return err
+}
+
+// hasNoTask reports whether err means that a task does not exist for this server.
+func hasNoTask(err error) bool {
+	return errors.Is(err, tasks.ErrNotFound) || errors.Is(err, tasks.ErrUnreadable)
 }
 
 // task returns a task of the caller. If the replica that ran it has ended, this one takes it over. If
@@ -177,7 +182,7 @@ func (s *Server) taskResult(ctx context.Context, c *rpc.Call) (any, error) {
 	}
 	changes, err := s.tasks.store.Watch(ctx, c.Principal(), id)
 	if err != nil {
-		return nil, err
+		return nil, taskError(err)
 	}
 	defer changes.Close()
 	a := taskInputRequester{server: s, call: c, asked: make(map[string]bool)}

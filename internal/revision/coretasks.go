@@ -10,7 +10,8 @@ import (
 )
 
 // RequestedTTL returns the time to live of a task whose request has the member task in its params:
-// what the requestor asks for, at most limit.
+// what the requestor asks for, at least minTTL and at most limit. The response reports it (2025-11-25,
+// basic/utilities/tasks, TTL and Resource Management).
 func RequestedTTL(task []byte, limit time.Duration) (time.Duration, error) {
 	if len(task) == 0 || task[0] != '{' {
 		return 0, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.task must be an object")
@@ -26,8 +27,11 @@ func RequestedTTL(task []byte, limit time.Duration) (time.Duration, error) {
 	if ms >= limit.Milliseconds() {
 		return limit, nil
 	}
-	return time.Duration(ms) * time.Millisecond, nil
+	return min(max(time.Duration(ms)*time.Millisecond, minTTL), limit), nil
 }
+
+// minTTL is the shortest life of a task that a client can use.
+const minTTL = time.Second
 
 // WithTask returns params, a JSON object that has been checked, with the request to run as a task for
 // ttl.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/parley-mcp/parley/internal/lease"
@@ -38,12 +39,20 @@ func (r *Runner) register(ctx context.Context) error {
 	if err := r.Lease.Take(ctx); err != nil {
 		return err
 	}
-	if err := r.Store.KV.Add(ctx, replicasSet, r.Lease.ID(), store.AddOptions{TTL: maxTTL, Max: maxReplicas}); err != nil {
+	if err := r.enlist(ctx); err != nil {
 		r.Lease.Release()
-		return fmt.Errorf("cannot register this replica: %w", err)
+		return err
 	}
 	r.registered = true
 	r.background.Go(r.keep)
+	return nil
+}
+
+// enlist adds this replica to those that may run tasks.
+func (r *Runner) enlist(ctx context.Context) error {
+	if err := r.Store.KV.Add(ctx, replicasSet, r.Lease.ID(), store.AddOptions{TTL: maxTTL, Max: maxReplicas}); err != nil {
+		return fmt.Errorf("cannot register this replica: %w", err)
+	}
 	return nil
 }
 
@@ -52,12 +61,20 @@ const (
 	maxReplicas = 10_000
 )
 
-// keep takes over the tasks of replicas whose leases have ended.
+// sweepInterval is the time between two looks for replicas that have ended. Their tasks are taken over within lease.TTL and
+// this interval.
+const sweepInterval = 4 * time.Second
+
+// leaveFor is how long a replica leaves tasks to others because it does not have their tools.
+const leaveFor = 5 * time.Minute
+
+// keep takes over the tasks of replicas whose leases have ended. It registers this replica again each time: another one
+// may have removed it, and the store may have lost its data.
 func (r *Runner) keep() {
 	defer r.Lease.Release()
-	ticker := time.NewTicker(lease.Renew)
+	ticker := time.NewTicker(sweepInterval)
 	defer ticker.Stop()
-	for n := 0; ; n++ {
+	for {
 		select {
 		case <-r.life.Done():
 			return
@@ -66,11 +83,8 @@ func (r *Runner) keep() {
 		if r.isIdle() {
 			return
 		}
-		if n%3 > 0 {
-			continue
-		}
-		if err := r.sweep(r.life); err != nil && r.life.Err() == nil {
-			r.Logger.Error("cannot take over the tasks of other replicas", "error", err)
+		if err := errors.Join(r.enlist(r.life), r.sweep(r.life)); err != nil && r.life.Err() == nil {
+			r.failed.Log(r.life, r.Logger, slog.LevelError, "cannot take over the tasks of other replicas", slog.Any("error", err))
 		}
 	}
 }
@@ -83,7 +97,7 @@ func (r *Runner) isIdle() bool {
 	r.mu.Lock()
 	unused := r.n == 0
 	r.mu.Unlock()
-	if unused && !r.started {
+	if unused && !r.started.Load() {
 		r.registered = false
 	}
 	return !r.registered
@@ -93,105 +107,143 @@ func (r *Runner) isIdle() bool {
 // of its own. It has no effect unless the store is shared.
 func (r *Runner) Start() {
 	r.ready()
-	r.registerMu.Lock()
-	defer r.registerMu.Unlock()
-	if !r.Lease.Shared || r.started {
+	if !r.Lease.Shared || !r.started.CompareAndSwap(false, true) {
 		return
 	}
-	r.started = true
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return
+	}
 	r.background.Go(func() {
-		for {
-			err := r.register(r.life)
-			if err == nil {
-				err = r.sweep(r.life)
-			}
-			if err == nil {
-				return
-			}
-			if r.life.Err() == nil {
-				r.Logger.Error("cannot take over the tasks of other replicas", "error", err)
-			}
+		for r.register(r.life) != nil && r.life.Err() == nil { // the lease logs its errors
 			timer := time.NewTimer(lease.Renew)
 			select {
 			case <-timer.C:
 			case <-r.life.Done():
 				timer.Stop()
-				return
 			}
 		}
 	})
 }
 
-// sweep takes over the tasks of all replicas whose leases have ended.
+// sweep takes over the tasks of all replicas that have ended. An error about one of them does not affect the others.
 func (r *Runner) sweep(ctx context.Context) error {
+	var failure error
 	for after := ""; ; {
 		replicas, err := r.Store.KV.List(ctx, replicasSet, after, store.MaxList)
-		if err != nil || len(replicas) == 0 {
+		if err != nil {
 			return err
 		}
-		after = replicas[len(replicas)-1]
 		for _, id := range replicas {
-			if alive, err := r.Lease.Alive(ctx, id); err != nil {
-				return err
-			} else if alive {
-				continue
+			after = id
+			ended, err := r.Lease.Ended(ctx, id)
+			switch {
+			case err == nil && ended:
+				err = r.takeOver(ctx, id)
+			case err == nil:
+				delete(r.left, id)
 			}
-			if err := r.takeOver(ctx, id); err != nil {
-				return err
+			if err != nil {
+				failure = err
 			}
+		}
+		if len(replicas) < store.MaxList {
+			return failure
 		}
 	}
 }
 
-// takeOver takes over the tasks of a replica that has ended.
+// takeOver takes over the tasks of a replica that has ended. Tasks that this replica cannot read, or whose tool it does
+// not have, remain for other replicas.
 func (r *Runner) takeOver(ctx context.Context, replica string) error {
+	began, before := r.left[replica]
+	left := !before || time.Since(began) < leaveFor
+	var failure error
+	unreadable, foreign := 0, 0
 	for after := ""; ; {
 		names, err := r.Store.KV.List(ctx, tasksSet(replica), after, store.MaxList)
 		if err != nil {
 			return err
 		}
-		if len(names) == 0 {
-			return r.Store.KV.Remove(ctx, replicasSet, replica)
-		}
-		after = names[len(names)-1]
 		for _, name := range names {
-			owner, id, err := parseName(name)
-			if err == nil {
-				var t *Task
-				if t, err = r.Store.Get(ctx, owner, id); err == nil && t.Replica == replica {
-					err = r.recover(ctx, t)
-				}
+			after = name
+			err := r.takeOverTask(ctx, replica, name, left)
+			switch {
+			case err == nil, errors.Is(err, ErrNotFound):
+				err = r.Store.KV.Remove(ctx, tasksSet(replica), name)
+			case errors.Is(err, ErrUnreadable):
+				unreadable++
+				continue
+			case errors.Is(err, errLeft):
+				foreign++
+				continue
 			}
-			if err != nil && !errors.Is(err, ErrNotFound) {
-				r.Logger.Error("cannot take over a task", LogID(id), "error", err)
-				return err // the next sweep tries again
+			if err != nil {
+				failure = err // the next sweep tries again
 			}
-			if err := r.Store.KV.Remove(ctx, tasksSet(replica), name); err != nil {
-				return err
-			}
+		}
+		if len(names) < store.MaxList {
+			break
 		}
 	}
+	switch {
+	case failure != nil:
+		return failure
+	case unreadable+foreign == 0:
+		delete(r.left, replica)
+		return r.Store.KV.Remove(ctx, replicasSet, replica)
+	case !before:
+		if r.left == nil {
+			r.left = make(map[string]time.Time)
+		}
+		r.left[replica] = time.Now()
+		r.Logger.Warn("tasks of a replica that has ended are left to other replicas, which may have their keys and tools",
+			"replica", replica, "unreadable", unreadable, "without_tool", foreign)
+	}
+	return nil
 }
 
-// Check returns t, or what has become of it if its replica has ended or no longer runs it.
+// takeOverTask takes over the task of a replica that has ended. The error is errLeft if this replica does not have its
+// tool and leave is set.
+func (r *Runner) takeOverTask(ctx context.Context, replica, name string, leave bool) error {
+	owner, id, err := parseName(name)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrUnreadable, err)
+	}
+	t, err := r.Store.Get(ctx, owner, id)
+	if err != nil || t.Replica != replica {
+		return err
+	}
+	return r.recover(ctx, t, leave)
+}
+
+// Check returns t, or what has become of it if its replica has ended or no longer runs it. From the first call on, this
+// replica takes over the tasks of replicas that have ended, because its requests wait for them.
 func (r *Runner) Check(ctx context.Context, t *Task) (*Task, error) {
-	r.ready()
 	if t.Status.Terminal() || t.External {
 		return t, nil
 	}
-	alive, err := r.Lease.Alive(ctx, t.Replica)
-	if err != nil || alive && !r.isLost(t) {
+	r.Start()
+	ended, err := r.Lease.Ended(ctx, t.Replica)
+	if err != nil || !ended && !r.isLost(t) {
 		return t, err
 	}
-	if err := r.recover(ctx, t); err != nil {
+	switch err := r.recover(ctx, t, t.Replica != r.Lease.ID()); {
+	case errors.Is(err, errLeft):
+		return t, nil
+	case err != nil:
 		return nil, err
 	}
 	return r.Store.Get(ctx, t.Request.Principal, t.ID)
 }
 
+// errLeft means that another replica can run the task again.
+var errLeft = errors.New("this replica does not have the tool of the task")
+
 // recover takes over a task whose replica has ended: it runs the handler again if that is allowed,
-// and otherwise ends the task.
-func (r *Runner) recover(ctx context.Context, t *Task) error {
+// and otherwise ends the task. If leave is set, it returns errLeft for a task that only other replicas can run again.
+func (r *Runner) recover(ctx context.Context, t *Task, leave bool) error {
 	unchanged := func(now *Task) error {
 		switch {
 		case now.Status.Terminal():
@@ -201,7 +253,10 @@ func (r *Runner) recover(ctx context.Context, t *Task) error {
 		}
 		return nil
 	}
-	start := r.Again(t)
+	start, known := r.Again(t)
+	if start == nil && !known && t.Replay && leave {
+		return errLeft
+	}
 	if start == nil {
 		_, err := r.Store.Update(ctx, t.Request.Principal, t.ID, func(now *Task) error {
 			if err := unchanged(now); err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/lease"
+	"github.com/parley-mcp/parley/internal/loglimit"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -50,17 +51,19 @@ type Runner struct {
 	Max    int
 	Logger *slog.Logger
 	// Again returns the function that runs the handler of a task once more and ends the run, or nil
-	// if the handler must not run twice.
-	Again func(t *Task) func(*Run)
+	// if the handler must not run twice. Known is false if this replica does not have the handler.
+	Again func(t *Task) (start func(*Run), known bool)
 
 	init sync.Once
 	life context.Context
 	stop context.CancelCauseFunc
 
 	registerMu sync.Mutex
-	registered bool // see register
-	started    bool // see Start
+	registered bool                 // see register
+	started    atomic.Bool          // see Start
+	left       map[string]time.Time // since when tasks of replicas that have ended are left to others; used by keep
 	background sync.WaitGroup
+	failed     loglimit.Limiter
 
 	mu      sync.Mutex
 	n       int
@@ -83,8 +86,10 @@ type Run struct {
 	// last call.
 	onChange func(*Task)
 	notified [2]string
+	begun    time.Time     // has the monotonic clock
+	life     time.Duration // of the task, from begun on
 	quiet    atomic.Bool   // see Quiet
-	shown    atomic.Int64  // when progress was stored, in Unix milliseconds
+	shown    atomic.Int64  // when progress was stored, in milliseconds from begun on; 0: never
 	watched  chan struct{} // closed when the goroutine that watches the task has ended
 }
 
@@ -161,6 +166,7 @@ func (r *Runner) begin(ctx context.Context, t *Task, onChange func(*Task), write
 	run := &Run{
 		Call: c, runner: r, task: t, journal: newJournal(r.Store, t),
 		onChange: onChange, notified: [2]string{string(t.Status), t.Message}, watched: make(chan struct{}),
+		begun: time.Now(), life: r.Store.Remaining(t),
 	}
 	run.quiet.Store(true)
 	c.InputRequester = run.journal
@@ -168,7 +174,7 @@ func (r *Runner) begin(ctx context.Context, t *Task, onChange func(*Task), write
 	var life context.Context
 	life, run.cancel = context.WithCancelCause(r.life)
 	c.Bind(life)
-	deadline := min(time.Duration(t.Timeout)*time.Millisecond, t.Expires().Sub(r.Store.now()))
+	deadline := min(time.Duration(t.Timeout)*time.Millisecond, run.life)
 	go run.watch(life, deadline, changes)
 	return run, nil
 }
@@ -359,8 +365,8 @@ const minProgress = 500
 // Progress makes the text of the handler's progress the status message. It skips texts that follow
 // the last one too soon, because each is a write to the store.
 func (run *Run) Progress(ctx context.Context, _, _ float64, text string) error {
-	now, last := run.runner.Store.now().UnixMilli(), run.shown.Load()
-	if text == "" || now-last < minProgress || !run.shown.CompareAndSwap(last, now) {
+	now, last := max(time.Since(run.begun).Milliseconds(), 1), run.shown.Load()
+	if text == "" || last > 0 && now-last < minProgress || !run.shown.CompareAndSwap(last, now) {
 		return nil
 	}
 	_, err := run.runner.Store.Update(ctx, run.task.Request.Principal, run.task.ID, func(t *Task) error { return t.Describe(text) })
@@ -404,7 +410,7 @@ func (run *Run) ending(o Outcome) (end func(*Task) error, err error) {
 	}
 	var inline json.RawMessage
 	err = run.retry(func(ctx context.Context) (err error) {
-		inline, err = run.runner.Store.SaveResult(ctx, run.task, o.Result)
+		inline, err = run.runner.Store.SaveResult(ctx, run.task, run.remaining(run.task), o.Result)
 		return err
 	})
 	return func(t *Task) error { return t.Complete(inline, o.Failed) }, err
@@ -443,7 +449,7 @@ func (run *Run) notify(now *Task) {
 // of retry.
 func (run *Run) store(end func(*Task) error) error {
 	return run.retry(func(ctx context.Context) error {
-		_, err := run.runner.Store.Update(ctx, run.task.Request.Principal, run.task.ID, func(t *Task) error {
+		_, err := run.runner.Store.update(ctx, run.task.Request.Principal, run.task.ID, run.remaining, func(t *Task) error {
 			if t.Runs != run.task.Runs {
 				return ErrLost
 			}
@@ -452,6 +458,13 @@ func (run *Run) store(end func(*Task) error) error {
 		return err
 	})
 }
+
+// remaining returns how long the task still lives. Unlike Store.Remaining, it does not depend on the time of day, which can
+// be set while the handler runs.
+func (run *Run) remaining(*Task) time.Duration { return max(run.life-time.Since(run.begun), minLife) }
+
+// minLife is the shortest life of an outcome, so that those who wait for it find it.
+const minLife = lease.TTL
 
 // retry repeats write until it succeeds. The error is ErrEnded, ErrNotFound or ErrLost if the run can no
 // longer end the task, and ErrStopped if the runner stops.

@@ -51,7 +51,7 @@ func (f *fleet) replica(again func(*Run)) *Runner {
 	r := &Runner{
 		Store: &Store{KV: f.memory, Bus: f.memory, Seals: f.seals, PerOwner: 100, MaxAnonymous: 100},
 		Lease: &lease.Lease{KV: f.memory, Shared: true, Logger: slog.New(slog.DiscardHandler)}, Max: 10, Logger: slog.New(slog.DiscardHandler),
-		Again: func(*Task) func(*Run) { return again },
+		Again: func(*Task) (func(*Run), bool) { return again, true },
 	}
 	f.t.Cleanup(func() {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -74,6 +74,15 @@ func kill(r *Runner) {
 	r.Lease.Abandon()
 }
 
+// expire makes the lease of a replica expire for another one, although it lives.
+func (f *fleet) expire(r, other *Runner) {
+	other.Start()
+	time.Sleep(lease.TTL + time.Millisecond) // the other one has its lease for so long
+	if err := f.memory.Delete(f.t.Context(), lease.Key(r.Lease.ID())); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
 func newTask(id string) *Task {
 	return &Task{
 		ID: id, TTL: time.Hour.Milliseconds(), Timeout: time.Minute.Milliseconds(), Poll: 1000,
@@ -88,6 +97,13 @@ func begin(t *testing.T, r *Runner, task *Task) *Run {
 		t.Fatal(err)
 	}
 	return run
+}
+
+// beginIdle begins a run whose handler does nothing until its context ends.
+func beginIdle(t *testing.T, r *Runner, task *Task) {
+	t.Helper()
+	run := begin(t, r, task)
+	context.AfterFunc(run.Call.Context(), func() { run.End(Outcome{Result: json.RawMessage(`{}`)}) })
 }
 
 func get(t *testing.T, r *Runner, id string) *Task {
@@ -237,10 +253,14 @@ func TestAnAnswerIsNotOverwrittenByAnOlderState(t *testing.T) {
 	})
 }
 
-// The tasks of a replica that has ended are taken over by another within the lease, without a request of
+// takeOverTime is the time within which another replica takes over the tasks of a replica that has ended; see docs/scale.md.
+const takeOverTime = 20 * time.Second
+
+// The tasks of a replica that has ended are taken over by another within takeOverTime, without a request of
 // the client. A handler that may run again finds the answers to its questions.
 func TestAnotherReplicaTakesOverTheTasksOfAReplicaThatHasEnded(t *testing.T) {
-	for _, replay := range []bool{true, false} {
+	for phase := time.Duration(0); phase < 2*sweepInterval; phase += 500 * time.Millisecond {
+		replay := phase%time.Second == 0
 		synctest.Test(t, func(t *testing.T) {
 			f := newFleet(t)
 			handler := func(run *Run) {
@@ -262,6 +282,7 @@ func TestAnotherReplicaTakesOverTheTasksOfAReplicaThatHasEnded(t *testing.T) {
 				b = f.replica(nil)
 			}
 			b.Start()
+			time.Sleep(phase)
 			go handler(begin(t, a, newTask("1")))
 			synctest.Wait()
 			answer(t, a, "1", `{"first":1}`)
@@ -271,7 +292,7 @@ func TestAnotherReplicaTakesOverTheTasksOfAReplicaThatHasEnded(t *testing.T) {
 			if got := get(t, b, "1"); got.Status != mcp.TaskInputRequired || got.Runs != 1 {
 				t.Fatalf("before the end of the lease: %+v", got)
 			}
-			time.Sleep(2 * lease.TTL)
+			time.Sleep(takeOverTime)
 			synctest.Wait()
 			got, err := b.Store.Get(t.Context(), ada, "1") // without Check: the sweep has done it
 			if err != nil {
@@ -329,7 +350,7 @@ func TestTasksOutliveAllReplicas(t *testing.T) {
 		}
 		synctest.Wait()
 		young := []*Runner{replica(), replica(), replica()}
-		time.Sleep(2*lease.TTL + 10*time.Second)
+		time.Sleep(takeOverTime + 10*time.Second)
 		synctest.Wait()
 		for i := range n {
 			id := fmt.Sprint(i)
@@ -388,9 +409,7 @@ func TestAReplicaThatLostATaskDoesNotEndIt(t *testing.T) {
 		var second *Run
 		a, b := f.replica(nil), f.replica(func(run *Run) { second = run })
 		first := begin(t, a, newTask("1"))
-		if err := f.memory.Delete(t.Context(), lease.Key(a.Lease.ID())); err != nil {
-			t.Fatal(err)
-		}
+		f.expire(a, b)
 		get(t, b, "1")
 		synctest.Wait()
 		if cause := context.Cause(first.Call.Context()); !errors.Is(cause, ErrLost) {
@@ -416,9 +435,7 @@ func TestOutcomeOfALostRunIsNotStored(t *testing.T) {
 				return json.RawMessage(fmt.Sprintf(`{"run":%d,"text":"%s"}`, n, strings.Repeat("x", length)))
 			}
 			first := begin(t, a, newTask("1"))
-			if err := f.memory.Delete(t.Context(), lease.Key(a.Lease.ID())); err != nil {
-				t.Fatal(err)
-			}
+			f.expire(a, b)
 			get(t, b, "1")
 			synctest.Wait()
 			first.End(Outcome{Result: result(1)})
@@ -481,17 +498,45 @@ func TestResultsThatAreTooLongFailTheTask(t *testing.T) {
 	})
 }
 
-// failingKV fails to read for as long as it is down.
+// failingKV fails for as long as it is down.
 type failingKV struct {
 	store.KV
 	down atomic.Bool
 }
 
-func (f *failingKV) Get(ctx context.Context, key string) (store.Item, error) {
+func (f *failingKV) check() error {
 	if f.down.Load() {
-		return store.Item{}, errors.New("no connection")
+		return &rpc.StoreError{Err: errors.New("dial tcp 192.0.2.1:6379: connection refused")}
+	}
+	return nil
+}
+
+func (f *failingKV) Get(ctx context.Context, key string) (store.Item, error) {
+	if err := f.check(); err != nil {
+		return store.Item{}, err
 	}
 	return f.KV.Get(ctx, key)
+}
+
+func (f *failingKV) Put(ctx context.Context, key string, value []byte, opt store.PutOptions) (uint64, error) {
+	if err := f.check(); err != nil {
+		return 0, err
+	}
+	return f.KV.Put(ctx, key, value, opt)
+}
+
+func (f *failingKV) Add(ctx context.Context, set, member string, opt store.AddOptions) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	return f.KV.Add(ctx, set, member, opt)
+}
+
+func (f *failingKV) List(ctx context.Context, set, after string, limit int) ([]string, error) {
+	if err := f.check(); err != nil {
+		return nil, err
+	}
+	return f.KV.List(ctx, set, after, limit)
 }
 
 func TestAnswersAreReadWhenTheStoreIsUpAgain(t *testing.T) {
@@ -501,6 +546,7 @@ func TestAnswersAreReadWhenTheStoreIsUpAgain(t *testing.T) {
 		kv := &failingKV{KV: f.memory}
 		a.Store.KV = kv
 		run := begin(t, a, newTask("1"))
+		time.Sleep(time.Second)
 		answered := make(chan error, 1)
 		go func() {
 			_, err := ask(run, "name?")
@@ -629,4 +675,195 @@ func TestCloseWaitsForRunsThenEndsThem(t *testing.T) {
 			t.Error("a closed runner accepts a task")
 		}
 	})
+}
+
+// A replica that lives stays one whose tasks others take over, whatever happens to its entry.
+func TestAReplicaThatWasRemovedRegistersAgain(t *testing.T) {
+	for name, remove := range map[string]func(f *fleet, a, b *Runner){
+		"taken over by mistake": func(f *fleet, a, b *Runner) {
+			f.expire(a, b)
+			if err := b.sweep(t.Context()); err != nil {
+				t.Error(err)
+			}
+		},
+		"data is lost": func(f *fleet, a, _ *Runner) {
+			if err := f.memory.Remove(t.Context(), replicasSet, a.Lease.ID()); err != nil {
+				t.Error(err)
+			}
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFleet(t)
+			a, b := f.replica(nil), f.replica(nil)
+			a.Start()
+			b.Start()
+			time.Sleep(lease.TTL)
+			remove(f, a, b)
+			beginIdle(t, a, newTask("1"))
+			time.Sleep(sweepInterval)
+			kill(a)
+			time.Sleep(takeOverTime)
+			if got, err := b.Store.Get(t.Context(), ada, "1"); err != nil || got.Status != mcp.TaskFailed {
+				t.Errorf("%s: %+v %v", name, got, err)
+			}
+		})
+	}
+}
+
+// The leases of all replicas expire while the store is away. Their handlers continue, and their outcomes are stored.
+func TestAnOutageOfTheStoreEndsNoTask(t *testing.T) {
+	for outage := time.Second; outage < time.Minute; outage += 7 * time.Second {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFleet(t)
+			kv := &failingKV{KV: f.memory}
+			replica := func() *Runner {
+				r := f.replica(func(*Run) { t.Error("the handler runs twice") })
+				r.Store.KV, r.Lease.KV = kv, kv
+				r.Start()
+				return r
+			}
+			a, b := replica(), replica()
+			task := newTask("1")
+			task.Timeout = task.TTL
+			run := begin(t, a, task)
+			time.Sleep(time.Minute + outage/3)
+			kv.down.Store(true)
+			time.Sleep(outage)
+			kv.down.Store(false)
+			for range 60 { // clients ask as soon as the store is back
+				for _, r := range []*Runner{a, b} {
+					if got := get(t, r, "1"); got.Status != mcp.TaskWorking {
+						t.Fatalf("after an outage of %v: %s", outage, describe(got))
+					}
+				}
+				time.Sleep(time.Second / 2)
+			}
+			run.End(Outcome{Result: json.RawMessage(`{"n":1}`)})
+			if got := describe(get(t, b, "1")); got != `completed {"n":1}` {
+				t.Error(got)
+			}
+		})
+	}
+}
+
+// What a replica cannot read does not concern the tasks that it can.
+func TestUnreadableEntriesDoNotStopOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		var log strings.Builder
+		a, b := f.replica(nil), f.replica(nil)
+		b.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		b.Store.Logger = b.Logger
+		b.Start()
+		bad := map[string][]byte{"0": []byte("garbage"), "1": []byte("{}"), "2": nil, "3": f.seals.SealBytes(taskPurpose+key(ada, "3"), []byte(`{"id":7}`))}
+		for i := range 6 {
+			beginIdle(t, a, newTask(fmt.Sprint(i)))
+		}
+		for id, value := range bad {
+			if _, err := f.memory.Put(t.Context(), key(ada, id), value, store.PutOptions{TTL: time.Hour}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		add := func(set, member string) {
+			if err := f.memory.Add(t.Context(), set, member, store.AddOptions{TTL: time.Hour, Max: 100}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		add(tasksSet(a.Lease.ID()), "another program")
+		add(replicasSet, strings.Repeat("0", store.MaxKey)) // no key of a lease
+		kill(a)
+		time.Sleep(takeOverTime)
+		page, _, err := b.Store.List(t.Context(), ada, "", 10)
+		if err != nil || len(page) != 2 || page[0].Status != mcp.TaskFailed || page[1].Status != mcp.TaskFailed {
+			t.Errorf("%+v %v", page, err)
+		}
+		time.Sleep(time.Minute)
+		if n := strings.Count(log.String(), "unreadable=5 without_tool=0"); n != 1 || !strings.Contains(log.String(), "tasks=4") {
+			t.Errorf("%d lines: %s", n, log.String())
+		}
+		if _, err := b.Store.Get(t.Context(), ada, "0"); !errors.Is(err, ErrUnreadable) {
+			t.Error(err)
+		}
+	})
+}
+
+// While replicas are upgraded, some do not have the tool of a task. They leave it to those that have it, for a while.
+func TestATaskIsLeftToTheReplicasWithItsTool(t *testing.T) {
+	for _, arrives := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFleet(t)
+			a, without := f.replica(nil), f.replica(nil)
+			without.Again = func(*Task) (func(*Run), bool) { return nil, false }
+			without.Start()
+			replay, other := newTask("replay"), newTask("other")
+			replay.Replay = true
+			beginIdle(t, a, replay)
+			beginIdle(t, a, other)
+			kill(a)
+			time.Sleep(takeOverTime)
+			if got := get(t, without, "other"); got.Status != mcp.TaskFailed {
+				t.Errorf("a task that must not run again: %s", describe(got))
+			}
+			time.Sleep(2 * time.Minute)
+			if got := get(t, without, "replay"); got.Status != mcp.TaskWorking {
+				t.Fatal(describe(got))
+			}
+			want := "failed the process that ran the task has ended"
+			if arrives {
+				with := f.replica(func(run *Run) { run.End(Outcome{Result: json.RawMessage(`"again"`)}) })
+				with.Start()
+				time.Sleep(takeOverTime)
+				want = `completed "again"`
+			} else {
+				time.Sleep(leaveFor)
+			}
+			if got, err := without.Store.Get(t.Context(), ada, "replay"); err != nil || describe(got) != want {
+				t.Errorf("%+v %v", got, err)
+			}
+		})
+	}
+}
+
+// The clock of the replica that runs the task, or of another one, is set by an hour. The other replicas see the
+// outcome for the rest of the task's life.
+func TestClocksThatAreSetLoseNoOutcome(t *testing.T) {
+	for _, step := range []time.Duration{time.Hour, -time.Hour} {
+		for _, stepped := range []string{"owner", "other", "owner at the end"} {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFleet(t)
+				a, b, right := f.replica(nil), f.replica(nil), f.replica(nil)
+				clock := func() time.Time { return time.Now().Add(step) }
+				switch stepped {
+				case "owner":
+					a.Store.Now = clock
+				case "other":
+					b.Store.Now = clock
+				}
+				run := begin(t, a, newTask("1"))
+				if stepped == "owner at the end" {
+					a.Store.Now = clock
+				}
+				if err := run.Progress(t.Context(), 1, 0, "half"); err != nil {
+					t.Error(err)
+				}
+				time.Sleep(10 * time.Second)
+				if _, err := b.Store.Update(t.Context(), ada, "1", func(task *Task) error { return task.Describe("seen") }); err != nil {
+					t.Errorf("%s %v: %v", stepped, step, err)
+				}
+				run.End(Outcome{Result: json.RawMessage(`{"text":"` + strings.Repeat("x", 2*maxInline) + `"}`)})
+				for range 2 {
+					for _, r := range []*Runner{a, b, right} {
+						task, err := r.Store.Get(t.Context(), ada, "1")
+						if err == nil {
+							_, err = r.Store.Result(t.Context(), task)
+						}
+						if err != nil || task.Status != mcp.TaskCompleted {
+							t.Errorf("%s %v: %+v %v", stepped, step, task, err)
+						}
+					}
+					time.Sleep(59 * time.Minute) // of one hour
+				}
+			})
+		}
+	}
 }

@@ -13,14 +13,19 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/loglimit"
 	"github.com/parley-mcp/parley/internal/seal"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/store"
 )
 
-// ErrNotFound means that the principal has no task with the id, or no longer has it.
-var ErrNotFound = errors.New("task not found: it never existed, has expired or belongs to another principal")
+var (
+	// ErrNotFound means that the principal has no task with the id, or no longer has it.
+	ErrNotFound = errors.New("task not found: it never existed, has expired or belongs to another principal")
+	// ErrUnreadable means that the entry of a task is not one of this program, or that this replica cannot decrypt it.
+	ErrUnreadable = errors.New("cannot read the stored task")
+)
 
 const (
 	maxConflicts  = 64       // attempts of one update
@@ -44,6 +49,8 @@ type Store struct {
 	Polls bool
 	// Logger receives a record of each change. It may be nil.
 	Logger *slog.Logger
+
+	unreadable loglimit.Limiter
 }
 
 func (s *Store) now() time.Time {
@@ -70,20 +77,26 @@ func memberOf(t *Task) string { return fmt.Sprintf("%013d/%s", t.Created.UnixMil
 // Create writes a new task. It is durable when Create returns. The error is a *call.OverloadError
 // if the owner has too many tasks.
 func (s *Store) Create(ctx context.Context, t *Task) error {
-	t.Created = s.now().UTC().Truncate(time.Millisecond)
-	t.Updated = t.Created
+	if t.Created.IsZero() { // otherwise an earlier attempt may have written it
+		t.Created = s.now().UTC().Truncate(time.Millisecond)
+		t.Updated = t.Created
+	}
 	owner, limit := t.Request.Principal, s.PerOwner
 	if owner == principal.Anonymous {
 		limit = s.MaxAnonymous
 	}
 	err := s.KV.Add(ctx, ownerSet(owner), memberOf(t), store.AddOptions{TTL: time.Duration(t.TTL) * time.Millisecond, Max: limit})
-	if errors.Is(err, store.ErrFull) {
+	if errors.Is(err, store.ErrFull) && errors.Is(err, store.ErrConflict) {
 		return &call.OverloadError{Limit: "tasks of one principal", RetryAfter: time.Minute}
 	}
 	if err != nil {
 		return fmt.Errorf("cannot store the task: %w", err)
 	}
-	if _, err = s.put(ctx, t, store.PutOptions{IfAbsent: true}); err != nil {
+	_, err = s.put(ctx, t, s.Remaining(t), store.PutOptions{IfAbsent: true})
+	if errors.Is(err, store.ErrConflict) { // the id is random, so an earlier attempt has written it
+		err = nil
+	}
+	if err != nil {
 		_ = s.KV.Remove(context.WithoutCancel(ctx), ownerSet(owner), memberOf(t)) // otherwise it expires
 		return err
 	}
@@ -107,10 +120,14 @@ func (s *Store) List(ctx context.Context, owner principal.Principal, after strin
 	if err != nil {
 		return nil, "", fmt.Errorf("cannot list the tasks: %w", err)
 	}
+	unreadable := 0
 	for _, member := range members {
 		_, id, _ := strings.Cut(member, "/")
 		t, err := s.Get(ctx, owner, id)
 		switch {
+		case errors.Is(err, ErrUnreadable):
+			unreadable++
+			continue
 		case errors.Is(err, ErrNotFound), err == nil && t.Parked:
 			continue
 		case err != nil:
@@ -118,50 +135,74 @@ func (s *Store) List(ctx context.Context, owner principal.Principal, after strin
 		}
 		page = append(page, t)
 	}
+	if unreadable > 0 && s.Logger != nil {
+		s.unreadable.Log(ctx, s.Logger, slog.LevelWarn, "stored tasks left out of a list: this replica cannot read them; replicas need the same Keys, and programs different prefixes",
+			slog.Int("tasks", unreadable), logPrincipal(owner))
+	}
 	if len(members) == limit {
 		next = members[limit-1]
 	}
 	return page, next, nil
 }
 
-// Get returns a task. The error is ErrNotFound or one of the KV.
+// Get returns a task. The error is ErrNotFound, ErrUnreadable or one of the KV. The KV ends the life of a task, and not the
+// clock of this replica.
 func (s *Store) Get(ctx context.Context, owner principal.Principal, id string) (*Task, error) {
 	t, _, err := s.get(ctx, owner, id)
 	return t, err
 }
 
 func (s *Store) get(ctx context.Context, owner principal.Principal, id string) (*Task, uint64, error) {
-	if id == "" || len(id) > maxID {
+	if !mayBeID(id) {
 		return nil, 0, ErrNotFound
 	}
 	name := key(owner, id)
 	item, err := s.KV.Get(ctx, name)
-	if errors.Is(err, store.ErrNotFound) {
+	switch {
+	case errors.Is(err, store.ErrNotFound):
 		return nil, 0, ErrNotFound
-	}
-	if err != nil {
+	case errors.Is(err, store.ErrInvalidArgument):
+		return nil, 0, fmt.Errorf("%w: %w", ErrUnreadable, err)
+	case err != nil:
 		return nil, 0, fmt.Errorf("cannot read the task: %w", err)
 	}
 	raw, err := s.open(taskPurpose+name, item.Value)
-	if err != nil {
-		return nil, 0, err
-	}
 	t := new(Task)
-	if err := jsonv2.Unmarshal(raw, t); err != nil {
-		return nil, 0, fmt.Errorf("cannot decode the task: %w", err)
+	if err == nil {
+		err = jsonv2.Unmarshal(raw, t)
 	}
-	if !s.now().Before(t.Expires()) {
-		return nil, 0, ErrNotFound
+	if err == nil && (t.ID != id || t.Request.Principal != owner) {
+		err = errors.New("it is another task")
+	}
+	if err != nil {
+		return nil, 0, fmt.Errorf("%w: %w", ErrUnreadable, err)
 	}
 	return t, item.Version, nil
 }
 
-// maxID bounds the ids that are looked up.
+// Remaining returns how long a stored task still lives. If the clock of this replica says that it lives no longer, or was
+// not created yet, that clock is wrong, because the KV has the task.
+func (s *Store) Remaining(t *Task) time.Duration {
+	ttl := time.Duration(t.TTL) * time.Millisecond
+	if rest := t.Expires().Sub(s.now()); rest > 0 && rest < ttl {
+		return rest
+	}
+	return ttl
+}
+
+// maxID bounds the ids that are looked up: the store does not accept keys of any length.
 const maxID = 256
+
+func mayBeID(id string) bool { return id != "" && len(id) <= maxID }
 
 // Update changes a task with change, which may run several times. It returns the task as it is
 // afterwards. If change returns an error, nothing is written and Update returns the error.
 func (s *Store) Update(ctx context.Context, owner principal.Principal, id string, change func(*Task) error) (*Task, error) {
+	return s.update(ctx, owner, id, s.Remaining, change)
+}
+
+// update is Update. Remaining returns how long the task still lives.
+func (s *Store) update(ctx context.Context, owner principal.Principal, id string, remaining func(*Task) time.Duration, change func(*Task) error) (*Task, error) {
 	for range maxConflicts {
 		t, version, err := s.get(ctx, owner, id)
 		if err != nil {
@@ -175,7 +216,7 @@ func (s *Store) Update(ctx context.Context, owner principal.Principal, id string
 			return t, err
 		}
 		t.Updated = s.now().UTC().Truncate(time.Millisecond)
-		_, err = s.put(ctx, t, store.PutOptions{IfVersion: version})
+		_, err = s.put(ctx, t, remaining(t), store.PutOptions{IfVersion: version})
 		if err == nil {
 			s.logChange(ctx, before, t)
 			s.Announce(ctx, owner, id)
@@ -193,17 +234,13 @@ func (s *Store) Announce(ctx context.Context, owner principal.Principal, id stri
 	_ = s.Bus.Publish(ctx, key(owner, id), nil)
 }
 
-// SaveResult stores the result of a task that is about to complete. It returns the result if it is
+// SaveResult stores the result of a task that is about to complete, for ttl. It returns the result if it is
 // short, for [Task.Complete] to include, and nil if it is in an entry of its own.
-func (s *Store) SaveResult(ctx context.Context, t *Task, result json.RawMessage) (inline json.RawMessage, err error) {
+func (s *Store) SaveResult(ctx context.Context, t *Task, ttl time.Duration, result json.RawMessage) (inline json.RawMessage, err error) {
 	if len(result) <= maxInline {
 		return result, nil
 	}
 	name := resultKey(t)
-	ttl := t.Expires().Sub(s.now())
-	if ttl <= 0 {
-		return nil, ErrNotFound
-	}
 	if _, err := s.KV.Put(ctx, name, s.seal(resultPurpose+name, result), store.PutOptions{TTL: ttl}); err != nil {
 		return nil, fmt.Errorf("cannot store the result of the task: %w", err)
 	}
@@ -223,22 +260,28 @@ func (s *Store) Result(ctx context.Context, t *Task) (json.RawMessage, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the result of the task: %w", err)
 	}
-	return s.open(resultPurpose+name, item.Value)
+	raw, err := s.open(resultPurpose+name, item.Value)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnreadable, err)
+	}
+	return raw, nil
 }
 
-// Watch returns a subscription to the changes of a task. Its messages have no content.
+// Watch returns a subscription to the changes of a task. Its messages have no content. The error is ErrNotFound if there
+// are no tasks with such an id.
 func (s *Store) Watch(ctx context.Context, owner principal.Principal, id string) (*store.Subscription, error) {
+	if !mayBeID(id) {
+		return nil, ErrNotFound
+	}
 	return s.Bus.Subscribe(ctx, key(owner, id), 1)
 }
 
-func (s *Store) put(ctx context.Context, t *Task, opt store.PutOptions) (uint64, error) {
+func (s *Store) put(ctx context.Context, t *Task, ttl time.Duration, opt store.PutOptions) (uint64, error) {
 	raw, err := jsonv2.Marshal(t)
 	if err != nil {
 		return 0, fmt.Errorf("cannot encode the task: %w", err)
 	}
-	if opt.TTL = t.Expires().Sub(s.now()); opt.TTL <= 0 {
-		return 0, ErrNotFound
-	}
+	opt.TTL = ttl
 	name := key(t.Request.Principal, t.ID)
 	version, err := s.KV.Put(ctx, name, s.seal(taskPurpose+name, raw), opt)
 	if err != nil {
@@ -258,13 +301,13 @@ func (s *Store) seal(purpose string, raw []byte) []byte {
 func (s *Store) open(purpose string, entry []byte) ([]byte, error) {
 	if s.Seals == nil {
 		if len(entry) == 0 || entry[0] != '{' {
-			return nil, errors.New("the task is encrypted: this replica needs the keys of the others")
+			return nil, errors.New("it is encrypted: this replica needs the keys of the others")
 		}
 		return entry, nil
 	}
 	raw, err := s.Seals.Open(purpose, string(entry))
 	if err != nil {
-		return nil, fmt.Errorf("cannot decrypt the task: %w", err)
+		return nil, fmt.Errorf("cannot decrypt it: %w", err)
 	}
 	return raw, nil
 }

@@ -55,6 +55,7 @@ type Task struct {
 	External bool   `json:"external,omitempty"` // an engine runs the task, not a replica
 	Replica  string `json:"replica,omitempty"`  // runs the handler
 	Runs     int    `json:"runs,omitzero"`      // how often the handler was started
+	Replay   bool   `json:"replay,omitempty"`   // the handler may run again
 }
 
 // Request is the request that runs as a task. Access tokens are not stored.

@@ -192,7 +192,7 @@ func (m *taskModel) complete(replica int, b byte, w *modelTask, result json.RawM
 		m.compare(s, w)
 		return
 	}
-	inline, err := s.SaveResult(m.t.Context(), task, result)
+	inline, err := s.SaveResult(m.t.Context(), task, s.Remaining(task), result)
 	if err != nil {
 		m.t.Fatalf("cannot save the result of %s: %v", w.id, err)
 	}
