@@ -7,11 +7,13 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/loglimit"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/store"
@@ -62,10 +64,11 @@ type Sessions struct {
 	// session.
 	Replicas Replicas
 
-	server *Server
-	store  store.KV
-	limits SessionLimits
-	quota  quota
+	server     *Server
+	unreadable loglimit.Limiter
+	store      store.KV
+	limits     SessionLimits
+	quota      quota
 
 	mu       sync.Mutex
 	live     map[sessionRef]*StoredSession // in use or cached
@@ -115,9 +118,6 @@ func (s *Sessions) Create(ctx context.Context, who principal.Principal, address 
 		return id, nil
 	}
 	s.quota.remove(key)
-	if errors.Is(err, store.ErrFull) {
-		return "", fmt.Errorf("%w: %w", ErrTooManySessions, err)
-	}
 	return "", fmt.Errorf("cannot write session: %w", err)
 }
 
@@ -190,11 +190,19 @@ func (s *Sessions) open(ctx context.Context, who principal.Principal, id string,
 		return nil, ErrNoSession
 	}
 	item, err := read(key, ttl)
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
+	if errors.Is(err, store.ErrInvalidArgument) {
+		err = fmt.Errorf("%w: %w", errBadState, err)
+	} else if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return nil, fmt.Errorf("cannot read session: %w", err)
 	}
-	ss, err := s.adopt(ref, key, known, version, item, err == nil)
+	var ss *StoredSession
+	if !errors.Is(err, errBadState) {
+		ss, err = s.adopt(ref, key, known, version, item, err == nil)
+	}
 	switch {
+	case errors.Is(err, errBadState):
+		s.unreadable.Log(ctx, s.server.Logger, slog.LevelError, "stored session ignored", slog.Any("error", err))
+		return nil, err
 	case errors.Is(err, ErrNoSession):
 		s.forget(ctx, key)
 		return nil, err
@@ -245,7 +253,7 @@ func (s *Sessions) adopt(ref sessionRef, key string, known *StoredSession, befor
 		ref.ID = strings.Clone(ref.ID) // it may be a part of a larger text
 		ss = &StoredSession{sessionRef: ref, key: key, sessions: s, inflight: &rpc.Inflight{Max: s.server.MaxInflight}}
 		if ss.Session, err = s.server.Resume(ref.who, state, ss.inflight); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%w: %w", errBadState, err)
 		}
 		ss.stored, ss.Source, ss.deferred.queued = ss, ref.ID, queued
 		s.live[ref], s.byKey[key] = ss, ss

@@ -386,7 +386,7 @@ func TestStoreFailureDiffersFromAMissingSession(t *testing.T) {
 	}
 }
 
-func TestMalformedStoredStateIsAnError(t *testing.T) {
+func TestASessionWithAMalformedRecordDoesNotExist(t *testing.T) {
 	s, kv := newSessions(SessionLimits{})
 	id := mustCreate(t, s, principal.Anonymous, "a")
 	for _, nonsense := range []string{``, `null`, `{}`, `{"revision":"2099-01-01","info":{},"capabilities":{}}`, `{"revision":"2025-11-25","info":{"name":7},"capabilities":{}}`,
@@ -398,7 +398,7 @@ func TestMalformedStoredStateIsAnError(t *testing.T) {
 		if _, err := kv.KV.Put(t.Context(), sessionKey(principal.Anonymous, id), []byte(nonsense), store.PutOptions{TTL: time.Minute}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Open(t.Context(), principal.Anonymous, id); err == nil || errors.Is(err, ErrNoSession) {
+		if _, err := s.Open(t.Context(), principal.Anonymous, id); !errors.Is(err, ErrNoSession) {
 			t.Errorf("%s: %v", nonsense, err)
 		}
 	}

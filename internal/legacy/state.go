@@ -1,7 +1,7 @@
 package legacy
 
 import (
-	"errors"
+	"fmt"
 	"strconv"
 
 	jsonv2 "github.com/go-json-experiment/json"
@@ -54,7 +54,8 @@ func (s *State) Encode() []byte {
 	return append(b, '}')
 }
 
-var errBadState = errors.New("stored session is malformed, or encrypted with keys that this server does not have")
+// errBadState is the error for the record of a session that does not exist for this server.
+var errBadState = fmt.Errorf("%w: its record is malformed, encrypted with keys that this server does not have, or that of another program", ErrNoSession)
 
 // DecodeState decodes the result of Encode. The state contains views of raw, because every
 // request decodes it.
