@@ -250,7 +250,7 @@ func TestEventsWakeTheFollowersOfTheirStream(t *testing.T) {
 			t.Errorf("the events arrive after %v", waited)
 		}
 		time.Sleep(time.Minute)
-		if n := f.stores[1].reads.Load() - before; n > 100+2*13 {
+		if n := f.stores[1].reads.Load() - before; n > 100+2*16 {
 			t.Errorf("%d readings of the log for 100 events and one minute", n)
 		}
 		close(f.steps)

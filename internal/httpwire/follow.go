@@ -15,9 +15,9 @@ import (
 // has ended, the follower logs an error as the last event. Only one replica can log it.
 
 const (
-	// pollInterval is the time between two readings of the log without an announcement. It is also
-	// the minimum time between two checks of a lease.
-	pollInterval = 5 * time.Second
+	// pollInterval is the time between two readings of the log without an announcement, and between two checks
+	// whether the replica of the call has ended. The stream ends within lease.TTL and this time.
+	pollInterval = 4 * time.Second
 	// fastPollInterval is pollInterval if there are no announcements.
 	fastPollInterval = 500 * time.Millisecond
 	// followedFor is the time for which events are announced after a follower has asked for it.
@@ -106,15 +106,27 @@ func (s *sessionStream) wakeFollower() {
 type follower struct {
 	stream  *sessionStream
 	ticker  *time.Ticker
-	checked time.Time // when the lease was checked
+	checked time.Time // when the replica of the call was checked
+	leased  bool      // this replica has its lease, without which it cannot check another one
 }
 
 func (s *sessionStream) newFollower() *follower {
 	return &follower{stream: s, ticker: time.NewTicker(s.all.pollInterval())}
 }
 
+// close ends the use of the follower.
+func (f *follower) close() {
+	f.ticker.Stop()
+	if f.leased {
+		f.stream.all.Lease.Release()
+	}
+}
+
 // poll asks the replica of the call to announce events, and reads the log.
 func (f *follower) poll(ctx context.Context) {
+	if !f.leased {
+		f.leased = f.stream.all.Lease.Take(ctx) == nil
+	}
 	f.stream.all.notify(f.stream.key, true)
 	f.read(ctx)
 }
@@ -128,7 +140,7 @@ func (f *follower) read(ctx context.Context) {
 	}
 	defer s.unlock()
 	latest, added, err := s.readLogged(ctx)
-	if err == nil && !added && !latest.isLast() && time.Since(f.checked) >= pollInterval {
+	if err == nil && !added && !latest.isLast() && time.Since(f.checked) > pollInterval-fastPollInterval {
 		var ended bool
 		if ended, err = s.hasLostReplica(ctx, latest); ended {
 			if err = s.logLostResponse(latest); err == nil {
@@ -160,7 +172,7 @@ func (s *sessionStream) readLogged(ctx context.Context) (latest entry, added boo
 	}
 	// Read the last entry again, because it says whether others follow.
 	before := last - min(last, 1)
-	entries, err := s.all.log.ReadAfter(ctx, s.key, before)
+	entries, err := s.all.read(ctx, s.key, before)
 	if err == nil && len(entries) == 0 {
 		err = store.ErrNotFound
 	}
@@ -185,8 +197,7 @@ func (s *sessionStream) hasLostReplica(ctx context.Context, latest entry) (bool,
 	if replica == s.all.Lease.ID() { // the call has ended, and its response could not be logged
 		return true, nil
 	}
-	alive, err := s.all.Lease.Alive(ctx, replica)
-	return err == nil && !alive, err
+	return s.all.Lease.Ended(ctx, replica)
 }
 
 // logLostResponse logs an error as the last event after latest, unless another replica has logged an event.
@@ -216,7 +227,7 @@ var errEndedElsewhere = errors.New("another replica has ended the stream")
 // explain returns nil if the log has e as entry seq. Otherwise the error is errEndedElsewhere or that of the
 // store.
 func (s *sessionStream) explain(seq uint64, e entry) error {
-	entries, err := s.all.log.ReadAfter(context.Background(), s.key, seq-1)
+	entries, err := s.all.read(context.Background(), s.key, seq-1)
 	switch {
 	case err != nil:
 		return err

@@ -54,6 +54,11 @@ func appendEntry(dst []byte, kind byte, origin, message []byte) entry {
 	return append(append(append(append(dst, kind), origin...), '\n'), message...)
 }
 
+// isValid reports whether e is the result of appendEntry.
+func (e entry) isValid() bool {
+	return len(e) > 0 && bytes.IndexByte([]byte{entryMessage, entryFinal, entryOpened, entryEnded, entryUnlogged}, e[0]) >= 0 && bytes.IndexByte(e, '\n') > 0
+}
+
 func (e entry) isLast() bool {
 	return e[0] == entryFinal || e[0] == entryEnded || e[0] == entryUnlogged
 }

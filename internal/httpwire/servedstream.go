@@ -174,7 +174,7 @@ func (c *servedStream) close() {
 		c.tick.Stop()
 	}
 	if c.follow != nil {
-		c.follow.ticker.Stop()
+		c.follow.close()
 	}
 	c.expiry.stop()
 	if c.stream != nil {

@@ -205,7 +205,7 @@ func (s *sessionStream) entriesAfter(ctx context.Context, seq uint64) (entries [
 	case !s.replay && seq == last:
 		return nil, nil
 	}
-	entries, err = s.all.log.ReadAfter(ctx, s.key, seq)
+	entries, err = s.all.read(ctx, s.key, seq)
 	switch {
 	case errors.Is(err, store.ErrNotFound) && !s.replay:
 		return nil, store.ErrPurged
@@ -216,15 +216,15 @@ func (s *sessionStream) entriesAfter(ctx context.Context, seq uint64) (entries [
 	}
 	final := entries
 	if s.replay && len(entries) == 0 { // the client has all events if event seq is the final one
-		if final, err = s.all.log.ReadAfter(ctx, s.key, seq-1); err != nil {
+		if final, err = s.all.read(ctx, s.key, seq-1); err != nil {
 			return nil, err
 		}
+		if entries = final[1:]; final[0][0] == entryUnlogged { // the client has another event with this number
+			entries = final
+		}
 	}
-	switch last := entry(final[len(final)-1]); {
-	case s.replay && !s.follows && !last.isLast():
+	if last := entry(final[len(final)-1]); s.replay && !s.follows && !last.isLast() {
 		return nil, errNotFinal
-	case len(entries) == 0 && last[0] == entryUnlogged:
-		return final, nil
 	}
 	return entries, nil
 }

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/lease"
 	"github.com/parley-mcp/parley/internal/legacy"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -248,5 +249,81 @@ func TestStandaloneStreamNeedsTheSubscriptionsOfItsSession(t *testing.T) {
 	live.Release()
 	if n := len(s.Streams.standalone(live.Key())); n != 0 {
 		t.Errorf("%d streams", n)
+	}
+}
+
+// endingLog calls end after some readings that found no entry.
+type endingLog struct {
+	store.Log
+	end   func()
+	empty int
+}
+
+func (l *endingLog) ReadAfter(ctx context.Context, key store.StreamKey, seq uint64) ([][]byte, error) {
+	entries, err := l.Log.ReadAfter(ctx, key, seq)
+	if len(entries) == 0 && err == nil {
+		if l.empty--; l.empty == 0 {
+			l.end()
+		}
+	}
+	return entries, err
+}
+
+// The stream may end while a client resumes it: between two readings of the log.
+func TestAnEventIsNotRepeatedWhenItsStreamEndsDuringAResumption(t *testing.T) {
+	for name, entries := range map[string]struct {
+		logged []entry
+		want   string
+	}{
+		"with an error":               {[]entry{entry("u1 1\n{\"lost\":1}")}, `id: %s.2 {"lost":1}`},
+		"with an event and the error": {[]entry{entry("m1 1\n{\"n\":2}"), entry("u1 1\n{\"lost\":1}")}, `id: %[1]s.2 {"n":2} id: %[1]s.3 {"lost":1}`},
+		"with its response":           {[]entry{entry("f1 1\n{\"n\":2}")}, `id: %s.2 {"n":2}`},
+	} {
+		for at := 1; at <= 3; at++ {
+			log := &endingLog{Log: store.NewMemory(store.MemoryOptions{}), empty: at}
+			s, live := sessionServer(t, log)
+			s.Streams.Lease = &lease.Lease{}
+			key := store.StreamKey{Group: live.Key(), Stream: newStreamName(kindPost)}
+			seq := uint64(0)
+			add := func(e entry) {
+				seq++
+				if err := s.Streams.append(key, seq, e); err != nil {
+					t.Fatal(err)
+				}
+			}
+			add(entry("m1 1\n{\"n\":1}"))
+			log.end = func() {
+				for _, e := range entries.logged {
+					add(e)
+				}
+			}
+			w := newReader()
+			conn := &eventStream{w: w, ctx: t.Context()}
+			s.resume(w, (&http.Request{}).WithContext(t.Context()), live, conn, []string{key.Stream + ".1"})
+			conn.end()
+			got := strings.Join(strings.Fields(strings.NewReplacer(":\n", " ", "data:", "").Replace(w.text())), " ")
+			if want := fmt.Sprintf(entries.want, key.Stream); got != want {
+				t.Errorf("%s after reading %d: %s, want %s", name, at, got, want)
+			}
+			live.Release()
+		}
+	}
+}
+
+// Another program may have written to the log, or this replica may not have the keys.
+func TestAStreamWithAForeignEntryCannotBeResumed(t *testing.T) {
+	for _, foreign := range []string{"", "m", "garbage\n", "\n"} {
+		memory := store.NewMemory(store.MemoryOptions{})
+		s, live := sessionServer(t, memory)
+		key := store.StreamKey{Group: live.Key(), Stream: newStreamName(kindPost)}
+		if err := memory.Append(t.Context(), key, 1, []byte(foreign), appendOptions); err != nil {
+			t.Fatal(err)
+		}
+		w := newReader()
+		s.resume(w, (&http.Request{}).WithContext(t.Context()), live, &eventStream{w: w, ctx: t.Context()}, []string{key.Stream + ".0"})
+		if w.begun() != http.StatusGone {
+			t.Errorf("%q: status %d %s", foreign, w.begun(), w.text())
+		}
+		live.Release()
 	}
 }

@@ -107,12 +107,12 @@ func (s *Server) takeOver(ctx context.Context, live *legacy.StoredSession, conn 
 // logged returns the log of a standalone stream after event seq. Expired means that the log has no events of the
 // stream: there were none, or they have expired. The error is errUnknownEvent, store.ErrPurged or that of the store.
 func (a *Streams) logged(ctx context.Context, key store.StreamKey, seq uint64) (entries [][]byte, expired bool, err error) {
-	entries, err = a.log.ReadAfter(ctx, key, seq)
+	entries, err = a.read(ctx, key, seq)
 	if !errors.Is(err, store.ErrNotFound) {
 		return entries, false, err
 	}
 	if seq > 0 {
-		if _, err := a.log.ReadAfter(ctx, key, 0); err == nil || errors.Is(err, store.ErrPurged) {
+		if _, err := a.read(ctx, key, 0); err == nil || errors.Is(err, store.ErrPurged) {
 			return nil, false, errUnknownEvent
 		} else if !errors.Is(err, store.ErrNotFound) {
 			return nil, false, err
@@ -164,7 +164,7 @@ func (s *sessionStream) readNew(ctx context.Context) error {
 	s.mu.Lock()
 	conn, last := s.conn, s.last
 	s.mu.Unlock()
-	entries, err := s.all.log.ReadAfter(ctx, s.key, last)
+	entries, err := s.all.read(ctx, s.key, last)
 	if errors.Is(err, store.ErrNotFound) { // nothing was logged
 		return nil
 	}

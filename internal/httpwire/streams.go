@@ -3,11 +3,13 @@ package httpwire
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
 
 	"github.com/parley-mcp/parley/internal/lease"
+	"github.com/parley-mcp/parley/internal/loglimit"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/store"
 )
@@ -25,8 +27,9 @@ type Streams struct {
 	// replicas find events by reading the log at intervals.
 	Notify func(key store.StreamKey, follow bool)
 
-	log    store.Log
-	logger *slog.Logger
+	log        store.Log
+	logger     *slog.Logger
+	unreadable loglimit.Limiter
 
 	mu       sync.Mutex
 	closed   bool
@@ -220,6 +223,19 @@ func (a *Streams) standalone(group string) (all []*sessionStream) {
 // append stores an event. It belongs to no request: the stream outlives its connection.
 func (a *Streams) append(key store.StreamKey, seq uint64, entry []byte) error {
 	return a.log.Append(context.Background(), key, seq, entry, appendOptions)
+}
+
+// read returns the log of a stream after entry seq. Entries that are not of this program are as if they were purged.
+func (a *Streams) read(ctx context.Context, key store.StreamKey, seq uint64) ([][]byte, error) {
+	entries, err := a.log.ReadAfter(ctx, key, seq)
+	if err == nil && slices.ContainsFunc(entries, func(e []byte) bool { return !entry(e).isValid() }) {
+		err = fmt.Errorf("%w: entry of a stream must be one of this program", store.ErrInvalidArgument)
+	}
+	if !errors.Is(err, store.ErrInvalidArgument) {
+		return entries, err
+	}
+	a.unreadable.Log(ctx, a.logger, slog.LevelError, "the log of a stream cannot be read: programs with one store need different prefixes", slog.Any("error", err))
+	return nil, fmt.Errorf("%w: %w", store.ErrPurged, err)
 }
 
 var appendOptions = store.AppendOptions{TTL: logTTL, MaxEntries: maxLoggedEvents, MaxBytes: maxLoggedBytes}

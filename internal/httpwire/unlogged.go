@@ -107,7 +107,7 @@ func (s *sessionStream) terminateAfter(ctx context.Context, seq uint64) error {
 	if !errors.Is(err, store.ErrConflict) {
 		return err
 	}
-	entries, err := s.all.log.ReadAfter(ctx, s.key, seq-1)
+	entries, err := s.all.read(ctx, s.key, seq-1)
 	switch {
 	case errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrPurged):
 		return nil // nothing can be resumed
@@ -128,7 +128,7 @@ func (s *sessionStream) terminateForClient(ctx context.Context, seq uint64) erro
 	if seq < 2 {
 		return errUnknownEvent
 	}
-	entries, err := s.all.log.ReadAfter(ctx, s.key, seq-2)
+	entries, err := s.all.read(ctx, s.key, seq-2)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return errUnknownEvent
