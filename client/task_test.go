@@ -60,6 +60,36 @@ func taskServer(states ...string) *script {
 	return s
 }
 
+// The text and the examples of the extension differ: a state can have the resultType "task", and the result in it can
+// have a resultType.
+func TestResultTypesInTasksAreRead(t *testing.T) {
+	complete := strings.Replace(outcome, "{", `{"resultType":"complete",`, 1)
+	for name, end := range map[string]string{
+		"complete": state("completed", complete), "none": state("completed", outcome),
+		"task": strings.Replace(state("completed", complete), `"resultType":"complete"`, `"resultType":"task"`, 1),
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			c, _ := dialTask(t, nil, taskServer(end))
+			result, err := c.CallTool(t.Context(), "a", nil)
+			if err != nil || len(result.Content) != 1 {
+				t.Errorf("%s: %+v, %v", name, result, err)
+			}
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		s := taskServer()
+		s.Answers["tasks/cancel"] = []string{strings.Replace(ack, "complete", "task", 1)}
+		c, _ := dialTask(t, nil, s)
+		task, err := c.StartTool(t.Context(), "a", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := task.Cancel(t.Context()); !errors.Is(err, client.ErrInvalidResponse) {
+			t.Errorf("tasks/cancel: %v", err)
+		}
+	})
+}
+
 // sent records the params of the requests that a client sends.
 type sent struct {
 	mu  sync.Mutex

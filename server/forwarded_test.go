@@ -39,7 +39,7 @@ func TestForwardedResultsAreCompleteInTasks(t *testing.T) {
 			id := member(t, w.receive(), "taskId")
 			synctest.Wait()
 			w.send(`{"jsonrpc":"2.0","id":3,"method":"tasks/get","params":{"taskId":"` + id + `",` + withTasks + `}}`)
-			if got := w.receive(); !strings.Contains(got, `"result":{`+members+`}`) {
+			if got := w.receive(); !strings.Contains(got, `"result":{"resultType":"complete",`+members+`}`) {
 				t.Errorf("in a task: %s", got)
 			}
 		})

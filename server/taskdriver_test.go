@@ -121,7 +121,7 @@ func TestDriverRunsTheTasksOfItsTool(t *testing.T) {
 	}
 	e.set(task.State{Status: mcp.TaskCompleted, Result: &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "done"}}}}, nil)
 	id = member(t, request("tools/call", `"name":"job","arguments":{}`), "taskId")
-	if got := request("tasks/get", `"taskId":"`+id+`"`); !strings.Contains(got, `"result":{"content":[{"type":"text","text":"done"}]}`) {
+	if got := request("tasks/get", `"taskId":"`+id+`"`); !strings.Contains(got, `"result":{"resultType":"complete","content":[{"type":"text","text":"done"}]}`) {
 		t.Error(got)
 	}
 	id = member(t, request("tools/call", `"name":"job","arguments":{}`), "taskId")

@@ -294,7 +294,7 @@ func (s *Server) detailedTask(ctx context.Context, t *tasks.Task) (mcp.DetailedT
 		if err != nil {
 			return d, err
 		}
-		d.Result = raw
+		d.Result = revision.WithResultType(raw) // it has the structure of the result of the request
 	}
 	return d, nil
 }

@@ -95,7 +95,7 @@ func TestChangesOfTasksAreNotifiedToSubscribers(t *testing.T) {
 			t.Error(answers)
 		}
 		close(release)
-		if got := next(id, "completed"); !strings.HasSuffix(got, `"result":{"content":[{"type":"text","text":"Hello, Ada"}]}}}`) {
+		if got := next(id, "completed"); !strings.HasSuffix(got, `"result":{"resultType":"complete","content":[{"type":"text","text":"Hello, Ada"}]}}}`) {
 			t.Error(got)
 		}
 		w.send(cancelled(`2`))

@@ -27,6 +27,14 @@ func WithoutMembers(object json.RawMessage, names ...string) json.RawMessage {
 	return append(kept, '}')
 }
 
+// WithResultType returns the JSON of a result with its resultType, which is "complete" if the result has none.
+func WithResultType(result json.RawMessage) json.RawMessage {
+	if _, ok := jsonrpc.Get(result, "resultType"); ok {
+		return result
+	}
+	return withMember(result, "resultType", []byte(`"complete"`))
+}
+
 // withMember returns a JSON object with one member added or replaced. An object that is nil or no
 // object counts as empty.
 func withMember(object []byte, name string, value []byte) []byte {
