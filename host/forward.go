@@ -105,7 +105,8 @@ func ask[Result any](ctx context.Context, kinds rpc.InputKinds, method string, p
 	defer cancel(nil)
 	defer context.AfterFunc(c.Context(), func() { cancel(call.ErrCallDone) })() // ctx may belong to several calls
 	answer, err := c.ForwardInput(during, q)
-	if n := c.SessionNotifier; method == mcp.MethodListRoots && errors.Is(err, call.ErrCallDone) && ctx.Err() == nil && n != nil && n.Listens() {
+	ended := errors.Is(err, call.ErrCallDone) || errors.Is(err, rpc.ErrClientLeft)
+	if n := c.SessionNotifier; method == mcp.MethodListRoots && ended && ctx.Err() == nil && n != nil && n.Listens() {
 		// The server may have requested the roots for its session while the call was in flight.
 		answer, err = n.RequestInput(ctx, q)
 	}
@@ -119,6 +120,8 @@ func answered[Result any](answer json.RawMessage, err error) (*Result, error) {
 		return nil, rejected.Err
 	case errors.Is(err, rpc.ErrInputRequired):
 		return nil, errRepeated
+	case errors.Is(err, rpc.ErrClientLeft):
+		return nil, jsonrpc.Errorf(jsonrpc.CodeInternalError, "%s", err)
 	case err != nil:
 		return nil, err
 	}

@@ -3,14 +3,20 @@ package server_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"go.uber.org/goleak"
 
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/server"
 	"github.com/parley-mcp/parley/transport"
 )
 
@@ -189,4 +195,39 @@ func TestSubscriptionsCanBeOpenedAgain(t *testing.T) {
 		e.http.Client().CloseIdleConnections()
 		goleak.VerifyNone(t, before)
 	})
+}
+
+// A question ends when its client has disconnected and does not resume the stream, although the call goes on.
+func TestAQuestionEndsWhenItsClientLeaves(t *testing.T) {
+	for _, version := range []string{"2025-03-26", "2025-11-25"} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newBubbleFleet(t, 1)
+			start := inBubble(f.servers[0], http.MethodPost, strings.Replace(fmt.Sprintf(initializeBody, version), `{}`, `{"sampling":{}}`, 1))
+			session := []string{"Mcp-Session-Id", start.Header().Get("Mcp-Session-Id"), "Accept", "text/event-stream, application/json"}
+			x := f.open(0, http.MethodPost, stepCall, session...)
+			ended := make(chan error, 1)
+			f.steps <- func(ctx context.Context) error {
+				_, err := server.Sample(ctx, mcp.CreateMessageParams{MaxTokens: 1, Messages: []mcp.SamplingMessage{{Role: mcp.RoleUser, Content: []mcp.Content{&mcp.TextContent{Text: "?"}}}}})
+				ended <- err
+				return nil
+			}
+			asked := x.frames()
+			x.leave()
+			time.Sleep(9 * time.Second)
+			again := f.resume(0, session, asked[0].id)
+			time.Sleep(time.Minute)
+			if synctest.Wait(); len(ended) > 0 {
+				t.Fatalf("%s: the question has ended although its client has returned: %v", version, <-ended)
+			}
+			again.leave()
+			left := time.Now()
+			if err := <-ended; !errors.Is(err, call.ErrCancelled) || time.Since(left) > 12*time.Second {
+				t.Errorf("%s: after %v: %v", version, time.Since(left), err)
+			}
+			close(f.steps)
+			if got := f.resume(0, session, asked[0].id).frames(); len(got) == 0 || !strings.Contains(got[len(got)-1].data, `"id":1,"result"`) {
+				t.Errorf("%s: the call has no response: %v", version, got)
+			}
+		})
+	}
 }

@@ -109,6 +109,46 @@ func (a *answerStream) Broken() error {
 	return a.x.stream.Broken()
 }
 
+// Connected reports whether the client can receive messages now.
+func (a *answerStream) Connected() bool {
+	if s := a.stream.Load(); s != nil {
+		return s.isConnected()
+	}
+	return a.x.stream.isOpen()
+}
+
+// returnTime is the time for a client to return to a stream whose connection has ended, after the delay that the server
+// has sent.
+const returnTime = 10 * time.Second
+
+// AwaitLeave waits until the client has disconnected and does not return, or until ctx ends. It reports whether the
+// client has left.
+func (a *answerStream) AwaitLeave(ctx context.Context) bool {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	first := a.x.stream.ctx.Done()
+	for left := (time.Time{}); ; {
+		s := a.stream.Load()
+		switch now := time.Now(); {
+		case a.Connected():
+			left = time.Time{}
+		case s == nil: // it cannot be resumed
+			return true
+		case left.IsZero():
+			left = now
+		case now.Sub(left) >= returnTime && now.Sub(s.awaitedUntil()) >= returnTime:
+			return true
+		}
+		select {
+		case <-first:
+			first = nil
+		case <-tick.C:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
 // CloseStream implements rpc.StreamCloser.
 func (a *answerStream) CloseStream(ctx context.Context, retry time.Duration) error {
 	if !revision.StreamPolling.In(a.live.Revision) {

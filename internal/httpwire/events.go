@@ -71,6 +71,9 @@ func (e *eventStream) Broken() error {
 	return e.err
 }
 
+// isOpen reports whether the client is connected.
+func (e *eventStream) isOpen() bool { return e.ctx.Err() == nil && e.Broken() == nil }
+
 // comment queues a comment, which shows the client and proxies that the stream is alive.
 func (e *eventStream) comment() error {
 	return e.write(e.ctx, appendComment)

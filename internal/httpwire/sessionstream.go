@@ -47,6 +47,7 @@ type sessionStream struct {
 	final      bool      // the last entry is logged
 	leased     bool      // end releases the lease of this replica
 	followed   time.Time // until when another replica follows the stream
+	awaited    time.Time // when the client was asked to reconnect; see closeConnection
 	incomplete bool      // an event is not in the log: the stream cannot be resumed
 	ended      bool
 	dropped    bool          // the session has ended
@@ -181,6 +182,21 @@ func (s *sessionStream) connection() *eventStream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.conn
+}
+
+// isConnected reports whether a client receives the events, here or at another replica.
+func (s *sessionStream) isConnected() bool {
+	s.mu.Lock()
+	conn, followed := s.conn, s.followed
+	s.mu.Unlock()
+	return conn != nil && conn.isOpen() || time.Now().Before(followed)
+}
+
+// awaitedUntil returns when a client reconnects whose connection the server has closed.
+func (s *sessionStream) awaitedUntil() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.awaited
 }
 
 var errTakenOver = errors.New("another connection has taken over the stream")
@@ -354,7 +370,7 @@ func (s *sessionStream) closeConnection(ctx context.Context, retry time.Duration
 	if s.conn != conn { // taken over
 		return nil
 	}
-	s.conn, s.connDone = nil, nil
+	s.conn, s.connDone, s.awaited = nil, nil, time.Now().Add(retry)
 	if connDone != nil {
 		close(connDone)
 	}

@@ -50,7 +50,16 @@ func (a *inputRequests) RequestInput(ctx context.Context, c *rpc.Call, questions
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	answers := make([]json.RawMessage, len(questions))
-	var wg sync.WaitGroup
+	var wg, leaving sync.WaitGroup
+	if s, ok := c.Stream.(interface{ AwaitLeave(context.Context) bool }); ok {
+		defer leaving.Wait()
+		defer cancel(nil)
+		leaving.Go(func() {
+			if s.AwaitLeave(ctx) && c.Context().Err() == nil { // the connection also ends with the call
+				cancel(rpc.ErrClientLeft)
+			}
+		})
+	}
 	for i, q := range questions {
 		wg.Go(func() {
 			var err error

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -23,6 +24,9 @@ var (
 	// tools/call, prompts/get or resources/read, or its client takes no messages before the
 	// response.
 	ErrCannotAsk = errors.New("this call cannot send requests to its client")
+	// ErrClientLeft is returned if the client of a session has disconnected and does not return.
+	// It wraps call.ErrCancelled.
+	ErrClientLeft = fmt.Errorf("the client has disconnected, so it cannot answer: %w", call.ErrCancelled)
 	// ErrUnsupported is returned for a feature that the revision of the protocol or the
 	// connection does not have.
 	ErrUnsupported = errors.New("not supported by the revision of the protocol or the connection of this call")
@@ -112,13 +116,18 @@ const (
 )
 
 // LimitInput returns a handler that runs h for a limited number of requests at the same time.
-// Further requests wait until one is answered or their ctx ends. It returns nil if h is nil.
+// Further requests wait until one is answered or their ctx ends. Requests that belong to a call that
+// this program serves have no limit here, because one client must not wait for the answers of others. It returns nil
+// if h is nil.
 func LimitInput(h InputHandler) InputHandler {
 	if h == nil {
 		return nil
 	}
 	slots := make(chan struct{}, maxAnswering)
 	return func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+		if From(ctx) != nil {
+			return h(ctx, method, params)
+		}
 		select {
 		case slots <- struct{}{}:
 		case <-ctx.Done():
