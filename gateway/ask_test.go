@@ -3,9 +3,11 @@
 package gateway_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -19,10 +21,12 @@ import (
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/gatewaytest"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
 	"github.com/parley-mcp/parley/server"
 	"github.com/parley-mcp/parley/store"
+	"github.com/parley-mcp/parley/transport"
 )
 
 // httpConfig returns the config of a server over HTTP.
@@ -199,5 +203,111 @@ func TestAnswerReachesTheReplicaOfTheCall(t *testing.T) {
 		if err := c.Wants(ctx, tool, nonce, want); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// questioning returns the config of a server on a byte stream. Its tool ask asks the user who calls it.
+func questioning(t *testing.T) host.ServerConfig {
+	up := &server.Server{Name: "up", Logger: quiet}
+	server.AddTool(up, mcp.Tool{Name: "ask"}, func(ctx context.Context, in struct{ Who string }) (string, error) {
+		answer, err := server.Elicit[struct{ Name string }](ctx, "Are you "+in.Who+"?")
+		return answer.Name, err
+	})
+	near, far := transport.Pipe()
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = up.ServeConn(context.Background(), far)
+	}()
+	t.Cleanup(func() {
+		far.Close()
+		<-served
+	})
+	return host.ServerConfig{Name: "up", Target: client.Conn(near)}
+}
+
+// leaveAtQuestion calls the tool ask in a session, and disconnects at its question without cancelling the call.
+func leaveAtQuestion(t *testing.T, url string) {
+	t.Helper()
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	session := ""
+	post := func(body string) *http.Response {
+		r, _ := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(`{"jsonrpc":"2.0",`+body+`}`))
+		r.Header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}}
+		if session != "" {
+			r.Header.Set("Mcp-Session-Id", session)
+		}
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp
+	}
+	begun := post(`"id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{}},"clientInfo":{"name":"c","version":"1"}}`)
+	session = begun.Header.Get("Mcp-Session-Id")
+	begun.Body.Close()
+	post(`"method":"notifications/initialized"`).Body.Close()
+	called := post(`"id":2,"method":"tools/call","params":{"name":"up__ask","arguments":{"Who":"gone"}}`)
+	defer called.Body.Close()
+	for lines := bufio.NewScanner(called.Body); lines.Scan(); {
+		if strings.Contains(lines.Text(), "Are you gone?") {
+			return
+		}
+	}
+	t.Fatal("no question")
+}
+
+// Clients that leave at a question do not keep others from being asked, nor do clients that are asked at the same time.
+func TestAbandonedQuestionsDoNotBlockOthers(t *testing.T) {
+	config := questioning(t)
+	s := &server.Server{Name: "gateway"}
+	gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{config}, Dialer: client.Dialer{Revision: mcp.V20251125}}, s)
+	local := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.ServeHTTP(w, r.WithContext(rpc.WithLocalUser(r.Context())))
+	}))
+	t.Cleanup(local.Close)
+	dial := func(url string, r mcp.Revision, answer func(question string) (*mcp.ElicitResult, error)) *client.Client {
+		d := client.Dialer{Revision: r, Logger: quiet}
+		d.Elicit = func(_ context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+			return answer(form.Message)
+		}
+		c, err := d.Dial(t.Context(), client.URL(url))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		return c
+	}
+	leaving := dial(local.URL, mcp.V20260728, func(string) (*mcp.ElicitResult, error) { return nil, errors.New("interrupted") })
+	if _, err := leaving.CallTool(t.Context(), "up__ask", map[string]string{"Who": "left"}); err == nil {
+		t.Error("the call that was left has a result")
+	}
+	leaveAtQuestion(t, local.URL)
+	var calls, asked sync.WaitGroup
+	for i, r := range []mcp.Revision{mcp.V20250618, mcp.V20251125, mcp.V20260728} {
+		who := fmt.Sprint("user ", i)
+		asked.Add(1)
+		c := dial(local.URL, r, func(question string) (*mcp.ElicitResult, error) {
+			asked.Done()
+			asked.Wait() // all are asked at the same time
+			return mcp.AcceptElicit(struct{ Name string }{strings.TrimPrefix(question, asksOf("up"))})
+		})
+		calls.Go(func() {
+			if got, err := client.CallTool[string](t.Context(), c, "up__ask", map[string]string{"Who": who}); err != nil || got != "Are you "+who+"?" {
+				t.Errorf("%s: %s was asked %q, %v", r, who, got, err)
+			}
+		})
+	}
+	calls.Wait()
+	// Without a user, the caller may be another person, who must not see the question.
+	stranger := dial(serveHTTP(t, s), mcp.V20251125, func(question string) (*mcp.ElicitResult, error) {
+		t.Errorf("another person is asked %q", question)
+		return nil, errors.New("no")
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if got, err := client.CallTool[string](ctx, stranger, "up__ask", map[string]string{"Who": "stranger"}); err == nil {
+		t.Errorf("the call of another person has the result %q", got)
 	}
 }

@@ -16,6 +16,7 @@ func (s *supervisor) withCaller(ctx context.Context) context.Context {
 			caller = c.Caller()
 		}
 		input |= c.InputKinds()
+		caller.User = rpc.UserOf(ctx, c)
 		caller.Input, caller.Declared, caller.Limited = input, c.DeclaredInput()|s.local, true
 		if caller.Returns && !caller.Session {
 			// A session with the server declares capabilities once. Programs of one principal can have several.

@@ -226,3 +226,9 @@ func (p *parkableStream) Write(ctx context.Context, msg []byte) error {
 	}
 	return nil
 }
+
+// Connected reports whether a request waits whose client can receive messages.
+func (p *parkableStream) Connected() bool {
+	current := (*parkable)(p).current()
+	return current != nil && current.Connected()
+}

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/server"
 )
 
@@ -173,6 +174,20 @@ func (f *httpFlags) serveAlone(cmd *cobra.Command, s *server.Server, show func(s
 	return f.serve(cmd.Context(), cmd, listener, s, &toolsets{})
 }
 
+// ofLocalUser returns a handler for an endpoint without authorization that only programs of this machine can connect to.
+// Their user can be asked for any of them. Requests that a proxy has forwarded may have another user.
+func ofLocalUser(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Real-Ip", "Via"} {
+			if r.Header[name] != nil {
+				next.ServeHTTP(w, r)
+				return
+			}
+		}
+		next.ServeHTTP(w, r.WithContext(rpc.WithLocalUser(r.Context())))
+	})
+}
+
 // limit sets the maximum rates of calls and lists.
 func (f *httpFlags) limit(s *server.Server) {
 	s.Limits.CallsPerSecond, s.Limits.CallBurst = float64(f.limitCalls), 2*f.limitCalls
@@ -194,10 +209,14 @@ func (f *httpFlags) serve(ctx context.Context, cmd *cobra.Command, listener net.
 	if f.wrap != nil {
 		handler = f.wrap(s)
 	}
+	var toolsets http.Handler = below
+	if isLoopback(listener) && s.Auth == nil {
+		handler, toolsets = ofLocalUser(handler), ofLocalUser(toolsets)
+	}
 	observed := o.handlers(urlOf(listener))
 	mux := http.NewServeMux()
 	mux.Handle(endpoint, observed(handler))
-	mux.Handle(endpoint+"/{toolset}", observed(below))
+	mux.Handle(endpoint+"/{toolset}", observed(toolsets))
 	if f.login != nil {
 		mux.Handle(loginPath+"/", f.login)
 	}

@@ -227,6 +227,7 @@ func (c *Client) request(m *jsonrpc.Message, stream jsonrpc.ID) {
 }
 
 func (c *Client) inputRequestOf(m *jsonrpc.Message, origin rpc.Origin) *inputRequest {
+	c.AddQuestions(origin, 1)
 	return &inputRequest{id: m.ID, method: m.Method, params: m.Raw, origin: origin, pause: c.PauseTimeouts(), elicitation: c.elicitationOf(m)}
 }
 

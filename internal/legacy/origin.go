@@ -24,7 +24,11 @@ func (c *Client) originOf(m *jsonrpc.Message, stream jsonrpc.ID) (rpc.Origin, *j
 			return origin, nil
 		}
 	}
-	origin, err := c.OriginOf(stream, isForCaller)
+	find := c.QuestionOf
+	if m.Method == mcp.MethodListRoots { // clients answer at once
+		find = c.OriginOf
+	}
+	origin, err := find(stream, isForCaller)
 	if err != nil {
 		c.ignored.Log(c.ctx, c.logger, slog.LevelWarn, "request of the server rejected: use one client for each caller", slog.String("method", m.Method), slog.Any("error", err))
 		return nil, jsonrpc.Errorf(jsonrpc.CodeInternalError, "%s", err)
@@ -63,7 +67,8 @@ func relatedTaskID(params []byte) string {
 }
 
 // ask returns the answer to a request of the server. If the request may belong to several calls of one
-// caller, and the call that was chosen ends meanwhile, another one is chosen. The request of a task does not
+// user, and the call that was chosen has its response meanwhile, another one is chosen. It is not if the client of the
+// chosen call has given that up: the question has most likely ended with it. The request of a task does not
 // end with the wait for the task, nor a request for roots with a call if nothing says that it belongs to the call.
 func (c *Client) ask(ctx context.Context, q *inputRequest) (answer json.RawMessage, err error) {
 	if relatedTaskID(q.params) == "" && !q.ofSession {
@@ -74,11 +79,14 @@ func (c *Client) ask(ctx context.Context, q *inputRequest) (answer json.RawMessa
 	if q.elicitation != nil {
 		ctx = rpc.WithCompletion(ctx, &q.elicitation.completion)
 	}
-	for origin := q.origin; ; origin = origin[1:] {
+	for origin := q.origin; ; {
 		answer, err = c.answerer(origin.Context(ctx), q.method, q.params)
-		if len(origin) < 2 || !errors.Is(err, call.ErrCallDone) || ctx.Err() != nil {
+		c.AddQuestions(origin, -1)
+		if len(origin) < 2 || !errors.Is(err, call.ErrCallDone) || !origin.Answered() || ctx.Err() != nil {
 			return answer, err
 		}
+		origin = origin[1:]
+		c.AddQuestions(origin, 1)
 	}
 }
 

@@ -79,6 +79,14 @@ type Stream interface {
 	Write(ctx context.Context, msg []byte) error
 }
 
+// Connected reports whether the client can receive messages of the call now. It does not block.
+func (c *Call) Connected() bool {
+	if s, ok := c.Stream.(interface{ Connected() bool }); ok {
+		return s.Connected()
+	}
+	return c.Stream != nil
+}
+
 // IsForwarded reports whether the result of a tool is that of Forwarded.
 func (c *Call) IsForwarded(result *mcp.CallToolResult) bool {
 	return c.Forwarded != nil && c.Forwarded.Result == result

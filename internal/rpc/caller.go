@@ -58,6 +58,9 @@ func (c *Call) DeclaredInput() (kinds InputKinds) {
 type Caller struct {
 	// Key identifies the caller. It must be comparable.
 	Key any
+	// User, if not nil, identifies the person behind the caller. Where the protocol does not tell for which request a
+	// peer asks, callers with the same User can be asked for each other. It must be comparable.
+	User any
 	// Owner is the principal of a session. Callers with the same Owner share limits.
 	Owner principal.Principal
 	// Returns means that later requests of the same caller have the same Key.
@@ -110,6 +113,25 @@ func (c *Call) Caller() Caller {
 		return Caller{Key: c}
 	}
 	return Caller{Key: who, Owner: who, Returns: true}
+}
+
+type localUserKey struct{}
+
+// WithLocalUser returns a context for requests that come from the user of this machine, although they are not
+// authenticated: the program accepts no others.
+func WithLocalUser(ctx context.Context) context.Context {
+	return context.WithValue(ctx, localUserKey{}, true)
+}
+
+// UserOf returns the user of a call whose handler has ctx, or nil if it is unknown; see Caller.
+func UserOf(ctx context.Context, c *Call) any {
+	switch who := c.Principal(); {
+	case who != principal.Anonymous:
+		return who
+	case ctx.Value(localUserKey{}) != nil:
+		return principal.Local
+	}
+	return nil
 }
 
 type createdTaskKey struct{}

@@ -1,8 +1,10 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -21,22 +23,61 @@ type CallReceiver interface {
 }
 
 // ErrAmbiguousOrigin is returned for a message of the peer that may belong to requests of several
-// callers.
-var ErrAmbiguousOrigin = errors.New("cannot tell which request the message belongs to: requests of several callers are in flight on this connection")
+// users.
+var ErrAmbiguousOrigin = errors.New("cannot tell which request the message belongs to: requests of several callers are in flight on this connection; " +
+	`use a connection for each caller, in a configuration with "sharing": "perCaller"`)
 
-// Origin is the requests of this side that a message of the peer may belong to, as their contexts.
-// All have the same caller. It is empty if there are no requests in flight.
-type Origin []context.Context
+// Origin is the requests of this side that a message of the peer may belong to, the likeliest first.
+// All have the same user; see Caller. It is empty if there are no requests in flight.
+type Origin []*pending
 
 // OriginOf returns the origin of a message. Stream is the id of the request on whose stream the
 // message has arrived, or zero. Otherwise the message may belong to every request for which may
 // returns true and whose context has not ended; the error is ErrAmbiguousOrigin if they have several
-// callers.
+// users. Requests whose client is connected come first. Among them come first those that do not wait
+// for an answer, then those for whose target the peer has asked before, then the newest.
 func (o *Outbound) OriginOf(stream jsonrpc.ID, may func(*Request) bool) (Origin, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	origin, err := o.originOf(stream, may)
+	if err != nil {
+		return nil, err
+	}
+	return origin, nil
+}
+
+// QuestionOf is OriginOf for a request of the peer that a person or a model answers. The requests for whose targets the
+// peer may ask take turns from then on, see turns.
+func (o *Outbound) QuestionOf(stream jsonrpc.ID, may func(*Request) bool) (Origin, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	origin, err := o.originOf(stream, may)
+	for i, p := range origin {
+		if stream.IsZero() && (i == 0 || err != nil) {
+			o.turns.learn(p)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return origin, nil
+}
+
+// AddQuestions adds n to the number of questions for which the likeliest request waits for an answer.
+func (o *Outbound) AddQuestions(origin Origin, n int) {
+	if len(origin) == 0 {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	origin[0].asked += n
+	o.turns.changed()
+}
+
+// originOf is OriginOf. With ErrAmbiguousOrigin, it returns all requests. The caller holds mu.
+func (o *Outbound) originOf(stream jsonrpc.ID, may func(*Request) bool) (Origin, error) {
 	if p := o.pending[stream]; p != nil {
-		return Origin{p.ctx}, nil
+		return Origin{p}, nil
 	}
 	if !stream.IsZero() { // the request has ended
 		return nil, nil
@@ -44,24 +85,54 @@ func (o *Outbound) OriginOf(stream jsonrpc.ID, may func(*Request) bool) (Origin,
 	var all Origin
 	for _, p := range o.pending {
 		if may(p.req) && p.ctx.Err() == nil {
-			all = append(all, p.ctx)
+			all = append(all, p)
 		}
 	}
-	for i := 1; i < len(all); i++ {
-		if CallerOf(all[i]).Key != CallerOf(all[0]).Key {
-			return nil, ErrAmbiguousOrigin
-		}
+	if slices.ContainsFunc(all, func(p *pending) bool { return !p.hasUserOf(all[0]) }) {
+		return all, ErrAmbiguousOrigin
 	}
+	slices.SortFunc(all, func(a, b *pending) int {
+		return cmp.Or(
+			first(a.isConnected(), b.isConnected()), first(a.asked == 0, b.asked == 0),
+			first(o.turns.asks[a.target()], o.turns.asks[b.target()]), cmp.Compare(b.number, a.number),
+		)
+	})
 	return all, nil
 }
 
-// Context returns a context that has the values of one of the requests. It ends with ctx.
+// first compares in the order true, false.
+func first(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	}
+	return 1
+}
+
+// hasUserOf reports whether an answer to one request may be that to the other.
+func (p *pending) hasUserOf(other *pending) bool {
+	a, b := CallerOf(p.ctx), CallerOf(other.ctx)
+	return a.Key == b.Key || a.User != nil && a.User == b.User
+}
+
+// isConnected reports whether the client that has caused the request can be asked now. The program itself can.
+func (p *pending) isConnected() bool {
+	c := From(p.ctx)
+	return c == nil || c.Connected()
+}
+
+// Context returns a context that has the values of the likeliest request. It ends with ctx.
 func (o Origin) Context(ctx context.Context) context.Context {
 	if len(o) == 0 {
 		return ctx
 	}
-	return withValues{ctx, o[0]}
+	return withValues{ctx, o[0].ctx}
 }
+
+// Answered reports whether the response to the likeliest request has arrived.
+func (o Origin) Answered() bool { return len(o) > 0 && o[0].isAnswered() }
 
 // WhileInFlight returns a context that also ends when all requests have been given up. The returned
 // function must be called.
@@ -74,9 +145,9 @@ func (o Origin) WhileInFlight(ctx context.Context) (context.Context, func()) {
 	left.Store(int64(len(o)))
 	stops := make([]func() bool, len(o))
 	for i, request := range o {
-		stops[i] = context.AfterFunc(request, func() {
+		stops[i] = context.AfterFunc(request.ctx, func() {
 			if left.Add(-1) == 0 {
-				cancel(context.Cause(request))
+				cancel(context.Cause(request.ctx))
 			}
 		})
 	}

@@ -2,10 +2,16 @@ package rpc_test
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
 )
 
 // A message without a stream belongs to a request whose caller still waits, not to one that is being cancelled.
@@ -37,4 +43,155 @@ func TestMessagesDoNotBelongToRequestsWhoseCallerHasLeft(t *testing.T) {
 	close(release)
 	<-first
 	<-second
+}
+
+// peerOf is an Outbound in a bubble whose requests wait until the test answers them.
+type peerOf struct {
+	*testing.T
+	rpc.Outbound
+	wire *wire
+}
+
+func newPeer(t *testing.T) *peerOf {
+	p := &peerOf{T: t, wire: newWire(t)}
+	p.Wire = p.wire
+	return p
+}
+
+// clientStream is the stream of a call whose client may be connected.
+type clientStream struct {
+	rpc.Stream
+	connected bool
+}
+
+func (s clientStream) Connected() bool { return s.connected }
+
+// call calls a tool for a caller, whose user may be nil, and waits until the request is sent or is in the queue.
+func (p *peerOf) call(caller string, user any, connected bool, tool string) <-chan outcome {
+	ctx := rpc.NewContext(p.Context(), &rpc.Call{Stream: clientStream{connected: connected}})
+	got := do(rpc.WithCaller(ctx, rpc.Caller{Key: caller, User: user}), &p.Outbound, &rpc.Request{Method: mcp.MethodCallTool, Name: tool})
+	synctest.Wait()
+	return got
+}
+
+// sent returns the number of requests that were sent, and answers the first n of them.
+func (p *peerOf) answer(n int) (sent int) {
+	synctest.Wait()
+	sent = len(p.wire.sent)
+	for range n {
+		m := <-p.wire.sent
+		p.Receive(result(p.T, m.ID, ""))
+	}
+	synctest.Wait()
+	return sent
+}
+
+// question returns the callers that a question may belong to, the likeliest first.
+func (p *peerOf) question() (origin rpc.Origin, callers string) {
+	origin, err := p.QuestionOf(jsonrpc.ID{}, func(*rpc.Request) bool { return true })
+	if err != nil {
+		return nil, err.Error()
+	}
+	for i := range origin {
+		callers += rpc.CallerOf(origin[i:].Context(p.Context())).Key.(string) + " "
+	}
+	return origin, callers
+}
+
+func TestQuestionsOfOneUserReachTheLikeliestCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPeer(t)
+		p.call("asked", "ada", true, "a")
+		asked, _ := p.question()
+		p.AddQuestions(asked, 1)
+		p.call("old", "ada", true, "b")
+		p.call("new", "ada", true, "c")
+		p.call("left", "ada", false, "d")
+		if _, got := p.question(); got != "new old asked left " {
+			t.Errorf("the question is for %s", got)
+		}
+		p.AddQuestions(asked, -1) // the peer has asked for the tools a and c
+		if _, got := p.question(); got != "new asked old left " {
+			t.Errorf("the question is for %s", got)
+		}
+		p.answer(4)
+	})
+}
+
+// A question is never attributed to one of several users. Afterwards, their calls take turns, and so do the calls of one
+// user for which the peer asks.
+func TestCallsForWhichThePeerAsksTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPeer(t)
+		ada, bob := p.call("ada", nil, true, "ask"), p.call("bob", nil, true, "ask")
+		if _, got := p.question(); !strings.Contains(got, "several callers") || !strings.Contains(got, `"sharing": "perCaller"`) {
+			t.Errorf("the question is for %s", got)
+		}
+		p.answer(2)
+		<-ada
+		<-bob
+		ada, bob = p.call("ada", nil, true, "ask"), p.call("bob", nil, true, "ask")
+		more := p.call("ada", nil, true, "ask") // waits longer than bob's, so it comes later
+		eve := p.call("eve", nil, true, "other")
+		for _, caller := range []string{"ada ", "bob ", "ada ", "eve "} {
+			if _, got := p.question(); got != caller {
+				t.Errorf("the question is for %s, want %s", got, caller)
+			}
+			if n := p.answer(1); n != 1 {
+				t.Errorf("%d calls are in flight", n)
+			}
+		}
+		for _, done := range []<-chan outcome{ada, bob, more, eve} {
+			if got := <-done; got.err != nil {
+				t.Error(got.err)
+			}
+		}
+
+		one := p.call("one", "user", true, "ask")
+		two := p.call("two", "user", true, "ask")
+		p.call("three", "user", true, "fast")
+		if n := len(p.wire.sent); n != 2 {
+			t.Errorf("%d calls are in flight, want that of the tool for which the peer asks, and the other", n)
+		}
+		asked, _ := p.question()
+		p.AddQuestions(asked, 1)
+		synctest.Wait()
+		if _, got := p.question(); got != "two three one " {
+			t.Errorf("the second question is for %s", got)
+		}
+		p.call("left", "user", false, "ask")
+		if n := p.answer(3); n != 3 {
+			t.Errorf("%d calls are in flight", n)
+		}
+		<-one
+		<-two
+		if last := p.call("last", "user", true, "ask"); p.answer(2) != 2 {
+			t.Error("a call waits for one whose client has left")
+		} else {
+			<-last
+		}
+	})
+}
+
+func TestTheQueueForTurnsIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPeer(t)
+		p.call("ada", nil, true, "ask")
+		p.question()
+		bob := p.call("bob", nil, true, "ask")
+		for range 63 {
+			p.call("bob", nil, true, "ask")
+		}
+		overload := new(call.OverloadError)
+		if got := <-p.call("eve", nil, true, "ask"); !errors.As(got.err, &overload) {
+			t.Errorf("the call after 64 that wait: %v", got.err)
+		}
+		begun := time.Now()
+		if got := <-bob; !errors.As(got.err, &overload) || time.Since(begun) != time.Minute || !strings.Contains(got.err.Error(), `"sharing": "perCaller"`) {
+			t.Errorf("after %v: %v", time.Since(begun), got.err)
+		}
+		if n := p.answer(1); n != 1 {
+			t.Errorf("%d calls were sent", n)
+		}
+	})
 }

@@ -37,7 +37,9 @@ type Outbound struct {
 	received  atomic.Uint64 // see Received
 	mu        sync.Mutex
 	ids       atomic.Int64
+	begun     uint64 // requests
 	pending   map[jsonrpc.ID]*pending
+	turns     turns
 	pauses    map[*TimeoutPause]struct{}
 	deadlines deadlineTimer
 	failed    error         // see Fail
@@ -57,7 +59,7 @@ func (o *Outbound) Do(ctx context.Context, req *Request) (Response, error) {
 	defer cancel(nil)
 	p := &pending{req: req, ctx: caller, cancel: cancel, wake: make(chan struct{}, 1)}
 	started := p.startTimeouts(o) // before the peer can report progress
-	if err := o.begin(p); err != nil {
+	if err := o.awaitTurn(ctx, p); err != nil {
 		return Response{}, err
 	}
 	defer o.end(p)
@@ -128,9 +130,8 @@ func (o *Outbound) Notify(ctx context.Context, method string, params []byte) err
 	})
 }
 
+// begin makes p a request in flight. The caller holds mu.
 func (o *Outbound) begin(p *pending) error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
 	if o.failed != nil {
 		return fmt.Errorf("%w: %w", call.ErrNotSent, o.failed)
 	}
@@ -143,6 +144,8 @@ func (o *Outbound) begin(p *pending) error {
 		o.pending = make(map[jsonrpc.ID]*pending)
 	}
 	o.pending[p.id] = p
+	o.begun++
+	p.number = o.begun
 	for pause := range o.pauses {
 		pause.add(p)
 	}
@@ -161,6 +164,7 @@ func (o *Outbound) restart(p *pending) {
 func (o *Outbound) end(p *pending) {
 	o.mu.Lock()
 	delete(o.pending, p.id)
+	o.turns.changed()
 	for pause := range o.pauses {
 		pause.remove(p)
 	}

@@ -22,6 +22,10 @@ type pending struct {
 	ctx    context.Context // of the caller; see OriginOf
 	cancel context.CancelCauseFunc
 
+	// Guarded by Outbound.mu.
+	number uint64 // increases with each request
+	asked  int    // requests of the peer that wait for an answer of the caller
+
 	mu       sync.Mutex
 	queue    []Progress
 	wake     chan struct{} // capacity 1: receives when queue has reports or the request is answered
