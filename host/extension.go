@@ -173,7 +173,7 @@ func (s *supervisor) forwardNotification(ctx context.Context, id, method string,
 	}
 	n := sessionOf(ctx)
 	if n == nil {
-		_, n, _ = s.sessions.only()
+		_, n, _ = s.commonOf(ctx).sessions.only()
 	}
 	if n == nil {
 		return

@@ -49,9 +49,21 @@ func (s *supervisor) notifyRootsOf(ctx context.Context, c *rpc.Call) {
 		return
 	}
 	if s.config.CallerAuth == nil && s.sharing(shared) != PerCaller {
-		s.sessions.add(ctx, caller)
-		if key, _, _ := s.sessions.only(); key == caller.Key {
-			s.roots.notify(s, shared)
+		all := &s.common
+		if user, ok := s.userOf(caller, shared); ok {
+			shared, all = nil, nil
+			s.callers.each(func(own *callerClient) {
+				if own.key == user.Key {
+					shared, all = own.client, &own.common
+				}
+			})
+		}
+		if all == nil { // the user has no client
+			return
+		}
+		all.sessions.add(ctx, caller)
+		if key, _, _ := all.sessions.only(); key == caller.Key {
+			all.roots.notify(s, shared)
 		}
 		return
 	}
@@ -142,23 +154,27 @@ func (h *Host) run(f func()) bool {
 }
 
 // withOnlySession returns the context of a request for roots. If the request belongs to no call or session, it is for the
-// session that uses the shared client, if that is the only one.
+// session that uses the client, if that is the only one.
 func (s *supervisor) withOnlySession(ctx context.Context) context.Context {
 	if !s.forwardsRoots() || rpc.From(ctx) != nil || sessionOf(ctx) != nil {
 		return ctx
 	}
-	_, only, count := s.sessions.only()
+	all := s.commonOf(ctx)
+	_, only, count := all.sessions.only()
 	if only == nil {
-		s.rootless.Store(count == 0)
+		all.rootless.Store(count == 0)
 		return ctx
 	}
 	return withSession(ctx, only)
 }
 
-// shares records that a session uses the shared client. If the server has requested the roots before there was a session, it is
-// notified that there are other roots now.
-func (s *supervisor) shares(ctx context.Context, caller rpc.Caller, shared *client.Client) {
-	if added := s.sessions.add(ctx, caller); added && s.rootless.Swap(false) {
-		s.roots.notify(s, shared)
+// shares records that a session uses a client with others. If the server has requested the roots before there was a
+// session, it is notified that there are other roots now.
+func (all *common) shares(ctx context.Context, s *supervisor, caller rpc.Caller, c *client.Client) {
+	if !caller.Session || !s.forwardsRoots() && s.config.Extensions == nil {
+		return
+	}
+	if added := all.sessions.add(ctx, caller); added && all.rootless.Swap(false) {
+		all.roots.notify(s, c)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/parley-mcp/parley/auth"
@@ -136,10 +137,38 @@ func sessionOf(ctx context.Context) *session {
 	return n
 }
 
-// maxSessions limits the sessions that use the shared client of a server, for requests without a call.
+// common is the state of a client that several sessions use.
+type common struct {
+	sessions sessions
+	roots    rootsNotifier
+	rootless atomic.Bool // the server has requested roots while no session used the client
+}
+
+type commonKey struct{}
+
+// receive makes a client of the server pass messages without a call to the session that uses the client, if it is the
+// only one.
+func (all *common) receive(d *client.Dialer) {
+	if next := d.Roots; next != nil {
+		d.Roots = func(ctx context.Context) ([]mcp.Root, error) { return next(context.WithValue(ctx, commonKey{}, all)) }
+	}
+	d.Extensions = withNotifications(d.Extensions, func(f notificationFunc) notificationFunc {
+		return func(ctx context.Context, params json.RawMessage) { f(context.WithValue(ctx, commonKey{}, all), params) }
+	})
+}
+
+// commonOf returns the state of the client that has received a message, unless the client is that of one session.
+func (s *supervisor) commonOf(ctx context.Context) *common {
+	if all, ok := ctx.Value(commonKey{}).(*common); ok {
+		return all
+	}
+	return &s.common
+}
+
+// maxSessions limits the sessions that use one client of a server, for requests without a call.
 const maxSessions = 1024
 
-// sessions are the sessions that have used the shared client of a server. It is safe for concurrent use.
+// sessions are the sessions that have used one client of a server. It is safe for concurrent use.
 type sessions struct {
 	mu    sync.Mutex
 	byKey map[any]*session

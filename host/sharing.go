@@ -25,13 +25,17 @@ type Sharing int
 
 const (
 	// ShareAutomatically is PerCaller for a server with sessions over HTTP, and Shared for others: in
-	// 2026-07-28 there are no sessions, and a program is not started twice unless asked for.
+	// 2026-07-28 there are no sessions, and a program is not started twice unless asked for. With
+	// [Host.Forward], a program of an older revision is started for each authenticated user, whose callers
+	// share it, because its requests do not say whose call they belong to.
 	ShareAutomatically Sharing = iota
-	// Shared means that all callers share one client. Over byte streams and HTTP+SSE, requests of the
-	// server are rejected while requests of several callers are in flight; see client.WithCaller. A log
-	// message that the server sends there after its call has ended belongs to no call, and reaches the
-	// caller whose requests alone are in flight then. A request for roots without a call is for the session
-	// that has used the server, and is rejected if several of these sessions are connected.
+	// Shared means that all callers share one client. Over byte streams and HTTP+SSE, a request of the
+	// server is rejected while requests of several users are in flight. From then on, the calls for which
+	// the server may send requests wait for each other: at most 64, and at most a minute. Requests and log
+	// messages for several calls of one user are for one whose client is connected, and the newest of
+	// these. A log message that the server sends after its call has ended belongs to no call, and reaches
+	// the user whose requests alone are in flight then. A request for roots without a call is for the
+	// session that has used the server, and is rejected if several of these sessions are connected.
 	Shared
 	// PerCaller means that each caller has a client of its own. A program is started for each. Callers of
 	// 2026-07-28 without authentication cannot be told apart, because that revision has no sessions and connections
@@ -71,16 +75,37 @@ func (s *supervisor) clientFor(ctx context.Context, shared *client.Client) (c *c
 			return nil, nil, err
 		}
 	} else if !caller.Returns || s.sharing(shared) != PerCaller {
-		if caller.Session && (s.forwardsRoots() || s.config.Extensions != nil) {
-			s.shares(ctx, caller, shared)
+		user, ok := s.userOf(caller, shared)
+		if !ok {
+			s.shares(ctx, s, caller, shared)
+			return shared, func() {}, nil
 		}
-		return shared, func() {}, nil
+		own, err := s.callers.acquire(ctx, user, shared)
+		if err != nil {
+			return nil, nil, err
+		}
+		own.shares(ctx, s, caller, own.client)
+		return own.client, func() { s.callers.release(own) }, nil
 	}
 	own, err := s.callers.acquire(ctx, caller, shared)
 	if err != nil {
 		return nil, nil, err
 	}
 	return own.client, func() { s.callers.release(own) }, nil
+}
+
+// userKey is the key of the client for all callers who are authenticated as one user.
+type userKey principal.Principal
+
+// userOf returns the caller who has one client for all requests of a user. It reports false if the user has none: users
+// share a program only if that is asked for, or if it can send no requests that one of them would have to answer.
+func (s *supervisor) userOf(caller rpc.Caller, shared *client.Client) (user rpc.Caller, ok bool) {
+	_, isCommand := s.config.Target.(*client.CommandTarget)
+	if !isCommand || s.config.Sharing != ShareAutomatically || !s.host.Forward || shared.Revision().Modern() ||
+		caller.Owner == principal.Anonymous || caller.Owner == principal.Local {
+		return rpc.Caller{}, false
+	}
+	return rpc.Caller{Key: userKey(caller.Owner), Owner: caller.Owner, Returns: true}, true
 }
 
 // Limits of the clients of callers of one server.
@@ -110,8 +135,8 @@ type callerClient struct {
 	dialled chan struct{} // closed when client or err is set
 	client  *client.Client
 	err     error
-	session session       // of the caller, if it is one
-	roots   rootsNotifier // of client
+	session session // of the caller, if it is one
+	common          // of client
 
 	uses  int
 	used  time.Time // the end of the last use
@@ -263,6 +288,8 @@ func (a *callers) dial(ctx context.Context, caller rpc.Caller, own *callerClient
 	}
 	if caller.Session {
 		own.session.receive(a.of, &d)
+	} else {
+		own.receive(&d)
 	}
 	target := a.target
 	if a.auth != nil {

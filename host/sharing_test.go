@@ -9,9 +9,12 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/server"
 )
 
@@ -165,6 +168,53 @@ func TestProgramIsStartedOnceUnlessAskedFor(t *testing.T) {
 		}
 		if len(pids) != want {
 			t.Errorf("%v: processes %v, want %d", sharing, pids, want)
+		}
+		h.Close()
+	}
+}
+
+// Each user has a program whose questions could be for another one, unless the users are to share it.
+func TestAuthenticatedUsersDoNotShareAProgramThatCanAsk(t *testing.T) {
+	for _, c := range []struct {
+		revision mcp.Revision
+		sharing  host.Sharing
+		want     int // processes for two users and two callers who are not authenticated
+	}{
+		{mcp.V20251125, host.ShareAutomatically, 3}, {mcp.V20251125, host.Shared, 1}, {mcp.V20260728, host.ShareAutomatically, 1},
+	} {
+		config := inProcess("s")
+		config.Sharing = c.sharing
+		h := &host.Host{Servers: []host.ServerConfig{config}, Dialer: client.Dialer{Revision: c.revision}, Forward: true}
+		startReady(t, h)
+		pids := make(map[string]string)
+		for _, name := range []string{"ada", "bob", "", "", "ada"} {
+			who := principal.Anonymous
+			if name != "" {
+				var err error
+				if who, err = principal.New("https://issuer.example", name, ""); err != nil {
+					t.Fatal(err)
+				}
+			}
+			served := &rpc.Call{Call: *call.New(call.Description{
+				Method: mcp.MethodCallTool, Revision: mcp.V20260728, Principal: who,
+				Peer: call.Peer{Info: new(mcp.Implementation), Capabilities: new(mcp.ClientCapabilities)},
+			})}
+			result, err := h.CallTool(rpc.NewContext(t.Context(), served), "s", "who", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pid := string(result.StructuredContent)
+			if before, ok := pids[name]; ok && before != pid {
+				t.Errorf("%v: the process of %q changes", c, name)
+			}
+			pids[name] = pid
+		}
+		distinct := make(map[string]bool)
+		for _, pid := range pids {
+			distinct[pid] = true
+		}
+		if len(distinct) != c.want {
+			t.Errorf("%v: processes %v, want %d", c, pids, c.want)
 		}
 		h.Close()
 	}

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/parley-mcp/parley/call"
@@ -38,9 +37,7 @@ type supervisor struct {
 	local    rpc.InputKinds // the input requests that are not forwarded
 	inputs   inputLimiter
 	callers  callers
-	sessions sessions      // of the shared client
-	roots    rootsNotifier // of the shared client
-	rootless atomic.Bool   // the server has requested roots while no session used the shared client
+	common   // of the shared client
 	logger   *slog.Logger
 
 	catalog *catalog // of the last search; guarded by Host.cataloging
