@@ -248,10 +248,10 @@ func (s *supervisor) listFor(ctx context.Context) (*callerOffer, error) {
 	s.mu.Lock()
 	n := s.naming
 	s.mu.Unlock()
-	o.offered = s.offer(offered{}, &o.lists, o.details.Instructions, n, allKinds)
+	o.offered = s.offer(offered{}, &o.lists, &o.details, n, allKinds)
 	o.version = s.host.versions.Add(1)
 	encoded, err := json.Marshal([]any{
-		o.revision, o.details, o.offered.tools, o.offered.prompts, o.lists.resources, o.lists.templates, n.prefix, errorText(o.incomplete()),
+		o.revision, o.details, o.offered.tools, o.offered.prompts, o.offered.resources, o.offered.templates, n.prefix, errorText(o.incomplete()),
 	})
 	if err != nil {
 		return nil, err
@@ -281,14 +281,14 @@ func (s *supervisor) callerStatus(o *callerOffer, outdated error) ServerStatus {
 	status := s.snapshot()
 	status.State, status.Err, status.Version, status.Prefix = Ready, nil, o.version, o.offered.naming.prefix
 	status.Revision, status.Server = o.revision, o.details
-	status.Server.Instructions = o.offered.instructions
+	o.offered.about.set(&status.Server)
 	c := &s.host.names
 	c.mu.RLock()
 	var sameTools, samePrompts []error
 	status.Tools, sameTools = withoutClaimed(s, c.tools, "tool", o.offered.tools, nameOfTool)
 	status.Prompts, samePrompts = withoutClaimed(s, c.prompts, "prompt", o.offered.prompts, func(p *MergedPrompt) string { return p.Name })
 	c.mu.RUnlock()
-	status.Resources, status.Templates = o.lists.resources, o.lists.templates
+	status.Resources, status.Templates = o.offered.resources, o.offered.templates
 	if outdated != nil {
 		outdated = &outdatedError{outdated}
 	}

@@ -85,12 +85,12 @@ type Host struct {
 	// Hooks can change and reject requests and results, in their order.
 	Hooks []Hook
 
-	// Review, if set, is called with each definition that a server lists, before it is used, and again
-	// with all definitions when a list changes. If it returns an error, the definition is withheld: it
-	// is not in the lists, it cannot be called, and [ServerStatus.Incomplete] has a *[WithheldError].
-	// Tools and prompts that a server does not list cannot be called either. Review must be safe for
-	// concurrent use and can use the Host; until it returns, the server keeps its previous lists. If the lists change
-	// meanwhile, Review is called again. See [Host.ReviewAgain].
+	// Review, if set, is called with each definition that a server lists, before it is used, and again with all
+	// definitions when a list changes. If it returns an error, the definition is withheld: it is not in the lists, it
+	// cannot be called, and [ServerStatus.Incomplete] has a *[WithheldError]. Tools and prompts that a server does not
+	// list cannot be called either. Resources that it does not list can be read. Review must be safe for concurrent use
+	// and can use the Host; until it returns, the server keeps its previous lists. If the lists change meanwhile,
+	// Review is called again. See [Host.ReviewAgain].
 	Review func(d Definition) error
 
 	// Audit, if set, is called with the records of an audit log: twice for a request that is sent or

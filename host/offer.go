@@ -19,7 +19,9 @@ type offered struct {
 	naming       *naming // of the names; nil if the server has not been ready
 	tools        []MergedTool
 	prompts      []MergedPrompt
-	instructions string
+	resources    []mcp.Resource
+	templates    []mcp.ResourceTemplate
+	about        about
 	selected     map[string]bool   // the tools that are selected, if annotations decide; by the server's names
 	toolClaims   map[string]string // from the merged name to the name that the server uses
 	promptClaims map[string]string
@@ -64,7 +66,7 @@ func (s *supervisor) prepare(update func(*lists, *client.ServerDetails) client.C
 	if p.before.naming != n { // setNaming has set another, and publishAll has not published it yet
 		kinds = allKinds
 	}
-	p.now = s.offer(p.before, &p.lists, p.details.Instructions, n, kinds)
+	p.now = s.offer(p.before, &p.lists, &p.details, n, kinds)
 	return p
 }
 
@@ -138,7 +140,7 @@ func (c *nameTable) refresh(affected map[*supervisor]bool) {
 }
 
 // offer returns what a server offers. It reuses the parts of before that depend on other kinds of lists.
-func (s *supervisor) offer(before offered, l *lists, instructions string, n *naming, kinds client.ChangeKind) offered {
+func (s *supervisor) offer(before offered, l *lists, details *client.ServerDetails, n *naming, kinds client.ChangeKind) offered {
 	now, found := before, make(withheld)
 	now.naming = n
 	now.same = maps.Clone(before.same)
@@ -178,11 +180,16 @@ func (s *supervisor) offer(before offered, l *lists, instructions string, n *nam
 			now.promptClaims[now.prompts[i].Name] = now.prompts[i].Definition.Name
 		}
 	}
+	if kinds&client.ResourcesChanged != 0 {
+		reviewedKinds = append(reviewedKinds, KindResource)
+		now.resources = reviewed(s, found, KindResource, l.resources, func(r *mcp.Resource) string { return r.URI })
+		now.templates = reviewed(s, found, KindResource, l.templates, func(t *mcp.ResourceTemplate) string { return t.URITemplate })
+	}
 	if kinds == allKinds { // the server has connected, or the review may have another result
 		reviewedKinds = append(reviewedKinds, KindInstructions)
-		now.instructions = instructions
-		if s.reviewer != nil && instructions != "" && !s.accepts(found, KindInstructions, "", instructions) {
-			now.instructions = ""
+		now.about = about{Description: details.Info.Description, Instructions: details.Instructions, Title: details.Info.Title}
+		if s.reviewer != nil && now.about != (about{}) && !s.accepts(found, KindInstructions, "", now.about.definition()) {
+			now.about = about{}
 		}
 	}
 	now.withheld = before.withheld.with(found, reviewedKinds...)
@@ -197,8 +204,8 @@ func (s *supervisor) show(status *ServerStatus) bool {
 	status.Prefix = s.offered.naming.prefix
 	status.Tools, sameTools = withoutConflicts(c.tools, "tool", s.offered.tools, nameOfTool)
 	status.Prompts, samePrompts = withoutConflicts(c.prompts, "prompt", s.offered.prompts, func(p *MergedPrompt) string { return p.Name })
-	status.Resources, status.Templates = s.lists.resources, s.lists.templates
-	status.Server.Instructions = s.offered.instructions
+	status.Resources, status.Templates = s.offered.resources, s.offered.templates
+	s.offered.about.set(&status.Server)
 	status.Incomplete = errors.Join(
 		s.lists.incomplete[client.ToolsChanged], s.offered.same[client.ToolsChanged], errors.Join(sameTools...),
 		s.lists.incomplete[client.ResourcesChanged],

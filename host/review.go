@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"time"
 
@@ -14,14 +15,36 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// Definition is a part of what a server declares that a model reads: a tool, a prompt or the instructions.
+// Definition is a part of what a server declares that a model reads: a tool, a prompt, a resource, a resource template,
+// or the instructions with the title and the description of the server.
 type Definition struct {
 	Server string // in Host.Servers
-	Kind   string // KindTool, KindPrompt or KindInstructions
-	Name   string // as the server calls it; empty for instructions
-	// JSON is the definition as the server sends it, without white space and with sorted members. It is
-	// a string for instructions.
+	Kind   string // KindTool, KindPrompt, KindResource or KindInstructions
+	Name   string // as the server calls it, or the URI or URI template; empty for instructions
+	// JSON is the definition as the server sends it, without white space and with sorted members. For instructions, it
+	// is an object with the members instructions, title and description, or a string if the server has neither title
+	// nor description. For a resource, it lacks the size and the time of the last modification.
 	JSON json.RawMessage
+}
+
+// about is what a server says about itself that a model reads.
+type about struct {
+	Description  string `json:"description,omitempty"`
+	Instructions string `json:"instructions,omitempty"`
+	Title        string `json:"title,omitempty"`
+}
+
+// definition returns the value of a Definition.
+func (a about) definition() any {
+	if a == (about{Instructions: a.Instructions}) {
+		return a.Instructions
+	}
+	return a
+}
+
+// set replaces what details has by a.
+func (a about) set(details *client.ServerDetails) {
+	details.Instructions, details.Info.Title, details.Info.Description = a.Instructions, a.Title, a.Description
 }
 
 // String names the definition, such as `tool "read_file"`.
@@ -32,7 +55,7 @@ func (d *Definition) String() string {
 	return fmt.Sprintf("%s %.200q", d.Kind, d.Name)
 }
 
-// WithheldError reports that a server has a tool or prompt that [Host.Review] does not accept.
+// WithheldError reports that a server has a definition that [Host.Review] does not accept.
 type WithheldError struct {
 	Definition Definition
 	Err        error // the error of Review
@@ -88,6 +111,9 @@ func reviewed[E any](s *supervisor, found withheld, kind string, listed []E, nam
 // accepts calls Review with a definition. It adds the error to found.
 func (s *supervisor) accepts(found withheld, kind, name string, definition any) bool {
 	d := Definition{Server: s.name, Kind: kind, Name: name}
+	if r, ok := definition.(*mcp.Resource); ok {
+		definition = declared(*r)
+	}
 	raw, err := json.Marshal(definition)
 	if err == nil {
 		d.JSON, err = digest.Canonical(raw)
@@ -101,6 +127,21 @@ func (s *supervisor) accepts(found withheld, kind, name string, definition any) 
 	d.JSON = nil // errors are kept
 	found[[2]string{kind, name}] = &WithheldError{d, err}
 	return false
+}
+
+// declared returns a resource without what changes with its contents: the size, and the time of the last modification.
+func declared(r mcp.Resource) *mcp.Resource {
+	r.Size = nil
+	if a := r.Annotations; a != nil {
+		if _, err := time.Parse(time.RFC3339, a.LastModified); err == nil { // other text could be for a model
+			without := *a
+			without.LastModified = ""
+			if r.Annotations = &without; reflect.ValueOf(without).IsZero() {
+				r.Annotations = nil
+			}
+		}
+	}
+	return &r
 }
 
 // error returns the errors, joined in the order of the kinds and names.
