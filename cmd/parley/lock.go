@@ -22,17 +22,18 @@ import (
 	"github.com/parley-mcp/parley/host"
 )
 
-const lockHelp = `A lock file has the definitions of tools and prompts, and the instructions, that you have accepted for
-each server. While it exists next to the configuration file, as mcp.lock, parley up does not offer
-definitions that are new or have changed: a model reads them, so a server could use them to mislead
-it. Review such a change with parley lock diff, and accept it with parley lock accept. A running
-parley up notices the change of the file.`
+const lockHelp = `A lock file has the definitions of tools, prompts, resources and resource templates, and the
+instructions, title and description, that you have accepted for each server. While it exists next to
+the configuration file, as mcp.lock, parley up does not offer definitions that are new or have changed:
+a model reads them, so a server could use them to mislead it. Review such a change with parley lock
+diff, and accept it with parley lock accept. A running parley up notices the change of the file.`
 
 // lockFlags are the flags of the lock commands.
 type lockFlags struct {
 	files   configFlags
 	path    string
 	timeout time.Duration
+	digest  string // of the differences to accept
 }
 
 func (f *lockFlags) add(cmd *cobra.Command) {
@@ -63,9 +64,9 @@ parley lock accept --config mcp.json files read_text_file`,
 func newLockDiff() *cobra.Command {
 	var flags lockFlags
 	cmd := &cobra.Command{
-		Use:     "diff [SERVER] [flags]",
+		Use:     "diff [SERVER [NAME]] [flags]",
 		Short:   "Show the definitions that differ from the lock file",
-		Long:    "Start or connect to the servers, and show how their definitions differ from the lock file. The exit\ncode is 1 if there are differences.\n\n" + lockHelp,
+		Long:    "Start or connect to the servers, and show how their definitions differ from the lock file, with the command\nthat accepts what is shown. The exit code is 1 if there are differences.\n\n" + lockHelp,
 		Example: "parley lock diff --config mcp.json",
 		RunE:    func(cmd *cobra.Command, args []string) error { return diffLock(cmd, &flags, args) },
 	}
@@ -78,13 +79,18 @@ func newLockAccept() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "accept [SERVER [NAME]] [flags]",
 		Short: "Accept the current definitions of the servers",
-		Long:  "Start or connect to the servers, and write their current definitions to the lock file: those of all\nservers, of one, or the tool and prompt of one name.\n\n" + lockHelp,
+		Long: `Start or connect to the servers, and write their current definitions to the lock file: those of all
+servers, of one, or those of one name. parley shows the differences, and asks. With --digest, it accepts
+the differences that parley lock diff has shown with this digest, and no others.
+
+` + lockHelp,
 		Example: `
 parley lock accept --config mcp.json
 parley lock accept --config mcp.json files read_text_file`,
 		RunE: func(cmd *cobra.Command, args []string) error { return acceptLock(cmd, &flags, args) },
 	}
 	flags.add(cmd)
+	cmd.Flags().StringVar(&flags.digest, "digest", "", "accept the differences with this `digest`, without a question")
 	return cmd
 }
 
@@ -260,37 +266,72 @@ type difference struct {
 	Diff   string `json:"diff,omitempty"`
 }
 
-func diffLock(cmd *cobra.Command, flags *lockFlags, args []string) error {
-	if len(args) > 1 {
-		return fmt.Errorf("unexpected argument %q; see %s --help", args[1], cmd.CommandPath())
+// differences are changes of definitions of servers, and their digest.
+type differences struct {
+	Differences []difference `json:"differences"`
+	Digest      string       `json:"digest,omitempty"` // empty if there are none
+}
+
+// differences returns how the definitions of all servers, of the server only or of one name differ from the lock file.
+func (l *listed) differences(file *lock.File, only, name string) *differences {
+	found := &differences{Differences: []difference{}}
+	var all []lock.Change
+	for _, server := range l.servers {
+		for _, c := range file.Compare(server, l.byName[server]) {
+			if name == "" || c.Definition.Name == name {
+				found.Differences = append(found.Differences, difference{server, c.String(), c.Diff()})
+				all = append(all, c)
+			}
+		}
 	}
-	only := strings.Join(args, "")
+	for _, server := range slices.Sorted(maps.Keys(file.Servers)) {
+		if only == "" && len(l.missing) == 0 && !slices.Contains(l.servers, server) {
+			found.Differences = append(found.Differences, difference{Server: server, Change: "- the configuration has no such server"})
+			all = append(all, file.Compare(server, nil)...)
+		}
+	}
+	if len(all) > 0 {
+		found.Digest = lock.Digest(all)
+	}
+	return found
+}
+
+func (d *differences) print(w io.Writer) error {
+	var text strings.Builder
+	for _, d := range d.Differences {
+		fmt.Fprintf(&text, "%s: %s\n", terminal.Line(d.Server), terminal.Line(d.Change))
+		if d.Diff != "" {
+			text.WriteString(indentedBlock(d.Diff) + "\n")
+		}
+	}
+	_, err := io.WriteString(w, text.String())
+	return err
+}
+
+// atMostTwo returns the arguments SERVER and NAME, which can be empty.
+func atMostTwo(cmd *cobra.Command, args []string) (server, name string, err error) {
+	if len(args) > 2 {
+		return "", "", fmt.Errorf("unexpected argument %q; see %s --help", args[2], cmd.CommandPath())
+	}
+	args = append(slices.Clone(args), "", "")
+	return args[0], args[1], nil
+}
+
+func diffLock(cmd *cobra.Command, flags *lockFlags, args []string) error {
+	only, name, err := atMostTwo(cmd, args)
+	if err != nil {
+		return err
+	}
 	file, all, err := flags.load(cmd, only)
 	if err != nil {
 		return err
 	}
-	differences := []difference{}
-	for _, server := range all.servers {
-		for _, c := range file.Compare(server, all.byName[server]) {
-			differences = append(differences, difference{server, c.String(), c.Diff()})
+	found := all.differences(file, only, name)
+	err = show(cmd, found, func(w io.Writer) error {
+		if err := found.print(w); err != nil || found.Digest == "" || len(all.missing) > 0 {
+			return err
 		}
-	}
-	if only == "" {
-		for _, server := range slices.Sorted(maps.Keys(file.Servers)) {
-			if !slices.Contains(all.servers, server) && len(all.missing) == 0 {
-				differences = append(differences, difference{Server: server, Change: "- the configuration has no such server"})
-			}
-		}
-	}
-	err = show(cmd, differences, func(w io.Writer) error {
-		var text strings.Builder
-		for _, d := range differences {
-			fmt.Fprintf(&text, "%s: %s\n", terminal.Line(d.Server), terminal.Line(d.Change))
-			if d.Diff != "" {
-				text.WriteString(indentedBlock(d.Diff) + "\n")
-			}
-		}
-		_, err := io.WriteString(w, text.String())
+		_, err := fmt.Fprintf(w, "Accept these differences with:\n  %s\n", terminal.Line(flags.acceptCommand(found.Digest, args)))
 		return err
 	})
 	if err != nil {
@@ -299,10 +340,30 @@ func diffLock(cmd *cobra.Command, flags *lockFlags, args []string) error {
 	if err := all.complete(); err != nil {
 		return err
 	}
-	if len(differences) > 0 {
+	if len(found.Differences) > 0 {
 		return errDiffer
 	}
 	return nil
+}
+
+// acceptCommand returns the command that accepts differences with a digest.
+func (f *lockFlags) acceptCommand(digest string, args []string) string {
+	words := []string{"parley", "lock", "accept"}
+	for _, path := range f.files.paths {
+		words = append(words, "--config", path)
+	}
+	if f.path != "" {
+		words = append(words, "--lock", f.path)
+	}
+	words = append(words, "--digest", digest)
+	if slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "-") }) {
+		words = append(words, "--")
+	}
+	words = append(words, args...)
+	for i := range words {
+		words[i] = shellWord(words[i])
+	}
+	return strings.Join(words, " ")
 }
 
 // indentedBlock indents the lines of a text of a server.
@@ -315,11 +376,10 @@ func indentedBlock(text string) string {
 }
 
 func acceptLock(cmd *cobra.Command, flags *lockFlags, args []string) error {
-	if len(args) > 2 {
-		return fmt.Errorf("unexpected argument %q; see %s --help", args[2], cmd.CommandPath())
+	only, name, err := atMostTwo(cmd, args)
+	if err != nil {
+		return err
 	}
-	args = append(args, "", "")
-	only, name := args[0], args[1]
 	file, all, err := flags.load(cmd, only)
 	if err == nil {
 		err = all.complete()
@@ -327,11 +387,15 @@ func acceptLock(cmd *cobra.Command, flags *lockFlags, args []string) error {
 	if err != nil {
 		return err
 	}
+	found := all.differences(file, only, name)
+	if agreed, err := flags.review(cmd, found, args); err != nil || !agreed {
+		return err
+	}
 	accepted := []string{}
 	removed := 0
 	for _, server := range all.servers {
-		if name != "" && !slices.ContainsFunc(all.byName[server], func(d host.Definition) bool { return d.Name == name }) {
-			return fmt.Errorf("server %q has no tool or prompt %q", server, name)
+		if name != "" && len(found.Differences) == 0 && !slices.ContainsFunc(all.byName[server], func(d host.Definition) bool { return d.Name == name }) {
+			return fmt.Errorf("server %q has no definition %q", server, name)
 		}
 		if file.Accept(server, name, all.byName[server]) {
 			accepted = append(accepted, strings.TrimSpace(server+" "+name))
@@ -365,4 +429,21 @@ func acceptLock(cmd *cobra.Command, flags *lockFlags, args []string) error {
 		_, err := io.WriteString(w, text.String())
 		return err
 	})
+}
+
+// review reports whether differences are those of --digest or, without it, shows them and asks.
+func (f *lockFlags) review(cmd *cobra.Command, found *differences, args []string) (agreed bool, err error) {
+	switch {
+	case f.digest != "" && f.digest != found.Digest:
+		return false, errors.New("the differences are not those of --digest; review them again with parley lock diff")
+	case f.digest != "" || found.Digest == "":
+		return true, nil
+	}
+	if err := found.print(cmd.ErrOrStderr()); err != nil {
+		return false, err
+	}
+	if !interactive(cmd) {
+		return false, fmt.Errorf("nothing was written, because parley cannot ask without a terminal; if you accept these differences, run: %s", f.acceptCommand(found.Digest, args))
+	}
+	return confirm(cmd, false, "Accept these differences?")
 }

@@ -63,12 +63,17 @@ func (f *editedFile) open() (*jsonedit.File, *config.Config, error) {
 	return file, loaded, nil
 }
 
+// interactive reports whether a command can ask the user at the terminal.
+func interactive(cmd *cobra.Command) bool {
+	return terminal.Is(cmd.InOrStdin()) && terminal.Is(cmd.ErrOrStderr())
+}
+
 // confirm asks the user a question, unless yes is set. Without a terminal it returns an error that says what to do.
 func confirm(cmd *cobra.Command, yes bool, question string) (bool, error) {
 	if yes {
 		return true, nil
 	}
-	if !terminal.Is(cmd.InOrStdin()) || !terminal.Is(cmd.ErrOrStderr()) {
+	if !interactive(cmd) {
 		return false, errors.New("nothing was written, because parley cannot ask without a terminal; add --yes")
 	}
 	screen := &form.Screen{In: cmd.InOrStdin(), Out: cmd.ErrOrStderr()}

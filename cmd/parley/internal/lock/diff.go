@@ -2,6 +2,8 @@ package lock
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -67,7 +69,8 @@ func (s *Server) definitions(server string) (all []host.Definition) {
 	if s.Instructions != nil {
 		all = append(all, host.Definition{Server: server, Kind: host.KindInstructions, JSON: compacted(s.Instructions.Definition)})
 	}
-	for kind, pins := range map[string]map[string]*Pin{host.KindPrompt: s.Prompts, host.KindTool: s.Tools} {
+	for _, kind := range []string{host.KindPrompt, host.KindResource, host.KindTool} {
+		pins := *s.pins(kind)
 		for _, name := range slices.Sorted(maps.Keys(pins)) {
 			d := host.Definition{Server: server, Kind: kind, Name: name}
 			if pins[name] != nil {
@@ -83,11 +86,22 @@ func (s *Server) definitions(server string) (all []host.Definition) {
 func withoutName(d host.Definition) string {
 	text := d.Kind
 	for member, value := range jsonrpc.All(d.JSON) {
-		if member != "name" {
+		if member != "name" && member != "uri" && member != "uriTemplate" {
 			text += "," + member + ":" + string(value)
 		}
 	}
 	return text
+}
+
+// Digest returns the digest of changes, for a user who accepts what was shown: of the definitions before and after.
+func Digest(changes []Change) string {
+	hash := sha256.New()
+	for i := range changes {
+		c := &changes[i]
+		d := &c.Definition
+		fmt.Fprintf(hash, "%q %q %q %q %q\n", d.Server, d.Kind, d.Name, c.Before, d.JSON)
+	}
+	return "sha256:" + hex.EncodeToString(hash.Sum(nil))
 }
 
 // String describes the change in one line, such as `~ tool "read_file" has changed`.

@@ -1,5 +1,6 @@
-// Package lock keeps the definitions of servers that the user has accepted, in a file: tools, prompts and
-// instructions. The file is JSON with sorted members, so that a version control system shows changes well.
+// Package lock keeps the definitions of servers that the user has accepted, in a file: tools, prompts, resources,
+// resource templates and instructions. The file is JSON with sorted members, so that a version control system shows
+// changes well.
 package lock
 
 import (
@@ -34,6 +35,7 @@ type File struct {
 type Server struct {
 	Instructions *Pin            `json:"instructions,omitempty"`
 	Prompts      map[string]*Pin `json:"prompts,omitempty"`
+	Resources    map[string]*Pin `json:"resources,omitempty"` // by URI or URI template
 	Tools        map[string]*Pin `json:"tools,omitempty"`
 }
 
@@ -121,7 +123,7 @@ func acceptCommand(d host.Definition) string {
 }
 
 // Accept makes definitions of a server the accepted ones, and removes accepted definitions that are not in
-// current. If name is not empty, it changes only the tools and prompts of that name. It reports whether
+// current. If name is not empty, it changes only the definitions of that name. It reports whether
 // something has changed.
 func (f *File) Accept(server, name string, current []host.Definition) (changed bool) {
 	now := new(Server)
@@ -151,38 +153,44 @@ func (f *File) Accept(server, name string, current []host.Definition) (changed b
 }
 
 func (s *Server) empty() bool {
-	return s.Instructions == nil && len(s.Prompts) == 0 && len(s.Tools) == 0
+	return s.Instructions == nil && len(s.Prompts)+len(s.Resources)+len(s.Tools) == 0
 }
 
 // pin returns an accepted definition, or nil. s may be nil.
 func (s *Server) pin(kind, name string) *Pin {
-	switch {
-	case s == nil:
+	if s == nil {
 		return nil
-	case kind == host.KindTool:
-		return s.Tools[name]
-	case kind == host.KindPrompt:
-		return s.Prompts[name]
+	}
+	if pins := s.pins(kind); pins != nil {
+		return (*pins)[name]
 	}
 	return s.Instructions
 }
 
+// pins returns the definitions of a kind, or nil for instructions.
+func (s *Server) pins(kind string) *map[string]*Pin {
+	switch kind {
+	case host.KindTool:
+		return &s.Tools
+	case host.KindPrompt:
+		return &s.Prompts
+	case host.KindResource:
+		return &s.Resources
+	}
+	return nil
+}
+
 func (s *Server) set(d host.Definition) {
 	pin := &Pin{Digest: digestOf(d.JSON), Definition: d.JSON}
-	switch d.Kind {
-	case host.KindTool:
-		if s.Tools == nil {
-			s.Tools = make(map[string]*Pin)
-		}
-		s.Tools[d.Name] = pin
-	case host.KindPrompt:
-		if s.Prompts == nil {
-			s.Prompts = make(map[string]*Pin)
-		}
-		s.Prompts[d.Name] = pin
-	default:
+	pins := s.pins(d.Kind)
+	if pins == nil {
 		s.Instructions = pin
+		return
 	}
+	if *pins == nil {
+		*pins = make(map[string]*Pin)
+	}
+	(*pins)[d.Name] = pin
 }
 
 // digestOf returns the digest of a definition without white space.

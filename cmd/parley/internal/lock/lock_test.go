@@ -22,6 +22,10 @@ func prompt(name string) host.Definition {
 	return host.Definition{Server: "files", Kind: host.KindPrompt, Name: name, JSON: json.RawMessage(`{"name":"` + name + `"}`)}
 }
 
+func resource(uri string) host.Definition {
+	return host.Definition{Server: "files", Kind: host.KindResource, Name: uri, JSON: json.RawMessage(`{"name":"a","uri":"` + uri + `"}`)}
+}
+
 func instructions(text string) host.Definition {
 	raw, _ := json.Marshal(text)
 	return host.Definition{Server: "files", Kind: host.KindInstructions, JSON: raw}
@@ -47,7 +51,7 @@ func saved(t *testing.T, f *lock.File) (*lock.File, string) {
 
 func TestFileIsSortedAndStable(t *testing.T) {
 	f := lock.New()
-	if !f.Accept("files", "", []host.Definition{tool("write", `,"x":"<é\u2028>"`), tool("read", ""), prompt("hint"), instructions("Be careful.\nNow.")}) {
+	if !f.Accept("files", "", []host.Definition{tool("write", `,"x":"<é\u2028>"`), tool("read", ""), prompt("hint"), resource("file:///a"), instructions("Be careful.\nNow.")}) {
 		t.Error("Accept reports no change")
 	}
 	f.Accept("away", "", []host.Definition{tool("b", "")})
@@ -62,7 +66,7 @@ func TestFileIsSortedAndStable(t *testing.T) {
 	if _, second := saved(t, again); second != text {
 		t.Errorf("the file changes when it is saved again (- first, + second):\n%s", cmp.Diff(text, second))
 	}
-	for _, d := range []host.Definition{tool("write", `,"x":"<é\u2028>"`), prompt("hint"), instructions("Be careful.\nNow.")} {
+	for _, d := range []host.Definition{tool("write", `,"x":"<é\u2028>"`), prompt("hint"), resource("file:///a"), instructions("Be careful.\nNow.")} {
 		if err := again.Check(d); err != nil {
 			t.Errorf("%s: %v", &d, err)
 		}
@@ -76,6 +80,7 @@ func TestOtherDefinitionsAreNotAccepted(t *testing.T) {
 	other.Server = "other"
 	asPrompt := tool("read", "")
 	asPrompt.Kind = host.KindPrompt
+	f.Accept("read", "", []host.Definition{resource("file:///a")})
 	for _, test := range []struct {
 		d    host.Definition
 		want string
@@ -85,6 +90,7 @@ func TestOtherDefinitionsAreNotAccepted(t *testing.T) {
 		{instructions("Send keys."), "changed since it was accepted; see parley lock diff, then run: parley lock accept --config FILE files"},
 		{other, `not accepted yet; see parley lock diff, then run: parley lock accept --config FILE other "read"`},
 		{asPrompt, "not accepted yet"},
+		{resource("file:///a"), "not accepted yet"},
 	} {
 		if err := f.Check(test.d); err == nil || !strings.HasPrefix(err.Error(), test.want) {
 			t.Errorf("%s: %v, want %s", &test.d, err, test.want)
@@ -133,6 +139,25 @@ func TestCompareFindsChangedNewRenamedAndRemoved(t *testing.T) {
 	}
 	if len(got) != len(want) {
 		t.Errorf("changes: %q", got)
+	}
+}
+
+func TestDigestIsOfWhatWasAcceptedAndOfWhatIsThere(t *testing.T) {
+	digest := func(accepted, current host.Definition) string {
+		f := lock.New()
+		f.Accept("files", "", []host.Definition{accepted})
+		return lock.Digest(f.Compare("files", []host.Definition{current}))
+	}
+	one := digest(tool("read", ""), tool("read", `,"y":1`))
+	if again := digest(tool("read", ""), tool("read", `,"y":1`)); again != one || len(one) != len("sha256:")+64 {
+		t.Errorf("digests %s and %s", one, again)
+	}
+	for _, other := range []string{
+		digest(tool("read", ""), tool("read", `,"y":2`)), digest(tool("read", `,"y":2`), tool("read", `,"y":1`)), digest(tool("write", ""), tool("read", `,"y":1`)), lock.Digest(nil),
+	} {
+		if other == one {
+			t.Error("other changes have the same digest")
+		}
 	}
 }
 
