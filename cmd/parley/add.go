@@ -6,11 +6,15 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/zalando/go-keyring"
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/config"
+	"github.com/parley-mcp/parley/cmd/parley/internal/credstore"
 	"github.com/parley-mcp/parley/cmd/parley/internal/nearest"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/host"
@@ -39,7 +43,8 @@ connect to the server.
 The command receives a small environment. --env NAME passes a variable of the environment in which
 parley runs later, and --env NAME=VALUE sets one. Values, header fields, the URL and the arguments can have
 references such as ${NAME}, ${file:PATH} and ${keyring:SERVICE/ACCOUNT}; see parley config --help. parley
-rejects a value that looks like a secret, unless it is a reference or --plain is set.
+offers to store a value that looks like a secret in the system's keyring. Without a keyring or a terminal,
+it rejects such a value, unless it is a reference or --plain is set.
 
 Comments and other members of the file stay as they are.`,
 		Example: `
@@ -63,8 +68,11 @@ func addServer(cmd *cobra.Command, flags *addFlags, args []string) error {
 	if err != nil {
 		return err
 	}
-	if secrets := config.PlainSecrets(s); len(secrets) > 0 && !flags.plain {
-		return fmt.Errorf("%s would be stored as plain text; %s", secrets[0].Where, referenceAdvice(secrets[0].Name))
+	var secrets keyringSecrets
+	if !flags.plain {
+		if secrets, err = offerKeyring(cmd, s); err != nil {
+			return err
+		}
 	}
 	file, existing, err := flags.file.open()
 	if err != nil {
@@ -79,6 +87,9 @@ func addServer(cmd *cobra.Command, flags *addFlags, args []string) error {
 	if _, err := s.Target(anyValues()); err != nil { // for example because of an invalid reference
 		return fmt.Errorf("server %q: %w", s.Name, err)
 	}
+	if err := secrets.store(); err != nil {
+		return err
+	}
 	if err := file.Save(); err != nil {
 		return err
 	}
@@ -87,6 +98,46 @@ func addServer(cmd *cobra.Command, flags *addFlags, args []string) error {
 		return err
 	})
 }
+
+// keyringSecrets are accounts and secrets to store in the system's keyring.
+type keyringSecrets [][2]string
+
+func (k keyringSecrets) store() error {
+	for _, s := range k {
+		if err := keyring.Set("parley", s[0], s[1]); err != nil {
+			return fmt.Errorf("cannot store the secret %s in the system's keyring: %w", s[0], err)
+		}
+	}
+	return nil
+}
+
+// offerKeyring replaces the secrets of a server by references to the system's keyring, if the user agrees.
+func offerKeyring(cmd *cobra.Command, s *config.Server) (stored keyringSecrets, err error) {
+	secrets := config.PlainSecrets(s)
+	if len(secrets) == 0 {
+		return nil, nil
+	}
+	plain := fmt.Errorf("%s would be stored as plain text; %s", secrets[0].Where, referenceAdvice(secrets[0].Name))
+	if credstore.System() == nil || !interactive(cmd) {
+		return nil, plain
+	}
+	for _, secret := range secrets {
+		cmd.PrintErrf("parley: %s looks like a secret\n", terminal.Line(secret.Where))
+	}
+	if agreed, err := confirm(cmd, false, "Store in the system's keyring, and write references?"); err != nil || !agreed {
+		return nil, errors.Join(err, plain)
+	}
+	for i, secret := range slices.Backward(secrets) {
+		account := s.Name + "." + notInAccount.ReplaceAllString(secret.Name, "-")
+		if i > 0 {
+			account += fmt.Sprintf(".%d", i+1)
+		}
+		stored = append(stored, [2]string{account, secret.Replace("${keyring:parley/" + account + "}")})
+	}
+	return stored, nil
+}
+
+var notInAccount = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 
 // server returns the server that the command line describes.
 func (f *addFlags) server(cmd *cobra.Command, args []string) (*config.Server, error) {

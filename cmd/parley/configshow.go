@@ -148,27 +148,7 @@ func idsOf(extensions []host.Extension) (ids []string) {
 func newShownConfig(c *config.Config) *shownConfig {
 	shown := &shownConfig{Servers: []shownServer{}, Default: c.DefaultToolset}
 	for i := range c.Servers {
-		s := &c.Servers[i]
-		sharing := ""
-		switch s.Sharing {
-		case host.Shared:
-			sharing = "shared"
-		case host.PerCaller:
-			sharing = "perCaller"
-		}
-		idle := ""
-		if s.Idle > 0 {
-			idle = s.Idle.String()
-		}
-		callers := ""
-		if s.Credentials != nil {
-			callers = s.Credentials.Type
-		}
-		shown.Servers = append(shown.Servers, shownServer{
-			Name: s.Name, Source: s.Source, Disabled: s.Disabled,
-			Command: s.Command, Args: len(s.Args), Env: namesOf(s.Env), URL: withoutSecrets(s.URL), Headers: namesOf(s.Headers),
-			Lazy: s.Lazy, Idle: idle, Trusted: s.Trusted, Roots: s.Roots, Sharing: sharing, Callers: callers, Limits: newShownLimits(s.InputLimits), Extended: idsOf(s.Extensions), Result: s.MaxResult, Prefix: s.Prefix, Tools: newShownSelection(&s.Tools), Prompts: newShownSelection(&s.Prompts),
-		})
+		shown.Servers = append(shown.Servers, *newShownServer(&c.Servers[i]))
 	}
 	for _, t := range c.Toolsets {
 		shown.Toolsets = append(shown.Toolsets, shownToolset{
@@ -193,6 +173,29 @@ func newShownConfig(c *config.Config) *shownConfig {
 		shown.Problems = append(shown.Problems, p.Err.Error())
 	}
 	return shown
+}
+
+func newShownServer(s *config.Server) *shownServer {
+	sharing := ""
+	switch s.Sharing {
+	case host.Shared:
+		sharing = "shared"
+	case host.PerCaller:
+		sharing = "perCaller"
+	}
+	idle := ""
+	if s.Idle > 0 {
+		idle = s.Idle.String()
+	}
+	callers := ""
+	if s.Credentials != nil {
+		callers = s.Credentials.Type
+	}
+	return &shownServer{
+		Name: s.Name, Source: s.Source, Disabled: s.Disabled,
+		Command: s.Command, Args: len(s.Args), Env: namesOf(s.Env), URL: withoutSecrets(s.URL), Headers: namesOf(s.Headers),
+		Lazy: s.Lazy, Idle: idle, Trusted: s.Trusted, Roots: s.Roots, Sharing: sharing, Callers: callers, Limits: newShownLimits(s.InputLimits), Extended: idsOf(s.Extensions), Result: s.MaxResult, Prefix: s.Prefix, Tools: newShownSelection(&s.Tools), Prompts: newShownSelection(&s.Prompts),
+	}
 }
 
 func newShownSelection(s *host.Selection) *shownSelection {

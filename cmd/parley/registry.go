@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/zalando/go-keyring"
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/config"
 	"github.com/parley-mcp/parley/cmd/parley/internal/credstore"
@@ -210,22 +209,33 @@ func printEntry(w io.Writer, e *registry.Entry) error {
 	return err
 }
 
-// whatRuns describes what a configuration entry runs or connects to, in lines.
+// whatRuns describes what a configuration entry runs or connects to, in lines, so that the user can decide about it.
 func whatRuns(s *config.Server) (lines []string) {
 	if s.URL != "" {
 		lines = append(lines, "connects to "+s.URL)
-		for _, h := range s.Headers {
-			lines = append(lines, "with the header "+h.Name+": "+h.Value)
+	} else {
+		words := []string{"runs", shellWord(s.Command)}
+		for _, arg := range s.Args {
+			words = append(words, shellWord(arg))
 		}
-		return lines
+		lines = append(lines, strings.Join(words, " "))
 	}
-	words := []string{"runs", s.Command}
-	for _, arg := range s.Args {
-		words = append(words, shellWord(arg))
+	for _, h := range s.Headers {
+		lines = append(lines, "with the header "+h.Name+": "+h.Value)
 	}
-	lines = append(lines, strings.Join(words, " "))
 	for _, e := range s.Env {
 		lines = append(lines, "with the variable "+e.Name+"="+e.Value)
+	}
+	if s.EnvFile != "" {
+		lines = append(lines, "with the variables of the file "+s.EnvFile)
+	}
+	if s.Dir != "" {
+		lines = append(lines, "in the directory "+s.Dir)
+	}
+	settings := newShownServer(s)
+	settings.Env, settings.Headers = nil, nil // shown with their values
+	if words := settings.settings(); len(words) > 0 {
+		lines = append(lines, "with the settings "+strings.Join(words, ", "))
 	}
 	return lines
 }
@@ -330,7 +340,7 @@ func registryAdd(cmd *cobra.Command, flags *registryAddFlags, name string) error
 	if agreed, err := confirm(cmd, flags.yes, fmt.Sprintf("Add %s to %s?", flags.name, terminal.Line(file.Path()))); err != nil || !agreed {
 		return err
 	}
-	if err := asked.keep(); err != nil {
+	if err := asked.secrets.store(); err != nil {
 		return err
 	}
 	if err := file.Save(); err != nil {
@@ -361,7 +371,7 @@ func (f *registryAddFlags) choose(cmd *cobra.Command, s *registry.Server) (*regi
 		return nil, errors.Join(append([]error{errors.New("the server cannot be used from a configuration")}, reasons...)...)
 	case len(usable) == 1:
 		return usable[0], nil
-	case !terminal.Is(cmd.InOrStdin()) || !terminal.Is(cmd.ErrOrStderr()):
+	case !interactive(cmd):
 		return nil, fmt.Errorf("the server can be used in several ways; choose one with --package: %s", strings.Join(kinds, ", "))
 	}
 	screen := &form.Screen{In: cmd.InOrStdin(), Out: cmd.ErrOrStderr()}
@@ -380,14 +390,14 @@ type registryValues struct {
 	cmd     *cobra.Command
 	server  string
 	set     map[string]string
-	secrets [][2]string // account and value, for the keyring
+	secrets keyringSecrets
 	notes   []string
 }
 
 // ask returns the value of an input, or a reference to it if it is secret.
 func (v *registryValues) ask(name string, in registry.Input) (string, error) {
 	value, isSet := v.set[name]
-	interactive := terminal.Is(v.cmd.InOrStdin()) && terminal.Is(v.cmd.ErrOrStderr())
+	interactive := interactive(v.cmd)
 	switch {
 	case isSet:
 	case in.IsSecret && credstore.System() == nil:
@@ -426,14 +436,4 @@ func (v *registryValues) ask(name string, in registry.Input) (string, error) {
 	account := v.server + "." + name
 	v.secrets = append(v.secrets, [2]string{account, value})
 	return "${keyring:parley/" + account + "}", nil
-}
-
-// keep stores the secrets in the system's keyring.
-func (v *registryValues) keep() error {
-	for _, s := range v.secrets {
-		if err := keyring.Set("parley", s[0], s[1]); err != nil {
-			return fmt.Errorf("cannot store the secret %s in the system's keyring: %w", s[0], err)
-		}
-	}
-	return nil
 }

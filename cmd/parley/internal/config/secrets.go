@@ -1,10 +1,8 @@
 package config
 
 import (
-	"maps"
 	"net/url"
 	"regexp"
-	"slices"
 	"strings"
 )
 
@@ -12,57 +10,125 @@ import (
 type Secret struct {
 	Name  string // of the variable, header field, parameter or flag
 	Where string // in words, such as "header Authorization"
+
+	value      *string // of the server
+	start, end int     // of the secret in value
 }
 
-// secretName matches the names of values that are secret.
-var secretName = regexp.MustCompile(`(?i)(authorization|token|secret|passw|api[-_]?key|access[-_]?key|private[-_]?key|credential|cookie|^key$|[-_]key$)`)
+// Replace replaces the secret by another text, and returns it. The secrets of a server must be replaced from the last
+// to the first.
+func (s *Secret) Replace(by string) (secret string) {
+	value := *s.value
+	*s.value = value[:s.start] + by + value[s.end:]
+	return value[s.start:s.end]
+}
+
+// secretName matches the names of values that are secret, and publicName those of other values that contain such a
+// word: switches, directories, and programs that ask for a password.
+var (
+	secretName = regexp.MustCompile(`(?i)(authorization|token|secret|passw|passphrase|api[-_]?key|access[-_]?key|private[-_]?key|credential|cookie|^key$|[-_]key$|[-_]auth$|pass$|[-_]pwd$)`)
+	publicName = regexp.MustCompile(`(?i)(askpass|bypass|compass|^(no|use|skip|enable|disable|require)[-_]auth|^old[-_]pwd)$`)
+)
 
 // IsSecretName reports whether a value with a name is probably secret.
-func IsSecretName(name string) bool { return secretName.MatchString(name) }
-
-// PlainSecrets returns the values of a server that look like secrets by their names, and are stored as plain text.
-func PlainSecrets(s *Server) (secrets []Secret) {
-	check := func(name, value, where string) {
-		if secretName.MatchString(name) && isPlain(value) {
-			secrets = append(secrets, Secret{name, where + " " + name})
-		}
-	}
-	for _, p := range s.Env {
-		check(p.Name, p.Value, "env")
-	}
-	for _, p := range s.Headers {
-		check(p.Name, p.Value, "header")
-	}
-	flag := ""
-	for _, arg := range s.Args {
-		name, value, hasValue := strings.Cut(arg, "=")
-		isFlag := strings.HasPrefix(arg, "-")
-		switch {
-		case isFlag && hasValue:
-			check(strings.TrimLeft(name, "-"), value, "argument")
-		case flag != "" && !isFlag:
-			check(flag, arg, "argument")
-		}
-		flag = ""
-		if isFlag && !hasValue {
-			flag = strings.TrimLeft(arg, "-")
-		}
-	}
-	u, err := url.Parse(s.URL)
-	if err != nil {
-		return secrets
-	}
-	if password, has := u.User.Password(); has && isPlain(password) {
-		secrets = append(secrets, Secret{"password", "the password of the url"})
-	}
-	query := u.Query()
-	for _, name := range slices.Sorted(maps.Keys(query)) {
-		check(name, strings.Join(query[name], ""), "parameter of the url")
-	}
-	return secrets
+func IsSecretName(name string) bool {
+	return secretName.MatchString(name) && !publicName.MatchString(name)
 }
 
-// isPlain reports whether a value has no reference, and is more than the name of a scheme.
-func isPlain(value string) bool {
-	return strings.TrimSpace(value) != "" && !strings.Contains(value, "${")
+var (
+	// userInfo matches the user and the password of a URL, also of a database.
+	userInfo = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*)://([^/?#\s@:]*)(?::([^/?#\s]*))?@`)
+	// scheme matches the beginning of the credentials of a header field.
+	scheme = regexp.MustCompile(`^(?i:bearer|basic|token)\s+`)
+	// named matches an argument that begins with the name of a header field, a variable or a flag.
+	named = regexp.MustCompile(`^(?:-H\s*|-+)?([A-Za-z][A-Za-z0-9_.-]*)(?:=|:\s*)`)
+)
+
+// PlainSecrets returns the values of a server that look like secrets by their names or are in a URL, and are stored as
+// plain text.
+func PlainSecrets(s *Server) (secrets []Secret) {
+	f := &secretFinder{}
+	for i := range s.Env {
+		f.check(s.Env[i].Name, "env", &s.Env[i].Value, 0)
+	}
+	for i := range s.Headers {
+		f.check(s.Headers[i].Name, "header", &s.Headers[i].Value, 0)
+	}
+	flag := ""
+	for i := range s.Args {
+		arg := &s.Args[i]
+		isFlag := strings.HasPrefix(*arg, "-")
+		switch name := named.FindString(*arg); {
+		case !isFlag && IsSecretName(flag):
+			f.check(flag, "argument", arg, 0)
+		case isFlag && name == "":
+			flag = strings.TrimLeft(*arg, "-")
+			continue
+		default:
+			f.argument(arg)
+		}
+		flag = ""
+	}
+	f.urls("the url", &s.URL)
+	f.query(&s.URL)
+	return f.found
+}
+
+// secretFinder collects secrets.
+type secretFinder struct{ found []Secret }
+
+// add adds a part of a value unless it is a reference, or empty.
+func (f *secretFinder) add(name, where string, value *string, start, end int) {
+	if text := (*value)[start:end]; strings.TrimSpace(text) != "" && !strings.Contains(text, "${") {
+		f.found = append(f.found, Secret{name, where, value, start, end})
+	}
+}
+
+// check checks a value with a name, which begins at start of a text.
+func (f *secretFinder) check(name, where string, value *string, start int) {
+	if !IsSecretName(name) {
+		f.urls(where+" "+name, value)
+		return
+	}
+	start += len(scheme.FindString((*value)[start:]))
+	f.add(name, where+" "+name, value, start, len(*value))
+}
+
+// argument checks an argument, which can have several names, as in --header=X-Auth:value.
+func (f *secretFinder) argument(arg *string) {
+	for start := 0; ; {
+		m := named.FindStringSubmatch((*arg)[start:])
+		if m == nil || strings.HasPrefix((*arg)[start+len(m[0]):], "//") { // the name is the scheme of a URL
+			f.urls("an argument", arg)
+			return
+		}
+		if start += len(m[0]); IsSecretName(m[1]) {
+			f.check(m[1], "argument", arg, start)
+			return
+		}
+	}
+}
+
+// urls checks the URLs in a text.
+func (f *secretFinder) urls(where string, value *string) {
+	for _, m := range userInfo.FindAllStringSubmatchIndex(*value, -1) {
+		if m[6] >= 0 {
+			f.add("password", "the password of "+where, value, m[6], m[7])
+		} else if strings.HasPrefix((*value)[m[2]:m[3]], "http") { // the user of another scheme, such as ssh, is not secret
+			f.add("token", "the user of "+where, value, m[4], m[5])
+		}
+	}
+}
+
+// query checks the parameters of a URL.
+func (f *secretFinder) query(value *string) {
+	before, query, _ := strings.Cut(*value, "?")
+	start := len(before) + 1
+	for pair := range strings.SplitSeq(query, "&") {
+		escaped, text, _ := strings.Cut(pair, "=")
+		if name, err := url.QueryUnescape(escaped); err == nil && text != "" && IsSecretName(name) {
+			f.add(name, "parameter of the url "+name, value, start+len(escaped)+1, start+len(pair))
+		}
+		start += len(pair) + 1
+	}
 }

@@ -5,19 +5,40 @@ import (
 	"testing"
 )
 
-func TestPlainSecretsAreFoundByTheirNames(t *testing.T) {
+func TestPlainSecretsAreFoundByTheirNamesAndInURLs(t *testing.T) {
 	s := &Server{
-		Env:     []Pair{{"GITHUB_TOKEN", "abc"}, {"API_KEY", "${API_KEY}"}, {"OPENAI_APIKEY", "abc"}, {"REGION", "eu"}, {"KEYBOARD", "de"}, {"PASSWORD", ""}},
-		Headers: []Pair{{"Authorization", "Bearer abc"}, {"X-Api-Key", "${keyring:a/b}"}, {"X-Region", "eu"}},
-		Args:    []string{"--token", "abc", "--api-key=${KEY}", "--secret=abc", "--password", "--verbose", "token"},
-		URL:     "https://user:abc@example.com/mcp?access_token=abc&page=1",
+		Env: []Pair{
+			{"GITHUB_TOKEN", "abc"}, {"API_KEY", "${API_KEY}"}, {"OPENAI_APIKEY", "abc"}, {"REGION", "eu"}, {"KEYBOARD", "de"}, {"PASSWORD", ""},
+			{"PGPASS", "abc"}, {"MYSQL_PWD", "abc"}, {"SSH_ASKPASS", "/bin/ask"}, {"PWD", "/srv"}, {"ENABLE_AUTH", "true"},
+			{"DATABASE", "postgres://ada:abc@db/x"}, {"OTHER", "postgres://ada:${PW}@db/x"}, {"REPO", "ssh://git@example.com/a"}, {"GIT", "https://abc@example.com/a"},
+		},
+		Headers: []Pair{{"Authorization", "Bearer abc"}, {"X-Api-Key", "${keyring:a/b}"}, {"X-Region", "eu"}, {"X-Auth", "abc"}},
+		Args: []string{
+			"--token", "abc", "--api-key=${KEY}", "--secret=abc", "--password", "--verbose", "token", "-H", "X-Auth: abc", "-HX-Auth: ${A}",
+			"--header=Authorization: Basic abc", "-e", "GITHUB_TOKEN=abc", "redis://:abc@cache", "--url=https://example.com/", "--auth", "none", "https://mcp.example.com",
+		},
+		URL: "https://user:abc@example.com/mcp?page=abc&access_token=abc&x=1",
 	}
 	var found []string
-	for _, secret := range PlainSecrets(s) {
+	secrets := PlainSecrets(s)
+	for _, secret := range secrets {
 		found = append(found, secret.Where)
 	}
-	want := []string{"env GITHUB_TOKEN", "env OPENAI_APIKEY", "header Authorization", "argument token", "argument secret", "the password of the url", "parameter of the url access_token"}
+	want := []string{
+		"env GITHUB_TOKEN", "env OPENAI_APIKEY", "env PGPASS", "env MYSQL_PWD", "the password of env DATABASE", "the user of env GIT", "header Authorization", "header X-Auth",
+		"argument token", "argument secret", "argument X-Auth", "argument Authorization", "argument GITHUB_TOKEN", "the password of an argument",
+		"the password of the url", "parameter of the url access_token",
+	}
 	if !slices.Equal(found, want) {
 		t.Errorf("found %q, want %q", found, want)
+	}
+	// Each is replaced by a reference, and nothing beside it.
+	for _, secret := range slices.Backward(secrets) {
+		if text := secret.Replace("${S}"); text != "abc" {
+			t.Errorf("%s: the secret is %q", secret.Where, text)
+		}
+	}
+	if len(PlainSecrets(s)) != 0 || s.URL != "https://user:${S}@example.com/mcp?page=abc&access_token=${S}&x=1" || s.Headers[0].Value != "Bearer ${S}" || s.Env[11].Value != "postgres://ada:${S}@db/x" || s.Args[10] != "--header=Authorization: Basic ${S}" {
+		t.Errorf("the server is %+v", s)
 	}
 }
