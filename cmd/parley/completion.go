@@ -57,7 +57,22 @@ func completes(cmd *cobra.Command, flags completionFlags, kinds ...completion) {
 		if c.dial != nil {
 			c.dial.named = true // Cobra adds a -- to a line that a shell completes
 		}
+		if shellOf(cmd) == nil {
+			c.parseOnce()
+		}
 		return kinds[min(len(args), len(kinds)-1)](c)
+	}
+}
+
+// parseOnce removes the second half of the values of flags that can be repeated: Cobra parses a line that a shell
+// completes twice.
+func (c *completing) parseOnce() {
+	once := func(values *[]string) { *values = (*values)[:len(*values)/2] }
+	once(&c.config.paths)
+	once(&c.config.policy)
+	once(&c.config.inputs)
+	if c.dial != nil {
+		once(&c.dial.headers)
 	}
 }
 

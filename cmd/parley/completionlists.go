@@ -95,13 +95,15 @@ func (f *dialFlags) cacheKey(name string) (key, shown string, atURL bool) {
 	return key, "", s.URL != ""
 }
 
-// use records that the user has used a server, for the completion of its URL. Completion is not worth an error.
+// use records that the user has used a server, for the completion of its URL, and so that completion may start it if it
+// is of a file that --config names. Completion is not worth an error.
 func (f *dialFlags) use(cmd *cobra.Command, target []string) {
-	if f.isCommand(cmd) || f.named || !isURL(target[0]) {
+	isName := !isURL(target[0])
+	if f.isCommand(cmd) || f.named || isName && len(f.config.paths) == 0 {
 		return
 	}
 	if cache, err := completionCache(); err == nil {
-		if key, shown, _ := f.cacheKey(target[0]); shown != "" {
+		if key, shown, _ := f.cacheKey(target[0]); shown != "" || isName && key != "" {
 			_ = cache.Use(key, shown)
 		}
 	}
@@ -150,6 +152,8 @@ func (c *completing) server() (s *listcache.Server, key string, atURL bool) {
 	case s != nil && s.Failed && cache.Age(s.Time) < retryAfter,
 		s != nil && s.Lists.Known() && (!atURL || cache.Age(s.Time) < maxListsAge):
 		return s, key, atURL
+	case !c.mayConnect(s):
+		return s, key, atURL
 	}
 	c.within(listsTimeout, func(ctx context.Context) {
 		client, err := c.connect(ctx)
@@ -169,6 +173,13 @@ func (c *completing) server() (s *listcache.Server, key string, atURL bool) {
 	}
 	_ = cache.Update(key, cache.SetFailed) // the time is over
 	return nil, key, atURL
+}
+
+// mayConnect reports whether completion can start or connect to the server that is the first argument, of which the
+// cache has s. A file that --config names can be of a project, which anyone may have written: the user must have used
+// this entry of it.
+func (c *completing) mayConnect(s *listcache.Server) bool {
+	return isURL(c.args[0]) || len(c.dial.config.paths) == 0 || s != nil
 }
 
 // connect connects to the server that is the first argument.
@@ -229,6 +240,15 @@ func (c *completing) values(ref mcp.CompleteReference, argument, value string, o
 // tasks returns the tasks that parley has started at the server that is the first argument, or at that of the shell.
 func (c *completing) tasks() []client.TaskRecord {
 	found := make(chan []client.TaskRecord, 1)
+	if shellOf(c.cmd) == nil {
+		cache, err := completionCache()
+		if err != nil {
+			return nil
+		}
+		if key, _, _ := c.dial.cacheKey(c.args[0]); !c.mayConnect(cache.Get(key)) { // the target can refer to files
+			return nil
+		}
+	}
 	c.within(listsTimeout, func(ctx context.Context) {
 		var server client.Target
 		if of := shellOf(c.cmd); of != nil {

@@ -34,9 +34,12 @@ func newImport() *cobra.Command {
 clients, those of the current directory among them: ` + strings.Join(editors.Names(), ", ") + `.
 Name clients or files to import only theirs.
 
-parley shows what it would add, and asks. A server whose name is taken by another one is reported and not
-added, unless --replace is set. Each entry keeps where it is from, in "origin". References, such as
-${TOKEN}, stay references. parley names the values that it copies as plain text and that look like secrets.
+parley shows what each entry runs or connects to, with its variables, header fields and references, and asks.
+With --yes it does not add servers of files that it has found in the current directory, because you have not
+seen them; name such a FILE to add them. A server whose name is taken by another one is reported and not added,
+unless --replace is set. Each entry keeps where it is from, in "origin". References to the environment, such as
+${TOKEN}, stay references. An entry with ${file:PATH} or ${keyring:SERVICE/ACCOUNT} is not added: only parley
+resolves these. parley names the values that it copies as plain text and that look like secrets.
 
 ` + userFileHelp,
 		Example: `
@@ -57,9 +60,24 @@ parley import ~/project/.mcp.json`,
 // importedServer is a server of another program, and what happens to it.
 type importedServer struct {
 	*listedServer
-	Action  string   `json:"action"` // add, replace, same, taken or unusable
+	Action  string   `json:"action"` // add, replace, same, taken, unseen or unusable
 	Detail  string   `json:"detail,omitempty"`
 	Secrets []string `json:"secrets,omitempty"` // that are copied as plain text
+
+	runs []string // what the entry runs or connects to, if it would be added
+}
+
+// printRuns prints what an entry runs or connects to, and which of its values would be copied as plain text.
+func (s *importedServer) printRuns(cmd *cobra.Command) {
+	if len(s.runs) > 0 {
+		cmd.PrintErrln(terminal.Line(s.Name))
+	}
+	for _, line := range s.runs {
+		cmd.PrintErrln("  " + terminal.Line(line))
+	}
+	for _, secret := range s.Secrets {
+		cmd.PrintErrf("parley: warning: %s: %s would be copied as plain text\n", terminal.Line(s.Name), terminal.Line(secret))
+	}
 }
 
 func importServers(cmd *cobra.Command, flags *importFlags, args []string) error {
@@ -90,7 +108,7 @@ func importServers(cmd *cobra.Command, flags *importFlags, args []string) error 
 		if len(flags.only) > 0 && !slices.Contains(flags.only, p.Name) {
 			continue
 		}
-		s := newImportedServer(p, flags.replace)
+		s := newImportedServer(p, flags)
 		if s.Action == "add" || s.Action == "replace" {
 			_, err := config.Set(file, p.Server)
 			if err := errors.Join(err, config.AddInputs(file, p.Server)); err != nil {
@@ -112,6 +130,9 @@ func importServers(cmd *cobra.Command, flags *importFlags, args []string) error 
 	}
 	if write == 0 {
 		return show(cmd, shown, nil)
+	}
+	for _, s := range shown {
+		s.printRuns(cmd)
 	}
 	if agreed, err := confirm(cmd, flags.yes, fmt.Sprintf("Add %s to %s?", terminal.Count(write, "server"), terminal.Line(file.Path()))); err != nil || !agreed {
 		return err
@@ -169,7 +190,7 @@ func sourcesOf(args []string) ([]editors.Source, error) {
 	return sources, nil
 }
 
-func newImportedServer(p *editors.Import, replace bool) *importedServer {
+func newImportedServer(p *editors.Import, flags *importFlags) *importedServer {
 	if p.Server == nil {
 		return &importedServer{listedServer: &listedServer{Name: p.Name, Origin: p.Source.Origin()}, Action: "unusable", Detail: p.Err.Error()}
 	}
@@ -179,7 +200,9 @@ func newImportedServer(p *editors.Import, replace bool) *importedServer {
 		s.Action, s.Detail = "unusable", p.Err.Error()
 	case p.Same != "":
 		s.Action, s.Detail = "same", "the same as "+p.Same
-	case p.Taken != "" && replace:
+	case p.Source.Project && flags.yes:
+		s.Action, s.Detail = "unseen", "is in a file of the project; run parley import without --yes, or name the file"
+	case p.Taken != "" && flags.replace:
 		s.Action, s.Detail = "replace", "replaces "+p.Taken
 	case p.Taken != "":
 		s.Action, s.Detail = "taken", "the name is taken by "+p.Taken+"; add --replace, or rename one"
@@ -188,11 +211,18 @@ func newImportedServer(p *editors.Import, replace bool) *importedServer {
 		for _, secret := range config.PlainSecrets(p.Server) {
 			s.Secrets = append(s.Secrets, secret.Where)
 		}
+		hidden := *p.Server
+		hidden.Args, hidden.Env, hidden.Headers = nil, slices.Clone(hidden.Env), slices.Clone(hidden.Headers)
+		for _, secret := range slices.Backward(config.PlainSecrets(&hidden)) {
+			secret.Replace("…")
+		}
+		hidden.Args = p.Server.Args // shown with secrets, because each argument can decide what runs
+		s.runs = whatRuns(&hidden)
 	}
 	return s
 }
 
-// printImport prints what would be added, and which values would be copied as plain text.
+// printImport prints the servers and what happens to them.
 func printImport(cmd *cobra.Command, shown []*importedServer, sources []editors.Source) error {
 	w := cmd.OutOrStdout()
 	if len(shown) == 0 {
@@ -211,13 +241,5 @@ func printImport(cmd *cobra.Command, shown []*importedServer, sources []editors.
 		}
 		rows = append(rows, []string{terminal.Line(s.Name), s.Action, terminal.Line(s.Target), terminal.Line(detail)})
 	}
-	if err := terminal.Table(w, terminal.Width(w), []string{"NAME", "ACTION", "TARGET", "ORIGIN"}, rows); err != nil {
-		return err
-	}
-	for _, s := range shown {
-		for _, secret := range s.Secrets {
-			cmd.PrintErrf("parley: warning: %s: %s would be copied as plain text\n", terminal.Line(s.Name), terminal.Line(secret))
-		}
-	}
-	return nil
+	return terminal.Table(w, terminal.Width(w), []string{"NAME", "ACTION", "TARGET", "ORIGIN"}, rows)
 }

@@ -76,6 +76,7 @@ type Server struct {
 	MaxResult      int
 	Tools, Prompts host.Selection
 
+	foreign bool              // the file is one of another program
 	folder  string            // the directory of the file
 	decides bool              // the file decides; see Files.Deciding
 	inputs  map[string]*Input // of the file

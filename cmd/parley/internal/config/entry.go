@@ -184,7 +184,7 @@ var commandMembers = readers[Server]{
 func (d *document) server(m member) (*Server, error) {
 	s := &Server{
 		Name: validName(m.name), Original: m.name, Source: fmt.Sprintf("%s:%d", d.path, d.line(m.value)),
-		folder: filepath.Dir(d.path), inputs: d.inputs(),
+		foreign: d.isAt(editorFiles...), folder: filepath.Dir(d.path), inputs: d.inputs(),
 	}
 	what := fmt.Sprintf("server %q", m.name)
 	e := &entry{Server: s}

@@ -31,6 +31,20 @@ var (
 	qualified = regexp.MustCompile(`^\$\{(env|input|file|keyring):([^}]+)\}`)
 )
 
+// ownReference matches references that only parley has: another program that reads its file does not read a file or the
+// keyring because of them, so parley does not either.
+var ownReference = regexp.MustCompile(`\$\{(?:file|keyring):[^}]*\}?`)
+
+// OwnReference returns a reference to a file or to the keyring that the server has, or "".
+func (s *Server) OwnReference() string {
+	for _, text := range s.values() {
+		if reference := ownReference.FindString(*text); reference != "" {
+			return reference
+		}
+	}
+	return ""
+}
+
 // Expand replaces references in text. Other dollar signs stay. The values are not expanded again.
 //
 //	${NAME}, ${env:NAME}          an environment variable

@@ -79,6 +79,10 @@ func (e *expansion) text(member, text string) string {
 	if e.err != nil {
 		return "" // do not ask for the inputs of a server that cannot be started
 	}
+	if reference := ownReference.FindString(text); reference != "" && e.server.foreign {
+		e.fail(member, fmt.Errorf("%s has no value in the file of another program; add the server to your own configuration", reference))
+		return ""
+	}
 	value, err := e.values.expand(text, e.server.folder, e.server.inputs)
 	if err != nil {
 		e.fail(member, err)

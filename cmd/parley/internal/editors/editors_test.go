@@ -144,7 +144,7 @@ func TestInstalledServersCanBeImported(t *testing.T) {
 			if err := f.Save(); err != nil {
 				t.Fatal(err)
 			}
-			plan, err := Plan(new(config.Config), "", []Source{{path, client.Title}})
+			plan, err := Plan(new(config.Config), "", []Source{{Path: path, Title: client.Title}})
 			if err != nil || len(plan) != 1 || !config.Same(plan[0].Server, s) || plan[0].Server.Origin != client.Title+" ("+path+")" {
 				t.Errorf("%s: %v, %v, file %s", client.Name, plan, err, f.Bytes())
 			}
@@ -184,11 +184,11 @@ func TestPlanReportsWhatIsKnownTakenOrUnusable(t *testing.T) {
 		t.Fatal(err)
 	}
 	plan, err := Plan(own, dir, []Source{
-		{write("one.json", `{"mcpServers": {"same": {"type": "stdio", "command": "a"}, "taken": {"command": "b"}, "new": {"command": "c", "cwd": "d"}, "bad": {}}}`), "One"},
-		{write("two.json", `{"context_servers": {"new": {"command": "c", "cwd": "`+filepath.ToSlash(dir)+`/d"}}}`), ""},
-		{write("none.json", `{"theme": "dark"}`), ""},
-		{filepath.Join(dir, "missing.json"), ""},
-		{write("broken.json", `{`), ""},
+		{write("one.json", `{"mcpServers": {"same": {"type": "stdio", "command": "a"}, "taken": {"command": "b"}, "new": {"command": "c", "cwd": "d"}, "bad": {}}}`), "One", false},
+		{write("two.json", `{"context_servers": {"new": {"command": "c", "cwd": "`+filepath.ToSlash(dir)+`/d"}, "ours": {"command": "c", "args": ["a${file:/etc/passwd}"]}}}`), "", false},
+		{write("none.json", `{"theme": "dark"}`), "", false},
+		{filepath.Join(dir, "missing.json"), "", false},
+		{write("broken.json", `{`), "", false},
 	})
 	if err == nil || !strings.Contains(err.Error(), "broken.json") || strings.Contains(err.Error(), "none.json") || strings.Contains(err.Error(), "missing.json") {
 		t.Errorf("error %v", err)
@@ -208,7 +208,7 @@ func TestPlanReportsWhatIsKnownTakenOrUnusable(t *testing.T) {
 		}
 		got = append(got, words)
 	}
-	want := "bad: error; same: same as own.json:1; taken: taken by own.json:1; new: new in one.json; new: same as one.json:1"
+	want := "bad: error; same: same as own.json:1; taken: taken by own.json:1; new: new in one.json; new: same as one.json:1; ours: error"
 	if text := strings.Join(got, "; "); text != want {
 		t.Errorf("got  %s\nwant %s", text, want)
 	}

@@ -11,8 +11,9 @@ import (
 
 // Source is a file whose servers can be imported.
 type Source struct {
-	Path  string
-	Title string // of the client; empty if it is not known
+	Path    string
+	Title   string // of the client; empty if it is not known
+	Project bool   // the file was found in the directory of a project, so that anyone may have written it
 }
 
 // Origin describes the source, for the entries of its servers.
@@ -28,7 +29,7 @@ func Sources(p *Place, clients []*Client) (sources []Source) {
 	for _, c := range clients {
 		for _, path := range c.Files(p) {
 			if _, err := os.Stat(path); err == nil {
-				sources = append(sources, Source{path, c.Title})
+				sources = append(sources, Source{path, c.Title, path == c.ProjectFile(p)})
 			}
 		}
 	}
@@ -73,6 +74,9 @@ func Plan(own *config.Config, workspace string, sources []Source) (plan []*Impor
 			imported := &Import{Server: s, Name: s.Name, Source: source}
 			if imported.Err = s.Detach(); imported.Err == nil && s.Credentials != nil {
 				imported.Err = fmt.Errorf("%s: server %q has credentials; copy the entry by hand", s.Source, s.Name)
+			}
+			if reference := s.OwnReference(); reference != "" && imported.Err == nil {
+				imported.Err = fmt.Errorf("%s: server %q has the reference %s, which parley does not resolve for other programs; add the server with parley add", s.Source, s.Name, reference)
 			}
 			if other := known[s.Name]; other != nil && imported.Err == nil {
 				if config.Same(s, other) {
