@@ -3,8 +3,11 @@ package oauth
 import (
 	"context"
 	"fmt"
+	"html"
 	"net/url"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"time"
@@ -14,17 +17,45 @@ import (
 
 // OpenBrowser opens an https URL, or an http URL on the loopback interface, in the
 // user's browser. It passes the URL to no shell, and the URL cannot be mistaken for an
-// option. It returns when the browser was started; ctx does not affect the browser after
-// that. An error means that the user has not seen the page.
+// option. It returns when the browser was started. An error means that the user has not
+// seen the page.
+//
+// Other users of the machine can read the command line of the browser. A URL on the
+// loopback interface is not in it: the browser opens a file that redirects to the URL and
+// that only the user can read. The file is removed when ctx is done, which does not affect
+// the browser otherwise.
 func OpenBrowser(ctx context.Context, url string) error {
 	name, args, err := browserCommand(runtime.GOOS, url)
 	if err == nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
+	if address := len(args) - 1; err == nil && strings.HasPrefix(args[address], "http://") {
+		args[address], err = redirectFile(ctx, args[address])
+	}
 	if err != nil {
 		return err
 	}
 	return launch(ctx, exec.Command(name, args...)) // without ctx: the browser outlives the flow
+}
+
+// redirectFile writes a page that redirects to an address, in a directory of its own, and returns the URL of the file.
+func redirectFile(ctx context.Context, address string) (string, error) {
+	dir, err := os.MkdirTemp("", "open-browser-") // only the user can read it
+	if err != nil {
+		return "", fmt.Errorf("cannot open a browser: %w", err)
+	}
+	context.AfterFunc(ctx, func() { os.RemoveAll(dir) })
+	page := `<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer"><title>Redirect</title>` +
+		`<meta http-equiv="refresh" content="0; url=` + html.EscapeString(address) + `">`
+	path := filepath.Join(dir, "open.html")
+	if err := os.WriteFile(path, []byte(page), 0o600); err != nil {
+		return "", fmt.Errorf("cannot open a browser: %w", err)
+	}
+	path = filepath.ToSlash(path)
+	if !strings.HasPrefix(path, "/") { // a drive of Windows
+		path = "/" + path
+	}
+	return escapeForShell(&url.URL{Scheme: "file", Path: path}), nil
 }
 
 // launchTimeout is how long to wait for a command to fail.

@@ -24,12 +24,12 @@ import (
 // browser.
 //
 // Loopback first opens a page of its own, which sets a cookie and redirects the browser
-// to the authorization page. It accepts the redirect only with that cookie, so that
-// another browser cannot complete the flow. It rejects other requests with an error page
-// and continues to wait.
+// to the authorization page. The page works for the first browser that opens it only, and
+// Loopback accepts the redirect only with that cookie, so that another browser cannot
+// complete the flow. It rejects other requests with an error page and continues to wait.
 type Loopback struct {
-	// Open opens a URL of the loopback interface in the user's browser; nil: [OpenBrowser]. See also
-	// [ShowURL].
+	// Open opens a URL of the loopback interface in the user's browser; nil: [OpenBrowser]. Its
+	// ctx is done when the flow ends. See also [ShowURL].
 	Open func(ctx context.Context, url string) error
 	// Paste, if set, is for users whose browser runs on another machine, where the
 	// redirect to the loopback interface fails. It shows the authorization page at url to the user, and
@@ -188,7 +188,7 @@ type loopbackFlow struct {
 	mu      sync.Mutex
 	page    string // URL of the authorization page
 	state   string // state of the expected response; empty if none is expected
-	browser string // digest of the cookie of the browser that opened start last; empty: none
+	browser string // digest of the cookie of the browser that has opened start; empty: none
 
 	redirect chan string // capacity 1
 	failed   chan error  // capacity 1; the error of Paste
@@ -208,7 +208,9 @@ func (f *loopbackFlow) Authorize(ctx context.Context, page string) (string, erro
 	if open == nil {
 		open = OpenBrowser
 	}
-	if err := open(ctx, "http://"+f.host+f.start); err != nil {
+	opened, done := context.WithCancel(ctx)
+	defer done()
+	if err := open(opened, "http://"+f.host+f.start); err != nil {
 		return "", fmt.Errorf("%w: %w", ErrInteraction, err)
 	}
 	if f.config.Paste != nil {
@@ -256,19 +258,25 @@ func (f *loopbackFlow) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	setPageHeaders(h)
 	switch {
 	case !strings.EqualFold(r.Host, f.host) || r.Method != http.MethodGet:
+	case r.Header.Get("Sec-Purpose") != "": // a prefetch, and not the user
 	case subtle.ConstantTimeCompare([]byte(r.URL.Path), []byte(f.start)) == 1:
-		if page, cookie := f.begin(); page != "" {
-			http.SetCookie(w, f.cookie(cookie, int(f.timeout/time.Second)))
+		page, cookie, other := f.begin(r)
+		if other {
+			writePage(w, http.StatusForbidden, "Login started elsewhere", "This address works in the first browser that opens it. If that was not yours, end the login in the program, and start it again.")
+			return
+		}
+		if page != "" {
+			f.setCookies(w, cookie, int(f.timeout/time.Second))
 			h.Set("Location", page)
 			w.WriteHeader(http.StatusSeeOther)
 			return
 		}
 	case r.URL.EscapedPath() == f.path:
-		if !f.accept(r.URL.RawQuery, func(browser string) bool { return hasCookie(r, f.cookie("", 0).Name, browser) }) {
+		if !f.accept(r.URL.RawQuery, func(browser string) bool { return hasCookie(r, f.cookieName(), browser) }) {
 			writePage(w, http.StatusBadRequest, "Login not recognized", "This login was not started in this browser, or it has already ended. If a program is waiting for a login, open the address that it shows.")
 			return
 		}
-		http.SetCookie(w, f.cookie("", -1))
+		f.setCookies(w, "", -1)
 		title, text := "Login complete", "You can close this window and return to the program."
 		if r.URL.Query().Has("error") {
 			title, text = "Login failed", "You can close this window. The program shows the reason."
@@ -279,37 +287,48 @@ func (f *loopbackFlow) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	writePage(w, http.StatusNotFound, "Page not found", "This address only completes logins.")
 }
 
-// cookie marks the browser that opened the start page. Cookies of all ports share one
-// name space, so the name contains the port: two flows may run at the same time.
-func (f *loopbackFlow) cookie(value string, lifetime int) *http.Cookie {
-	return &http.Cookie{
-		Name: "login_" + f.port, Value: value, Path: f.path, MaxAge: lifetime,
-		HttpOnly: true, SameSite: http.SameSiteLaxMode, // Strict would omit it in the cross-site redirect
+// setCookies marks the browser that has opened the start page, for that page and for the redirect. Cookies of all ports
+// share one name space, so the name contains the port: two flows may run at the same time.
+func (f *loopbackFlow) setCookies(w http.ResponseWriter, value string, lifetime int) {
+	for _, path := range []string{f.path, f.start} {
+		http.SetCookie(w, &http.Cookie{
+			Name: f.cookieName(), Value: value, Path: path, MaxAge: lifetime,
+			HttpOnly: true, SameSite: http.SameSiteLaxMode, // Strict would omit it in the cross-site redirect
+		})
 	}
 }
 
-// begin returns the URL of the authorization page, and a new cookie for the browser. The
-// cookies of browsers that opened the start page before become invalid.
-func (f *loopbackFlow) begin() (page, cookie string) {
+func (f *loopbackFlow) cookieName() string { return "login_" + f.port }
+
+// begin returns the URL of the authorization page and a cookie for the first browser that opens the start page, and for
+// the same browser again. other reports that it is another one.
+func (f *loopbackFlow) begin(r *http.Request) (page, cookie string, other bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.state == "" {
-		return "", ""
+		return "", "", false
 	}
-	cookie = rand.Text()
-	f.browser = digest.Of(cookie)
-	return f.page, cookie
+	if f.browser == "" {
+		cookie = rand.Text()
+		f.browser = digest.Of(cookie)
+	} else if cookie = cookieOf(r, f.cookieName(), f.browser); cookie == "" {
+		return "", "", true
+	}
+	return f.page, cookie, false
 }
 
-// hasCookie reports whether r has the cookie with the given digest. Another site may have
-// set a second cookie of the same name.
-func hasCookie(r *http.Request, name, want string) bool {
+// hasCookie reports whether r has the cookie with the given digest.
+func hasCookie(r *http.Request, name, want string) bool { return cookieOf(r, name, want) != "" }
+
+// cookieOf returns the cookie of r with the given digest, or "". Another site may have set a second cookie of the same
+// name.
+func cookieOf(r *http.Request, name, want string) string {
 	for _, c := range r.CookiesNamed(name) {
 		if want != "" && subtle.ConstantTimeCompare([]byte(digest.Of(c.Value)), []byte(want)) == 1 {
-			return true
+			return c.Value
 		}
 	}
-	return false
+	return ""
 }
 
 // accept delivers the first redirect that has the right state and comes from the right

@@ -141,19 +141,30 @@ func TestO8O9LoopbackAcceptsOneRedirect(t *testing.T) {
 	again.Close()
 }
 
-// O8: only the browser that opened the start page last can complete the login.
+// O8: only the browser that opened the start page first can complete the login, and the page works for no other one.
 func TestO8RedirectFromAnotherBrowserIsRejected(t *testing.T) {
 	l := &oauth.Loopback{}
 	var redirect string
 	l.Open = func(_ context.Context, start string) error {
 		stolen := redirect + "?code=stolen&state=the-state"
-		earlier, user, other := newBrowser(t), newBrowser(t), newBrowser(t)
+		user, later, other := newBrowser(t), newBrowser(t), newBrowser(t)
 		if status, _, _ := user.get(stolen, ""); status != http.StatusBadRequest {
 			t.Errorf("before the start page: status %d", status)
 		}
-		earlier.get(start, "")
-		user.get(start, "")
-		for name, b := range map[string]*browser{"without the start page": other, "with the start page before another": earlier} {
+		request, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, start, nil)
+		request.Header.Set("Sec-Purpose", "prefetch")
+		if resp, err := http.DefaultTransport.RoundTrip(request); err != nil || resp.StatusCode != http.StatusNotFound || resp.Body.Close() != nil {
+			t.Errorf("a prefetch: %v, %v", resp, err)
+		}
+		for range 2 {
+			if status, _, location := user.get(start, ""); status != http.StatusSeeOther || location != authorizationPage {
+				t.Errorf("the start page: status %d, location %s", status, location)
+			}
+		}
+		if status, body, location := later.get(start, ""); status != http.StatusForbidden || location != "" || !strings.Contains(body, "first browser") {
+			t.Errorf("the start page in another browser: status %d, location %s, %s", status, location, body)
+		}
+		for name, b := range map[string]*browser{"without the start page": other, "with the start page after another": later} {
 			status, body, _ := b.get(stolen, "")
 			if status != http.StatusBadRequest || !strings.Contains(body, "not started in this browser") {
 				t.Errorf("browser %s: status %d, %s", name, status, body)
