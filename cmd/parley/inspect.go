@@ -43,7 +43,7 @@ after --, write a command that starts one more server. Without TARGET, the page 
 configuration. It connects to a server when you select it.
 
 The page has everything that you have: it uses your logins and can start what you name here. parley
-serves it on 127.0.0.1 only, and to browsers with the token in the address that it prints. Do not
+serves it on 127.0.0.1 only, and to the first browser that opens the address that it prints. Do not
 share this address. docs/inspector.md has more.
 
 ` + recordHelp + `
@@ -106,9 +106,12 @@ func runInspect(cmd *cobra.Command, flags *inspectFlags, args []string) error {
 			return inspectedURL(cmd, &client.HTTPTarget{URL: url}), nil
 		},
 	}
-	cmd.PrintErrf("The inspector is at\n\n  %s\n\nIt ends with Ctrl-C.\n", inspector.URL(page))
+	opening, opened := context.WithCancel(cmd.Context())
+	defer opened()
+	inspector.Opened = opened
+	cmd.PrintErrf("The inspector is at\n\n  %s\n\nThe address works in one browser. The inspector ends with Ctrl-C.\n", inspector.URL(page))
 	if !flags.printURL && terminal.Is(cmd.ErrOrStderr()) {
-		if err := oauth.OpenBrowser(cmd.Context(), inspector.StartURL(page)); err != nil {
+		if err := oauth.OpenBrowser(opening, inspector.URL(page)); err != nil {
 			cmd.PrintErrf("parley: warning: cannot open the browser: %s\n", terminal.Line(err.Error()))
 		}
 	}

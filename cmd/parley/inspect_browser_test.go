@@ -31,11 +31,25 @@ type inspectedPage struct {
 // inspectPage runs parley inspect with arguments, and opens its page.
 func inspectPage(t *testing.T, args ...string) *inspectedPage {
 	t.Helper()
-	address := startParley(t, `http://\S+/#token=\S+`, append([]string{"inspect", "--print-url"}, args...)...)
-	p := &inspectedPage{browser(t), t, address}
+	start := startParley(t, `http://\S+/start/\S+`, append([]string{"inspect", "--print-url"}, args...)...)
+	p := &inspectedPage{tab: browser(t), t: t}
 	p.check(p.do(chromedp.EmulateViewport(1280, 800)))
-	p.check(p.navigate(address))
+	p.check(p.openFile(start))
+	origin, _, _ := strings.Cut(start, "/start/")
+	p.see(`\S`)
+	token, err := evaluate[string](p.tab, `sessionStorage.getItem("parley-token")`)
+	p.check(err)
+	p.address = origin + "/#token=" + token
 	return p
+}
+
+// openFile opens an address as the browser of a user does: by a file that redirects to it.
+func (p *inspectedPage) openFile(address string) error {
+	path := filepath.Join(p.t.TempDir(), "open.html")
+	if err := os.WriteFile(path, []byte(`<meta http-equiv="refresh" content="0; url=`+address+`">`), 0o600); err != nil {
+		return err
+	}
+	return p.navigate("file://" + path)
 }
 
 // serveTools serves a server, and returns its URL.

@@ -17,10 +17,16 @@ type guard struct {
 	next  http.Handler
 	open  http.Handler // the files of the page, which are the same for everyone
 
-	start   string // the path that leads to address once
+	start   string // the path that leads to address, for the first browser that opens it
 	address string
+	browser string // the cookie of that browser
+	opened  func() // called once
 	started atomic.Bool
 }
+
+// startCookie is the name of the cookie of the browser that has opened the page. Its path is that of the address, so
+// that it reaches other ports of this machine as little as the token does.
+const startCookie = "inspector"
 
 // startPath is the beginning of the path that leads to the page.
 const startPath = "/start/"
@@ -30,7 +36,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case !slices.Contains(g.hosts, r.Host): // DNS rebinding
 		http.Error(w, "the Host header must name the inspector", http.StatusForbidden)
-	case !sameOrigin(r):
+	case !sameOrigin(r) && !opensPage(r):
 		http.Error(w, "requests of other origins are not allowed", http.StatusForbidden)
 	case strings.HasPrefix(r.URL.Path, startPath):
 		g.serveStart(w, r)
@@ -45,10 +51,16 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serveStart leads the first request with the right path to the page.
+// serveStart leads the first browser that opens the right path to the page.
 func (g *guard) serveStart(w http.ResponseWriter, r *http.Request) {
-	if subtle.ConstantTimeCompare([]byte(r.URL.Path), []byte(g.start)) != 1 || r.Method != http.MethodGet || !g.started.CompareAndSwap(false, true) {
-		http.Error(w, "this address works once; open the address that parley inspect has printed", http.StatusForbidden)
+	isRight := subtle.ConstantTimeCompare([]byte(r.URL.Path), []byte(g.start)) == 1 && r.Method == http.MethodGet && r.Header.Get("Sec-Purpose") == ""
+	switch {
+	case isRight && g.started.CompareAndSwap(false, true):
+		http.SetCookie(w, &http.Cookie{Name: startCookie, Value: g.browser, Path: g.start, HttpOnly: true, SameSite: http.SameSiteLaxMode})
+		g.opened()
+	case isRight && g.hasCookie(r):
+	default:
+		http.Error(w, "this address works in the first browser that opens it; if that was not yours, end parley inspect and start it again", http.StatusForbidden)
 		return
 	}
 	w.Header().Set("Cache-Control", "no-store")
@@ -57,7 +69,23 @@ func (g *guard) serveStart(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusSeeOther)
 }
 
-// sameOrigin reports whether a request is from the page, or opens the page.
+func (g *guard) hasCookie(r *http.Request) bool {
+	for _, c := range r.CookiesNamed(startCookie) {
+		if subtle.ConstantTimeCompare([]byte(c.Value), []byte(g.browser)) == 1 {
+			return true
+		}
+	}
+	return false
+}
+
+// opensPage reports whether a browser opens the page in a tab, which the file that parley opens does: its origin is
+// another one. The page is the same for everyone, and has no effect without the token.
+func opensPage(r *http.Request) bool {
+	return !strings.HasPrefix(r.URL.Path, "/api/") && r.Header.Get("Origin") == "" && r.Method == http.MethodGet &&
+		r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
+}
+
+// sameOrigin reports whether a request is from the page, or of a user who enters the address.
 func sameOrigin(r *http.Request) bool {
 	for _, origin := range r.Header["Origin"] {
 		if origin != "http://"+r.Host {

@@ -72,8 +72,9 @@ func TestOtherOriginsAndWrongTokensGetNothing(t *testing.T) {
 	}
 }
 
-func TestStartAddressWorksOnce(t *testing.T) {
-	i := &Inspector{}
+func TestAddressWorksForTheFirstBrowserThatOpensIt(t *testing.T) {
+	opened := 0
+	i := &Inspector{Opened: func() { opened++ }}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -84,14 +85,45 @@ func TestStartAddressWorksOnce(t *testing.T) {
 	go server.Serve(listener)
 	defer server.Close()
 	p := &page{t: t}
-	if status, _, _ := p.requestTo(i.StartURL(listener)+"x", nil); status != http.StatusForbidden {
+	start := i.URL(listener)
+	if strings.Contains(start, i.Token()) {
+		t.Errorf("the address %s has the token", start)
+	}
+	if status, _, _ := p.requestTo(start, map[string]string{"Sec-Purpose": "prefetch"}); status != http.StatusForbidden {
+		t.Errorf("a prefetch: status %d", status)
+	}
+	if status, _, _ := p.requestTo(start+"x", nil); status != http.StatusForbidden {
 		t.Errorf("a wrong address: status %d", status)
 	}
-	if status, head, _ := p.requestTo(i.StartURL(listener), nil); status != http.StatusSeeOther || head.Get("Location") != "/#token="+i.Token() {
+	// The file that redirects to the address is of another origin.
+	open := map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+	status, head, _ := p.requestTo(start, open)
+	if status != http.StatusSeeOther || head.Get("Location") != "/#token="+i.Token() {
 		t.Errorf("the first request: status %d, location %q", status, head.Get("Location"))
 	}
-	if status, head, body := p.requestTo(i.StartURL(listener), nil); status != http.StatusForbidden || strings.Contains(head.Get("Location")+body, i.Token()) {
-		t.Errorf("the second request: status %d, %v, %s", status, head, body)
+	cookie, _, _ := strings.Cut(head.Get("Set-Cookie"), ";")
+	if !strings.HasSuffix(head.Get("Set-Cookie"), "; Path=/start/"+start[strings.LastIndex(start, "/")+1:]+"; HttpOnly; SameSite=Lax") {
+		t.Errorf("the cookie is %s", head.Get("Set-Cookie"))
+	}
+	for _, wrong := range []string{"", "inspector=", cookie + "x"} {
+		if status, head, body := p.requestTo(start, map[string]string{"Cookie": wrong}); status != http.StatusForbidden || strings.Contains(head.Get("Location")+body, i.Token()) {
+			t.Errorf("another browser: status %d, %v, %s", status, head, body)
+		}
+	}
+	open["Cookie"] = cookie
+	if status, head, _ := p.requestTo(start, open); status != http.StatusSeeOther || head.Get("Location") != "/#token="+i.Token() {
+		t.Errorf("the same browser: status %d, location %q", status, head.Get("Location"))
+	}
+	delete(open, "Cookie")
+	if status, _, _ := p.requestTo("http://"+listener.Addr().String()+"/", open); status != http.StatusOK {
+		t.Errorf("the page: status %d", status)
+	}
+	open["Sec-Fetch-Dest"] = "iframe"
+	if status, _, _ := p.requestTo("http://"+listener.Addr().String()+"/", open); status != http.StatusForbidden {
+		t.Errorf("the page in a frame: status %d", status)
+	}
+	if opened != 1 {
+		t.Errorf("opened %d times", opened)
 	}
 }
 

@@ -71,10 +71,12 @@ type Inspector struct {
 	Record func(recording.Event)
 	// Add returns the server at a URL that the user adds in the page.
 	Add func(ctx context.Context, url string) (Server, error)
+	// Opened is called when a browser has opened the page; may be nil.
+	Opened func()
 
 	once  sync.Once
 	token string
-	start string // path of StartURL
+	start string // path of URL
 }
 
 // Token returns the token of the page.
@@ -83,16 +85,9 @@ func (i *Inspector) Token() string {
 	return i.token
 }
 
-// URL returns the address of the page. It has the token and is a secret.
+// URL returns the address that leads the first browser that opens it to the page. The address of the page itself, which
+// has the token, is in no command line and on no terminal.
 func (i *Inspector) URL(page net.Listener) string {
-	return "http://" + page.Addr().String() + i.address()
-}
-
-func (i *Inspector) address() string { return "/#token=" + i.Token() }
-
-// StartURL returns an address that leads to that of the page once. It is for the command line of a browser, which other
-// users of the machine can read.
-func (i *Inspector) StartURL(page net.Listener) string {
 	i.Token()
 	return "http://" + page.Addr().String() + i.start
 }
@@ -159,7 +154,14 @@ func (i *Inspector) guarded(page net.Listener, h *hub) http.Handler {
 		hosts = append(hosts, "localhost:"+port)
 	}
 	token := sha256.Sum256([]byte(i.Token()))
-	return &guard{hosts: hosts, token: token, next: h.api(), open: assets(h.hello.Apps), start: i.start, address: i.address()}
+	opened := i.Opened
+	if opened == nil {
+		opened = func() {}
+	}
+	return &guard{
+		hosts: hosts, token: token, next: h.api(), open: assets(h.hello.Apps),
+		start: i.start, address: "/#token=" + i.Token(), browser: rand.Text(), opened: opened,
+	}
 }
 
 // addOne adds a server. Its name is made unique.
