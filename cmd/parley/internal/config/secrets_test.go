@@ -32,7 +32,7 @@ func TestPlainSecretsAreFoundByTheirNamesAndInURLs(t *testing.T) {
 	if !slices.Equal(found, want) {
 		t.Errorf("found %q, want %q", found, want)
 	}
-	// Each is replaced by a reference, and nothing beside it.
+	// A reference replaces each secret, and nothing else changes.
 	for _, secret := range slices.Backward(secrets) {
 		if text := secret.Replace("${S}"); text != "abc" {
 			t.Errorf("%s: the secret is %q", secret.Where, text)
