@@ -131,13 +131,16 @@ func (c *Client) request(ctx context.Context, build func(*link) *rpc.Request, re
 		raw, err := l.call(ctx, req)
 		sessionGone := errors.Is(err, httpwire.ErrSessionGone)
 		lost := err != nil && (sessionGone || l.failed() != nil)
+		if rejection, ok := errors.AsType[*httpwire.Rejection](err); ok && !lost && c.rejectsAll(ctx, l, req.Method) {
+			lost, sessionGone = true, rejection.NamesSession
+		}
 		stale := l.isStale(ctx, err)
 		c.release(l, lost || stale)
 		if err == nil {
 			return raw, nil
 		}
 		again := lost && attempt < maxRepeats && (sessionGone || errors.Is(err, call.ErrNotSent)) ||
-			attempt == 0 && repeatable && errors.Is(err, ErrConnectionLost)
+			attempt == 0 && repeatable && (lost || errors.Is(err, ErrConnectionLost))
 		if stale {
 			legacy, dialErr := c.rediscover(ctx)
 			if dialErr != nil {
@@ -149,6 +152,22 @@ func (c *Client) request(ctx context.Context, build func(*link) *rpc.Request, re
 			return nil, withMethod(req.Method, err)
 		}
 	}
+}
+
+// rejectsAll reports whether a server that has rejected a request of a session, with status 400, rejects a ping as well. It
+// has then lost the session, perhaps in a restart.
+func (c *Client) rejectsAll(ctx context.Context, l *link, rejected string) bool {
+	if rejected == mcp.MethodPing {
+		return true
+	}
+	_, err := l.call(ctx, c.pingRequest(l))
+	return isSessionLost(err)
+}
+
+// isSessionLost reports whether the error of a ping shows that the server does not have the session.
+func isSessionLost(err error) bool {
+	_, rejected := errors.AsType[*httpwire.Rejection](err)
+	return rejected || errors.Is(err, httpwire.ErrSessionGone)
 }
 
 // notSent adds call.ErrNotSent to the error of a request for which there is no connection.

@@ -89,15 +89,19 @@ func (m *mock) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		<-r.Context().Done()
 		return
 	}
-	w.Header().Set("Content-Type", answer.kind)
-	if answer.kind == "" {
+	answer.write(w, msg.ID)
+}
+
+func (r *reply) write(w http.ResponseWriter, id jsonrpc.ID) {
+	w.Header().Set("Content-Type", r.kind)
+	if r.kind == "" {
 		w.Header().Set("Content-Type", "application/json")
 	}
-	for name, values := range answer.header {
+	for name, values := range r.header {
 		w.Header()[name] = values
 	}
-	w.WriteHeader(answer.status)
-	io.WriteString(w, strings.ReplaceAll(answer.body, "$id", msg.ID.String()))
+	w.WriteHeader(r.status)
+	io.WriteString(w, strings.ReplaceAll(r.body, "$id", id.String()))
 }
 
 func (m *mock) stream(w http.ResponseWriter, r *http.Request) {

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/call"
-	"github.com/parley-mcp/parley/internal/httpwire"
 )
 
 // defaultKeepAlive is the default of Dialer.KeepAlive for sessions over HTTP.
@@ -56,7 +55,7 @@ func (c *Client) keepAlive(l *link, interval time.Duration) {
 		if ctx.Err() != nil || l.failed() != nil {
 			return
 		}
-		if errors.Is(err, httpwire.ErrSessionGone) {
+		if isSessionLost(err) {
 			c.drop(l)
 			return
 		}

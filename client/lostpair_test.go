@@ -15,12 +15,13 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// A pair whose replica ends has status 404. The client repeats what the server has not served on a new pair, up to twice,
+// A pair whose replica ends has status 404, or a text that names the session. The client repeats what the server has not served on a new pair, up to twice,
 // because that may be at the next replica that ends.
 func TestRequestsAreRepeatedOnANewPair(t *testing.T) {
-	for method, rejections := range map[string]int{"initialize": 2, "tools/call": 2, "": 3} {
+	for method, rejections := range map[string]int{"initialize": 2, "tools/call": 2, "": 3, "tools/call named": 2} {
 		t.Run(method, func(t *testing.T) {
 			all := method == ""
+			method, named := strings.CutSuffix(method, " named")
 			s := &server.Server{Name: "up", Version: "1"}
 			server.AddTool(s, mcp.Tool{Name: "echo"}, func(context.Context, struct{}) (string, error) { return "done", nil })
 			left := rejections
@@ -28,6 +29,10 @@ func TestRequestsAreRepeatedOnANewPair(t *testing.T) {
 				body, _ := io.ReadAll(r.Body)
 				if r.Method == http.MethodPost && left > 0 && (all || strings.Contains(string(body), `"`+method+`"`)) {
 					left--
+					if named { // as the TypeScript SDK's examples do
+						http.Error(w, "No transport found for sessionId", http.StatusBadRequest)
+						return
+					}
 					http.NotFound(w, r)
 					return
 				}

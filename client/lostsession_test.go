@@ -19,6 +19,8 @@ type legacyHTTP struct {
 	sessions atomic.Int32 // number of sessions so far
 	expired  atomic.Bool  // the current session has expired
 	executed atomic.Int32
+	lost     *reply        // to requests of an expired session; nil means 404
+	pings    bool          // an expired session answers pings
 	gate     chan struct{} // calls of the tool "wait" receive from it
 	waiting  chan struct{}
 }
@@ -48,6 +50,10 @@ func (s *legacyHTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer(initialized)
 	case r.Header.Get("Mcp-Session-Id") == "":
 		w.WriteHeader(http.StatusBadRequest)
+	case s.pings && m.Method == mcp.MethodPing:
+		answer(`"result":{}`)
+	case s.lost != nil && s.expired.Load() && m.Kind == jsonrpc.Request:
+		s.lost.write(w, m.ID)
 	case r.Header.Get("Mcp-Session-Id") != current || s.expired.Load():
 		w.WriteHeader(http.StatusNotFound)
 	case m.Kind == jsonrpc.Notification:
@@ -59,6 +65,8 @@ func (s *legacyHTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		s.executed.Add(1)
 		answer(called)
+	case m.Method == mcp.MethodListTools:
+		answer(listed)
 	default:
 		answer(methodNotFound)
 	}
@@ -157,5 +165,72 @@ func TestU6LostHTTPConnectionRepeatsListsOnly(t *testing.T) {
 	}
 	if lists.Load() != 2 {
 		t.Errorf("the client requested the list %d times, want 2", lists.Load())
+	}
+}
+
+// Servers that have lost a session respond with several statuses and texts. A call is sent again if the response names the
+// session, so that the call cannot have run. After another rejection, the next call has a new session.
+func TestLostSessionsWithOtherStatusesAreReplaced(t *testing.T) {
+	inJSON := func(id, message string) string {
+		return `{"jsonrpc":"2.0","error":{"code":-32000,"message":"` + message + `"},"id":` + id + `}`
+	}
+	for name, test := range map[string]struct {
+		lost  reply
+		again bool // the call is sent again
+		alive bool // the server has not lost the session: it answers pings
+	}{
+		"JSON":             {lost: reply{status: 400, body: inJSON("null", "Bad Request: No valid session ID provided")}, again: true},
+		"id of a text":     {lost: reply{status: 400, body: inJSON(`"server-error"`, "Bad Request: Missing session ID")}, again: true},
+		"text":             {lost: status(400, "Invalid session ID\n"), again: true},
+		"not initialized":  {lost: reply{status: 400, body: inJSON("null", "Bad Request: Server not initialized")}, again: true},
+		"conflict":         {lost: reply{status: 409, body: `{"error":"unknown session"}`}, again: true},
+		"id of the call":   {lost: reply{status: 400, body: inJSON("$id", "Session not found")}, again: true},
+		"no reason":        {lost: status(400, "Bad Request")},
+		"error of a tool":  {lost: reply{status: 400, body: inJSON("$id", "browser session 5 is closed")}, alive: true},
+		"page of a proxy":  {lost: reply{status: 400, kind: "text/html", body: "your session has expired"}, alive: true},
+		"invalid argument": {lost: status(400, "a must be a number"), alive: true},
+		"internal error":   {lost: status(500, "cannot read the session"), alive: true},
+		"login":            {lost: status(401, "your session has expired"), alive: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := new(legacyHTTP)
+			s.lost, s.pings = &test.lost, test.alive
+			c := dialHTTP(t, s)
+			s.expired.Store(true)
+			if _, err := c.CallTool(t.Context(), "a", nil); (err == nil) != test.again {
+				t.Errorf("the call in the lost session: %v", err)
+			}
+			if !test.alive {
+				if _, err := c.CallTool(t.Context(), "a", nil); err != nil {
+					t.Errorf("the next call: %v", err)
+				}
+			}
+			executed, sessions := int32(2), int32(2)
+			if !test.again {
+				executed = 1
+			}
+			if test.alive {
+				executed, sessions = 0, 1
+			}
+			if s.executed.Load() != executed || s.sessions.Load() != sessions {
+				t.Errorf("%d calls ran in %d sessions, want %d in %d", s.executed.Load(), s.sessions.Load(), executed, sessions)
+			}
+		})
+	}
+}
+
+// A list is requested again in a new session, whatever the server responds with status 400.
+func TestListsAreRequestedAgainInANewSession(t *testing.T) {
+	rejected := status(400, "")
+	s := &legacyHTTP{lost: &rejected}
+	c := dialHTTP(t, s)
+	s.expired.Store(true)
+	for _, err := range c.Tools(t.Context()) {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if s.sessions.Load() != 2 {
+		t.Errorf("%d sessions", s.sessions.Load())
 	}
 }

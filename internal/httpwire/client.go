@@ -325,32 +325,35 @@ func (c *Client) batches() bool {
 // statusFailure returns the error for a response whose status is not a success.
 func (c *Client) statusFailure(req *http.Request, resp *http.Response, out *rpc.Outgoing) error {
 	if resp.StatusCode == http.StatusNotFound && req.Header[headerSession] != nil {
-		c.mu.Lock()
-		c.gone = true
-		c.mu.Unlock()
-		return ErrSessionGone
+		return c.lostSession()
 	}
-	failure := c.statusError(resp)
-	timer := time.AfterFunc(errorBodyTimeout, func() { resp.Body.Close() })
-	defer timer.Stop()
-	body, err := readBody(resp.Body, resp.ContentLength, maxErrorBody, maxInitialRead)
-	if err == nil {
-		c.trace(false, body)
-		if m, err := jsonrpc.Parse(body, c.Limits); err == nil && m.Kind == jsonrpc.Response && (m.ID == out.ID || m.ID.IsZero()) {
-			failure.Err = m.Err
-		}
+	failure, body := c.statusError(resp), c.failureOf(resp)
+	served := false // the request may have run: its handler may report the error
+	if m, err := jsonrpc.Parse(body, c.Limits); err == nil && m.Kind == jsonrpc.Response && (m.ID == out.ID || m.ID.IsZero()) {
+		failure.Err, served = m.Err, !m.ID.IsZero()
+	}
+	inSession := !c.modern && req.Header[headerVersion] != nil // initialize has no revision in its headers
+	named := inSession && namesLostSession(resp, body)
+	if named && !served {
+		return c.lostSession()
 	}
 	if out.ID.IsZero() {
 		return failure
 	}
-	return requestError(c.modern, failure)
+	err := requestError(c.modern, failure)
+	if !c.modern && resp.StatusCode == http.StatusBadRequest {
+		return &Rejection{error: err, Body: string(body[:min(len(body), maxReason)]), NamesSession: named}
+	}
+	return err
 }
 
-// Limits for reading the body of an error response.
-const (
-	maxErrorBody     = 64 << 10
-	errorBodyTimeout = 2 * time.Second
-)
+// lostSession records that the server no longer has the session.
+func (c *Client) lostSession() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.gone = true
+	return ErrSessionGone
+}
 
 // sendError returns the error for a request that received no response because of err.
 func sendError(ctx context.Context, err error) error {

@@ -168,12 +168,12 @@ func (c *PairClient) Send(ctx context.Context, out *rpc.Outgoing) error {
 	}
 	defer finish(resp.Body)
 	switch {
-	case resp.StatusCode == http.StatusNotFound:
+	case resp.StatusCode >= 200 && resp.StatusCode <= 299:
+		return nil
+	case resp.StatusCode == http.StatusNotFound, namesLostSession(resp, c.failureOf(resp)):
 		return ErrSessionGone
-	case resp.StatusCode < 200 || resp.StatusCode > 299:
-		return c.statusError(resp)
 	}
-	return nil
+	return c.statusError(resp)
 }
 
 // join makes Close wait until sending.Done is called. It reports false if the stream has
