@@ -206,14 +206,6 @@ func (d *Dialer) info() mcp.Implementation {
 	return i
 }
 
-// offer returns the revision to offer in a handshake.
-func (d *Dialer) offer() mcp.Revision {
-	if d.Revision != "" {
-		return d.Revision
-	}
-	return mcp.LatestLegacy
-}
-
 // choose returns the revision to use with a server that supports the given ones.
 func (d *Dialer) choose(supported []string) (mcp.Revision, error) {
 	r, ok := revision.Choose(supported)

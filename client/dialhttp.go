@@ -177,21 +177,10 @@ func (d *Dialer) beginSession(ctx context.Context, era *legacy.Client, wire rpc.
 		era.Close()
 		return err
 	}
-	found, err := era.Handshake(ctx, d.offer(), d.info(), d.sessionCapabilities(), d.handshakeRequest())
-	if err == nil {
-		err = d.checkRevision(found)
-	}
+	found, _, err := d.handshake(ctx, era, d.offer())
 	if err != nil {
 		closeAll()
 		return nil, at(StageInitialize, err)
 	}
 	return legacyLink(era, found, closeAll), nil
-}
-
-// checkRevision checks the revision in the result of the handshake.
-func (d *Dialer) checkRevision(found *mcp.InitializeResult) error {
-	if d.Revision != "" && found.ProtocolVersion != d.Revision {
-		return fmt.Errorf("%w: the server chose %s", ErrRevision, found.ProtocolVersion)
-	}
-	return nil
 }

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,13 +11,33 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/transport"
 )
 
 // String returns the name of the program, without its directory and arguments.
 func (t *CommandTarget) String() string { return "command " + filepath.Base(t.Path) }
 
+// dial starts the process. Some servers exit on a message that they do not expect before initialize, or when they have
+// rejected a revision. Such a process is started again, with initialize as the first message.
 func (t *CommandTarget) dial(ctx context.Context, d *Dialer, memory *Discovery) (*link, error) {
+	l, next, err := t.start(ctx, d, "", memory)
+	for range maxRestarts {
+		if next == "" || ctx.Err() != nil {
+			break
+		}
+		l, next, err = t.start(ctx, d, next, nil)
+	}
+	return l, err
+}
+
+// maxRestarts is how often a process is started again in one Dial: once after server/discover, and once after a revision
+// that it has rejected.
+const maxRestarts = 2
+
+// start starts the process and connects to it. If first is not empty, it sends initialize with that revision, and nothing
+// before. If the process has exited because of a message, next is the revision to begin with instead.
+func (t *CommandTarget) start(ctx context.Context, d *Dialer, first mcp.Revision, memory *Discovery) (_ *link, next mcp.Revision, _ error) {
 	options := t.CommandOptions
 	if options.MaxMessage <= 0 {
 		options.MaxMessage = d.MaxMessage
@@ -26,26 +47,39 @@ func (t *CommandTarget) dial(ctx context.Context, d *Dialer, memory *Discovery) 
 	}
 	process, err := transport.StartCommand(options)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	return d.dialStream(ctx, process, process.Started(), memory)
+	p, err := d.newProbe(process, process.Started())
+	if err != nil {
+		return nil, "", err
+	}
+	p.first = first
+	l, err := p.connect(ctx, memory)
+	var tooLarge *transport.MessageTooLargeError
+	switch {
+	case err == nil || !errors.Is(err, call.ErrConnectionLost) || errors.As(err, &tooLarge) || !process.InputRead() || p.Revision != "":
+	case p.discovering:
+		next = cmp.Or(p.offered, p.offer())
+	case first != "" && p.offered != first: // it has rejected first
+		next = p.offered
+	}
+	return l, next, err
 }
 
 func (t *connTarget) dial(ctx context.Context, d *Dialer, memory *Discovery) (*link, error) {
 	if t.used.Swap(true) {
 		return nil, errConnUsed
 	}
-	return d.dialStream(ctx, t.conn, nil, memory)
-}
-
-// dialStream connects to the server at the other end of conn (2026-07-28,
-// basic/transports/stdio, Backward Compatibility). It closes conn if it fails.
-func (d *Dialer) dialStream(ctx context.Context, conn transport.Conn, started <-chan struct{}, memory *Discovery) (*link, error) {
-	p, err := d.newProbe(conn, started)
+	p, err := d.newProbe(t.conn, nil)
 	if err != nil {
-		conn.Close()
 		return nil, err
 	}
+	return p.connect(ctx, memory)
+}
+
+// connect connects to the server at the other end of conn (2026-07-28, basic/transports/stdio, Backward Compatibility). It
+// closes conn if it fails.
+func (p *probe) connect(ctx context.Context, memory *Discovery) (*link, error) {
 	l, err := p.recall(ctx, memory)
 	if l == nil && err == nil {
 		l, err = p.find(ctx)

@@ -13,7 +13,11 @@ func NewTarget(connect func() transport.Conn) Target { return connectFunc(connec
 type connectFunc func() transport.Conn
 
 func (f connectFunc) dial(ctx context.Context, d *Dialer, memory *Discovery) (*link, error) {
-	return d.dialStream(ctx, f(), nil, memory)
+	p, err := d.newProbe(f(), nil)
+	if err != nil {
+		return nil, err
+	}
+	return p.connect(ctx, memory)
 }
 
 func (f connectFunc) String() string { return "memory" }

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -26,12 +27,17 @@ type probe struct {
 	wire   *streamwire.Client
 	eras   *eraSwitch
 
-	watching sync.WaitGroup // see watchLoss
+	first       mcp.Revision   // the revision to offer in a handshake without server/discover before; may be empty
+	offered     mcp.Revision   // in the last handshake; empty if there was none
+	discovering bool           // server/discover was sent
+	watching    sync.WaitGroup // see watchLoss
 }
 
+// newProbe returns a probe of the server at the other end of conn. It closes conn if it fails.
 func (d *Dialer) newProbe(conn transport.Conn, started <-chan struct{}) (*probe, error) {
 	m, l, err := d.newEras(true)
 	if err != nil {
+		conn.Close()
 		return nil, err
 	}
 	ids := new(atomic.Int64)
@@ -67,13 +73,14 @@ type discoverOutcome struct {
 // or connection, whatever it answers to server/discover later (2026-07-28, basic/versioning,
 // Compatibility Matrix).
 func (p *probe) find(ctx context.Context) (*link, error) {
-	if r := p.Revision; r != "" && !r.Modern() {
+	if r := p.Revision; r != "" && !r.Modern() || p.first != "" {
 		return p.handshake(ctx)
 	}
 	var running sync.WaitGroup
 	defer running.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	p.discovering = true
 	discovered := make(chan discoverOutcome, 1)
 	running.Go(func() {
 		found, info, err := p.modern.Discover(ctx, p.discoverRequest())
@@ -166,10 +173,8 @@ func (p *probe) decide(d discoverOutcome) (l *link, done bool, err error) {
 }
 
 func (p *probe) handshake(ctx context.Context) (*link, error) {
-	found, err := p.legacy.Handshake(ctx, p.offer(), p.info(), p.sessionCapabilities(), p.handshakeRequest())
-	if err == nil {
-		err = p.checkRevision(found)
-	}
+	found, offered, err := p.Dialer.handshake(ctx, p.legacy, cmp.Or(p.first, p.offer()))
+	p.offered = offered
 	if err != nil {
 		return nil, at(StageInitialize, err)
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/transport"
 )
 
@@ -115,6 +116,45 @@ func TestDialErrorHasExitCodeAndStderr(t *testing.T) {
 				t.Errorf("error %q lacks %q", err, want)
 			}
 		}
+	}
+}
+
+// Servers that expect initialize first exit on server/discover, and some on a revision that they reject. Their process is
+// started again with initialize. A process that exits for another reason is not.
+func TestProcessThatExitsOnAMessageIsStartedAgain(t *testing.T) {
+	const exits, rejects = "!exit 1 expected initialize", `"error":{"code":-32602,"message":"the version must be 2024-11-05"}`
+	for name, test := range map[string]struct {
+		server   script
+		revision mcp.Revision // of the Dialer
+		starts   int
+		fails    bool
+	}{
+		"on server/discover":          {server: script{Answers: answers("server/discover", exits, "initialize", initialized)}, starts: 2},
+		"on every message":            {server: script{Otherwise: exits}, starts: 2, fails: true},
+		"before it reads":             {server: script{Unable: true}, starts: 1, fails: true},
+		"in the only revision":        {server: script{Otherwise: exits}, revision: mcp.V20260728, starts: 1, fails: true},
+		"in an old revision":          {server: script{Otherwise: exits}, revision: mcp.V20241105, starts: 1, fails: true},
+		"after it rejects a revision": {server: script{Answers: answers("server/discover", methodNotFound, "initialize", rejects), Last: "initialize"}, starts: 2, fails: true},
+		"on both":                     {server: script{Answers: answers("server/discover", exits, "initialize", rejects), Last: "initialize"}, starts: 3, fails: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := test.server
+			s.Starts = filepath.Join(t.TempDir(), "starts")
+			d := quiet()
+			d.Revision = test.revision
+			c, err := d.Dial(t.Context(), child(t, &s))
+			if (err != nil) != test.fails || err == nil && c.Revision() != mcp.V20250618 {
+				t.Errorf("%v", err)
+			}
+			if err == nil {
+				callTwice(t, c)
+				c.Close()
+			}
+			if n := executed(t, s.Starts); n != test.starts {
+				t.Errorf("the process was started %d times, want %d", n, test.starts)
+			}
+		})
 	}
 }
 

@@ -49,12 +49,14 @@ type script struct {
 	Pins bool
 	// Life, if set, is an address that the process stays connected to until it exits.
 	Life string
+	// Unable makes the process exit before it reads.
+	Unable bool
 	// Stubborn ignores the end of input and SIGTERM.
 	Stubborn bool
 	// Cut, if set, is what the process writes without a line feed before it exits with code 7.
 	Cut string
-	// Executions, if set, is a file to which it appends a line for every tools/call.
-	Executions string
+	// Executions and Starts, if set, are files to which it appends a line for every tools/call, and as it starts.
+	Executions, Starts string
 }
 
 // Members of responses.
@@ -111,12 +113,7 @@ func (s *script) serve(conn transport.Conn) (received []string) {
 		}
 		received = append(received, strings.Clone(m.Method)) // the method is a part of line
 		if m.Method == "tools/call" && s.Executions != "" {
-			f, err := os.OpenFile(s.Executions, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-			if err != nil {
-				panic(err)
-			}
-			fmt.Fprintln(f, m.ID)
-			f.Close()
+			appendLine(s.Executions, m.ID.String())
 		}
 		answer := s.Otherwise
 		if all := s.Answers[m.Method]; len(all) > 0 {
@@ -148,6 +145,15 @@ func (s *script) serve(conn transport.Conn) (received []string) {
 			return received
 		}
 	}
+}
+
+func appendLine(file, line string) {
+	f, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Fprintln(f, line)
+	f.Close()
 }
 
 func (s *script) answer(conn transport.Conn, id jsonrpc.ID, answer string) {
@@ -253,6 +259,12 @@ func runScript(raw string) {
 	}
 	if s.Stubborn {
 		signal.Ignore(syscall.SIGTERM)
+	}
+	if s.Starts != "" {
+		appendLine(s.Starts, "started")
+	}
+	if s.Unable {
+		os.Exit(1)
 	}
 	conn, err := transport.Stdio(transport.StdioOptions{})
 	if err != nil {

@@ -25,7 +25,9 @@ func URL(url string) Target { return &HTTPTarget{URL: url} }
 
 // Command returns the server that a command starts as a child process. A name without a
 // slash is looked up in PATH. No shell is involved. The child process inherits a minimal
-// environment, see transport.CommandOptions; use a [CommandTarget] to extend it.
+// environment, see transport.CommandOptions; use a [CommandTarget] to extend it. A process that
+// exits on server/discover, or after it has rejected a revision, is started again with
+// initialize as its first message.
 func Command(name string, args ...string) Target {
 	return &CommandTarget{transport.CommandOptions{Path: name, Args: args}}
 }

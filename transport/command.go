@@ -105,7 +105,8 @@ type CommandConn struct {
 	guard *guard
 	gone  bool // send no more signals: the system may reuse the id of the group
 
-	err error
+	err  error
+	read bool // see InputRead; set before done is closed
 
 	closeOnce sync.Once
 	closeErr  error
@@ -182,8 +183,23 @@ func (p *CommandConn) begin() {
 
 // InputRead reports whether the child has read all messages that were written, at least one, and has not
 // written any output. The child then runs and leaves them unanswered. It is known on Linux, macOS and
-// FreeBSD; on other systems InputRead returns false.
-func (p *CommandConn) InputRead() bool { return p.stream.out.isWritten() && isEmpty(p.input) }
+// FreeBSD; on other systems InputRead returns false. After Done is closed, InputRead reports whether a
+// message may be why the child has exited: it returns false if none was written, or if they are known to be
+// unread.
+func (p *CommandConn) InputRead() bool {
+	select {
+	case <-p.done:
+		return p.read
+	default:
+		return p.stream.out.isWritten() && isEmpty(p.input)
+	}
+}
+
+// isEmpty reports whether a pipe is known to contain no bytes. The file is the end that is read.
+func isEmpty(pipe *os.File) bool {
+	n, known := unreadBytes(pipe)
+	return known && n == 0
+}
 
 // Done returns a channel that is closed when the child has exited and its process group was killed.
 func (p *CommandConn) Done() <-chan struct{} { return p.done }

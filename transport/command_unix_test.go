@@ -70,9 +70,11 @@ func TestInputReadReportsThatTheChildHasReadItsInput(t *testing.T) {
 	if busy.InputRead() {
 		t.Error("InputRead returns true although the child does not read")
 	}
-	silent.Close()
-	if silent.InputRead() {
-		t.Error("InputRead returns true after Close")
+	for _, p := range []*transport.CommandConn{silent, busy, talking} {
+		p.Close()
+	}
+	if !silent.InputRead() || !talking.InputRead() || busy.InputRead() {
+		t.Error("InputRead does not tell after the exit whether the child may have read its input")
 	}
 }
 

@@ -135,6 +135,13 @@ func (w *lineWriter) isWritten() bool {
 	return w.used && !w.flushing && len(w.pending) == 0 && w.err == nil
 }
 
+// isUsed reports whether there was a message to write.
+func (w *lineWriter) isUsed() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.used
+}
+
 // startFlush starts a flush unless one is running. The caller holds mu.
 func (w *lineWriter) startFlush() {
 	if !w.flushing {

@@ -70,6 +70,8 @@ func (p *CommandConn) supervise(ends *pipes, started chan<- error) {
 	}
 
 	p.err = exitError(err, p.stderr.tail.bytes())
+	unread, known := unreadBytes(p.input)
+	p.read = p.stream.out.isUsed() && (!known || unread == 0)
 	p.stream.out.fail(os.ErrProcessDone)
 	p.stdin.Close()
 	p.input.Close()

@@ -4,5 +4,5 @@ package transport
 
 import "os"
 
-// isEmpty returns false: it is not known.
-func isEmpty(*os.File) bool { return false }
+// unreadBytes returns that the number is not known.
+func unreadBytes(*os.File) (n int32, known bool) { return 0, false }

@@ -8,17 +8,15 @@ import (
 	"unsafe"
 )
 
-// isEmpty reports whether the pipe contains no bytes. The file is the end that is read.
-func isEmpty(pipe *os.File) bool {
+// unreadBytes returns how many bytes a pipe contains, unless the file is closed. The file is the end that is read.
+func unreadBytes(pipe *os.File) (n int32, known bool) {
 	conn, err := pipe.SyscallConn()
 	if err != nil {
-		return false
+		return 0, false
 	}
-	empty := false
 	err = conn.Control(func(fd uintptr) {
-		var unread int32
-		_, _, errno := syscall.Syscall(syscall.SYS_IOCTL, fd, fionread, uintptr(unsafe.Pointer(&unread)))
-		empty = errno == 0 && unread == 0
+		_, _, errno := syscall.Syscall(syscall.SYS_IOCTL, fd, fionread, uintptr(unsafe.Pointer(&n)))
+		known = errno == 0
 	})
-	return err == nil && empty
+	return n, err == nil && known
 }
