@@ -6,6 +6,9 @@ import (
 
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/internal/glob"
+	"github.com/parley-mcp/parley/internal/resourceuri"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/schema"
 )
 
 // Rules is a [Policy] that consists of rules. The first rule that matches a request decides. The zero
@@ -23,6 +26,8 @@ type Rule struct {
 	Method string // pattern of Request.Method, such as sampling/createMessage
 	// Tool, Prompt and Resource are patterns of the server's own names, and of URIs. A rule with
 	// one of them matches requests of that kind only. A rule with several matches each of them.
+	// URIs are compared in their normal form. A URI that is not valid or has dot segments matches a pattern of a rule that
+	// allows only if both are equal, or if the pattern is *; rules that deny or ask also match it decoded and without dot segments.
 	Tool, Prompt, Resource string
 	Scope                  string // a scope that the caller was granted
 	// When, if set, must return true. If it returns an error, the request is denied, whatever the
@@ -62,7 +67,7 @@ func (p Rules) Decide(ctx context.Context, r *Request) (Decision, error) {
 	return d, nil
 }
 
-// Matches reports whether all fields but When match. It does not use Action.
+// Matches reports whether all fields but When match. It uses Action for the URIs of resources.
 func (rule *Rule) Matches(r *Request) bool {
 	if rule.Server != "" && !glob.Match(rule.Server, r.Server) || rule.Method != "" && !glob.Match(rule.Method, r.Method) || rule.Scope != "" && !grants(r.Caller, rule.Scope) {
 		return false
@@ -70,16 +75,27 @@ func (rule *Rule) Matches(r *Request) bool {
 	if rule.Tool == "" && rule.Prompt == "" && rule.Resource == "" {
 		return true
 	}
-	var pattern string
 	switch r.Kind {
 	case KindTool:
-		pattern = rule.Tool
+		return rule.Tool != "" && glob.Match(rule.Tool, r.Name)
 	case KindPrompt:
-		pattern = rule.Prompt
+		return rule.Prompt != "" && glob.Match(rule.Prompt, r.Name)
 	case KindResource:
-		pattern = rule.Resource
+		return rule.Resource != "" && rule.matchesURI(r)
 	}
-	return pattern != "" && glob.Match(pattern, r.Name)
+	return false
+}
+
+// matchesURI reports whether Resource matches the URI of a request. A completion is also about the URI that its values make.
+func (rule *Rule) matchesURI(r *Request) bool {
+	made := r.Name
+	if values := map[string]string(nil); r.Method == mcp.MethodComplete && schema.Decode(r.Arguments, &values) == nil {
+		made = resourceuri.Expand(r.Name, values)
+	}
+	if rule.Action == Allow {
+		return resourceuri.Grants(rule.Resource, r.Name) && (made == r.Name || rule.Resource == "*" || !resourceuri.HasDots(made))
+	}
+	return resourceuri.Restricts(rule.Resource, r.Name) || resourceuri.Restricts(rule.Resource, made)
 }
 
 func grants(caller *auth.Info, scope string) bool { return caller != nil && caller.Grants(scope) }

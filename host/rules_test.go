@@ -2,6 +2,7 @@ package host_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"testing"
 
@@ -53,6 +54,63 @@ func TestFirstRuleThatMatchesDecides(t *testing.T) {
 	}
 	if d, err := (host.Rules{}).Decide(t.Context(), tool("other", "x")); err != nil || d.Action != host.Deny {
 		t.Errorf("no rules: %+v, %v", d, err)
+	}
+}
+
+// Reads, subscriptions and completions are decided alike. A pattern that allows matches no URI that may lead out of it, and
+// patterns that deny or ask match every form of a URI.
+func TestPatternsOfURIsCannotBeLeft(t *testing.T) {
+	rules := host.Rules{Rules: []host.Rule{
+		{Resource: "file:///public/secret/*", Action: host.Deny},
+		{Resource: "file:///public/asked/*", Action: host.Ask},
+		{Resource: "file:///public/*", Action: host.Allow},
+		{Resource: "an odd uri", Action: host.Allow},
+		{Resource: "odd *", Action: host.Allow},
+		{Resource: "note://{id}", Action: host.Allow},
+	}}
+	for uri, want := range map[string]host.Action{
+		"file:///public/a":                     host.Allow,
+		"FILE:///public/a%20b":                 host.Allow,
+		"file:///public/../etc/passwd":         host.Deny,
+		"file:///public/%2e%2e/etc/passwd":     host.Deny,
+		"file:///public/..%2fetc%2fpasswd":     host.Deny,
+		"file:///public/%252e%252e/etc/passwd": host.Deny,
+		`file:///public/..\etc\passwd`:         host.Deny,
+		"file:///public/a b":                   host.Deny,
+		"file:///public/%zz":                   host.Deny,
+		"file:///public/%73ecret/a":            host.Deny,
+		"file:/public//secret/a":               host.Deny,
+		"file:///public/x/../secret/a":         host.Deny,
+		"file:///public/%61sked/a":             host.Ask,
+		"file:///public/x/../asked/a":          host.Ask,
+		"an odd uri":                           host.Allow,
+		"odd uri":                              host.Deny,
+	} {
+		for _, method := range []string{mcp.MethodReadResource, mcp.MethodSubscribe, mcp.MethodComplete} {
+			d, err := rules.Decide(t.Context(), &host.Request{Method: method, Kind: host.KindResource, Name: uri, Arguments: json.RawMessage("{}"), Caller: new(auth.Info)})
+			if err != nil || d.Action != want {
+				t.Errorf("%s %s: %v %v, want %v", method, uri, d, err, want)
+			}
+		}
+	}
+	for _, c := range []struct {
+		template, values string
+		want             host.Action
+	}{
+		{"file:///public/{dir}/{name}", `{"dir":"a","name":""}`, host.Allow},
+		{"file:///public/{dir}/{name}", `{"dir":"..","name":"etc"}`, host.Deny},
+		{"file:///public/{+path}", `{"path":"../../etc/"}`, host.Deny},
+		{"file:///public/{dir}/{name}", `{"dir":"secret","name":""}`, host.Deny},
+		{"note://{id}", `{"id":"1"}`, host.Allow},
+		{"note://{id}", `{"id":"../x"}`, host.Deny},
+	} {
+		r := &host.Request{Method: mcp.MethodComplete, Kind: host.KindResource, Name: c.template, Arguments: json.RawMessage(c.values), Caller: new(auth.Info)}
+		if d, err := rules.Decide(t.Context(), r); err != nil || d.Action != c.want {
+			t.Errorf("completion for %s with %s: %v %v, want %v", c.template, c.values, d, err, c.want)
+		}
+		if rules.Hides(r.Caller.Principal)(&host.Request{Method: mcp.MethodReadResource, Kind: host.KindResource, Name: c.template, Caller: r.Caller}) {
+			t.Errorf("the template %s is hidden", c.template)
+		}
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/config"
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/resourceuri"
 )
 
 const (
@@ -64,15 +65,24 @@ func newEnvironment() (*cel.Env, error) {
 	)
 }
 
-// within reports whether a path is a directory or in it, after dots are removed. Relative paths are in no
+// within reports whether a path is a directory or in it, after dots are removed, or a URI is. Relative paths are in no
 // directory.
 func within(file, dir ref.Val) ref.Val {
 	f, okFile := file.Value().(string)
 	d, okDir := dir.Value().(string)
-	if !okFile || !okDir {
+	switch {
+	case !okFile || !okDir:
 		return types.NewErr("within requires two strings")
-	}
-	if !path.IsAbs(f) || !path.IsAbs(d) || strings.ContainsAny(f, "\x00\\") {
+	case resourceuri.HasScheme(d):
+		if !strings.ContainsAny(f, "/\\:%") { // such as the name of a tool
+			return types.False
+		}
+		inside, err := resourceuri.Within(f, d)
+		if err != nil {
+			return types.WrapErr(err)
+		}
+		return types.Bool(inside)
+	case !path.IsAbs(f) || !path.IsAbs(d) || strings.ContainsAny(f, "\x00\\"):
 		return types.False
 	}
 	f, d = path.Clean(f), path.Clean(d)

@@ -46,6 +46,11 @@ func TestConditionsUseTheRequest(t *testing.T) {
 		`args.path.within('/tmp/')`:                            true,
 		`args.path.within('/tm')`:                              false,
 		`'tmp/a'.within('tmp')`:                                false,
+		`'file:///tmp/a'.within('file:///tmp')`:                true,
+		`'FILE://localhost/%74mp/a'.within('file:///tmp')`:     true,
+		`'file:///tmpa'.within('file:///tmp')`:                 false,
+		`name.within('file:///tmp')`:                           false,
+		`'C:/a'.within('C:/')`:                                 false,
 		`'/tmp'.within('/tmp') && '/x'.within('/')`:            true,
 		`args.n == 9007199254740993`:                           true,
 		`args.n == 9007199254740992`:                           false,
@@ -82,6 +87,8 @@ func TestConditionWithoutAResultIsAnError(t *testing.T) {
 	for when, want := range map[string]string{
 		`args.missing == 1`: "no such key: missing",
 		`args.path`:         "must be true or false",
+		`'file:///tmp/../etc'.within('file:///tmp')`: "must not have dot segments",
+		`'/tmp/a'.within('file:///tmp')`:             "cannot compare the URI",
 		`[1,2,3,4,5,6,7,8,9,10].all(a,[1,2,3,4,5,6,7,8,9,10].all(b,[1,2,3,4,5,6,7,8,9,10].all(c,[1,2,3,4,5,6,7,8,9,10].all(d,[1,2,3,4,5,6,7,8,9,10].all(e,a+b+c+d+e<99)))))`: "cost",
 	} {
 		rules, err := compile(t, `{"policy":{"default":"allow","rules":[{"when":"`+when+`","action":"allow"}]}}`)

@@ -1,0 +1,261 @@
+// Package resourceuri compares URIs of resources with patterns and directories, for rules that decide who may read them.
+// Servers decode and resolve URIs in different ways, so a URI has several forms. A rule that grants access uses one form and
+// rejects every URI that has others; a rule that restricts access uses all of them.
+package resourceuri
+
+import (
+	"errors"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/parley-mcp/parley/internal/glob"
+)
+
+// maxDecodings is how often percent-encoding is decoded. Servers decode once, and a few of them twice.
+const maxDecodings = 4
+
+// Grants reports whether a pattern of package glob matches a URI, or URI template, in its normal form (RFC 3986, section
+// 6.2.2). A URI that is not valid, or has dot segments in any encoding, matches only itself and a pattern for everything.
+func Grants(pattern, uri string) bool {
+	if pattern == uri || pattern != "" && strings.Trim(pattern, "*") == "" {
+		return true
+	}
+	return valid(uri) && !HasDots(uri) && glob.Match(normalize(pattern), normalize(uri))
+}
+
+// Restricts reports whether a pattern of package glob matches any form of a URI or URI template: unchanged, in its normal
+// form, and decoded and without dot segments.
+func Restricts(pattern, uri string) bool {
+	patterns := []string{pattern, normalize(pattern), resolve(pattern)}
+	forms := []string{uri, normalize(uri)}
+	for range maxDecodings {
+		forms = append(forms, resolve(uri))
+		uri = decode(uri)
+	}
+	return slices.ContainsFunc(forms, func(form string) bool { return glob.Any(patterns, form) })
+}
+
+// separators separate parts of URIs; a backslash does so for some servers.
+const separators = `/\:;?#&=`
+
+var expression = regexp.MustCompile(`\{([+#./;?&]?)([^{}]*)\}`)
+
+// Expand replaces the expressions of a URI template (RFC 6570) by values, without encoding them, because a server may decode
+// them. A variable without a value is empty.
+func Expand(template string, values map[string]string) string {
+	return expression.ReplaceAllStringFunc(template, func(text string) string {
+		m := expression.FindStringSubmatch(text)
+		before, between := strings.TrimPrefix(m[1], "+"), ","
+		if strings.ContainsAny(m[1], "./;&") && m[1] != "" {
+			between = m[1]
+		} else if m[1] == "?" {
+			between = "&"
+		}
+		var parts []string
+		for _, name := range strings.Split(m[2], ",") {
+			name, _, _ = strings.Cut(strings.TrimSuffix(name, "*"), ":")
+			value := values[name]
+			if strings.ContainsAny(m[1], ";?&") && m[1] != "" {
+				value = name + "=" + value
+			}
+			parts = append(parts, value)
+		}
+		return before + strings.Join(parts, between)
+	})
+}
+
+// errAmbiguous is the error of Within for a URI that servers may resolve in different ways.
+var errAmbiguous = errors.New("cannot compare the URI: it must be valid, and must not have dot segments or encoded separators")
+
+// Within reports whether the path of a URI is the path of another one, or below it, and both have the same scheme and
+// authority. It returns an error if that depends on how a server reads the URI.
+func Within(uri, directory string) (bool, error) {
+	if !valid(uri) || !valid(directory) || HasDots(uri) || HasDots(directory) || decode(uri) != decodeOnce(uri, false) {
+		return false, errAmbiguous
+	}
+	u, dir := canonical(decode(uri)), canonical(decode(directory))
+	u, _, _ = strings.Cut(u, "?")
+	u, _, _ = strings.Cut(u, "#")
+	return u == dir || strings.HasPrefix(u, strings.TrimSuffix(dir, "/")+"/"), nil
+}
+
+// HasScheme reports whether text begins with a scheme, as every URI does. A single letter is the drive of a path.
+func HasScheme(text string) bool { return len(scheme(text)) > 1 }
+
+func scheme(text string) string {
+	name, _, found := strings.Cut(text, ":")
+	if !found || name == "" || !letter(name[0]) {
+		return ""
+	}
+	for _, c := range []byte(name) {
+		if !letter(c) && (c < '0' || c > '9') && !strings.ContainsRune("+-.", rune(c)) {
+			return ""
+		}
+	}
+	return name
+}
+
+func letter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
+
+// valid reports whether text has a scheme, and only characters that a URI, an internationalized URI or a template can have.
+func valid(text string) bool {
+	if scheme(text) == "" {
+		return false
+	}
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c <= ' ' || c == 0x7f || strings.IndexByte("\"<>\\^`|", c) >= 0:
+			return false
+		case c == '%':
+			if _, ok := escape(text[i:]); !ok {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// HasDots reports whether text, decoded any number of times, has segments . or .. in a path, or .. anywhere. It does so too
+// if it has control characters when it is decoded, which end a path for some servers.
+func HasDots(text string) bool {
+	for range maxDecodings {
+		path, rest := text, ""
+		if end := strings.IndexAny(text, "?#"); end >= 0 {
+			path, rest = text[:end], text[end:]
+		}
+		if slices.Contains(segments(path), ".") || slices.Contains(segments(text), "..") || slices.Contains(segments(rest), "..") ||
+			strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+			return true
+		}
+		decoded := decode(text)
+		if decoded == text {
+			return false
+		}
+		text = decoded
+	}
+	return true // encoded more often than a server decodes
+}
+
+// segments returns the parts of a URI between all characters that separate some, without spaces at their ends.
+func segments(text string) []string {
+	parts := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(separators, r) })
+	for i, part := range parts {
+		parts[i] = strings.Trim(part, " ")
+	}
+	return parts
+}
+
+// escape returns the byte of the percent-encoding at the beginning of text.
+func escape(text string) (byte, bool) {
+	if len(text) < 3 || text[0] != '%' {
+		return 0, false
+	}
+	var value byte
+	for _, c := range []byte(text[1:3]) {
+		switch {
+		case '0' <= c && c <= '9':
+			c -= '0'
+		case 'a' <= c|0x20 && c|0x20 <= 'f':
+			c = c | 0x20 - 'a' + 10
+		default:
+			return 0, false
+		}
+		value = value<<4 | c
+	}
+	return value, true
+}
+
+// decode decodes percent-encoding.
+func decode(text string) string { return decodeOnce(text, true) }
+
+// decodeOnce decodes percent-encoding, or only that of other characters than separators and the percent sign.
+func decodeOnce(text string, all bool) string {
+	var b strings.Builder
+	for i := 0; i < len(text); i++ {
+		c, ok := escape(text[i:])
+		if !ok || !all && strings.IndexByte(separators+"%", c) >= 0 {
+			b.WriteByte(text[i])
+			continue
+		}
+		b.WriteByte(c)
+		i += 2
+	}
+	return b.String()
+}
+
+// normalize returns text with a scheme and host in lower case, and unreserved characters that are not encoded.
+func normalize(text string) string {
+	var b strings.Builder
+	for i := 0; i < len(text); i++ {
+		c, ok := escape(text[i:])
+		switch {
+		case !ok:
+			b.WriteByte(text[i])
+			continue
+		case letter(c) || '0' <= c && c <= '9' || strings.IndexByte("-._~", c) >= 0:
+			b.WriteByte(c)
+		default:
+			b.WriteString(strings.ToUpper(text[i : i+3]))
+		}
+		i += 2
+	}
+	text = b.String()
+	name := scheme(text)
+	rest := text[len(name):]
+	if !strings.HasPrefix(rest, "://") {
+		return strings.ToLower(name) + rest
+	}
+	end := len("://") + strings.IndexAny(rest[len("://"):]+"/", "/?#")
+	user := strings.LastIndexByte(rest[:end], '@') + 1
+	return strings.ToLower(name) + rest[:user] + strings.ToLower(rest[user:end]) + rest[end:]
+}
+
+// resolve returns the normal form of text with decoded characters, and without backslashes, dot segments and empty segments.
+func resolve(text string) string {
+	text, query := strings.ReplaceAll(decode(normalize(text)), `\`, "/"), ""
+	if end := strings.IndexAny(text, "?#"); end >= 0 && !strings.ContainsAny(text[end:], `/`) {
+		text, query = text[:end], text[end:]
+	}
+	text = canonical(text)
+	start := len(scheme(text)) + 1
+	if start == 1 {
+		return text + query
+	}
+	authority := ""
+	if strings.HasPrefix(text[start:], "//") {
+		end := start + 2 + strings.IndexByte(text[start+2:]+"/", '/')
+		authority, start = text[start:end], end
+	}
+	var kept []string
+	all := strings.Split(text[start:], "/")
+	for i, segment := range all {
+		name, _, _ := strings.Cut(segment, ";")
+		switch {
+		case name == "..":
+			kept = kept[:max(0, len(kept)-1)]
+		case name == "." || name == "" && i < len(all)-1:
+		default:
+			kept = append(kept, segment)
+		}
+	}
+	head := text[:start-len(authority)] + authority
+	if strings.HasPrefix(text[start:], "/") {
+		head += "/"
+	}
+	return head + strings.Join(kept, "/") + query
+}
+
+// canonical returns text in its normal form, with one form of the beginning of file URIs of this computer, which have several.
+func canonical(text string) string {
+	text = normalize(text)
+	path, found := strings.CutPrefix(text, "file:")
+	if !found || !strings.HasPrefix(path, "/") {
+		return text
+	}
+	path = strings.TrimPrefix(path, "//localhost/")
+	if strings.HasPrefix(path, "//") && !strings.HasPrefix(path, "///") { // another computer
+		return text
+	}
+	return "file:///" + strings.TrimLeft(path, "/")
+}

@@ -1,0 +1,146 @@
+package resourceuri_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/parley-mcp/parley/internal/resourceuri"
+)
+
+// escapes are the ways out of a directory that servers follow.
+var escapes = []string{
+	"..", "../etc/passwd", "a/../../etc/passwd", "%2e%2e/etc/passwd", "%2E./etc/passwd", ".%2e/etc/passwd", "..%2fetc/passwd", "..%2Fetc", "..%5cetc",
+	`..\etc`, `a\..\..\etc`, "%252e%252e/etc", "%252e%252e%252fetc", "%25252e%25252e/etc", "..;/etc", "..;x=1/etc", "..?x", "..#x", "?path=../etc", "?path=..%2fetc",
+	"./x", "%2e/x", "..%00/etc", "a%0a", "..%20/etc", "%2525252525252e",
+}
+
+func TestGrantedPrefixHasNoWayOut(t *testing.T) {
+	for _, escape := range escapes {
+		for _, base := range []string{"file:///public/", "https://example.com/public/", "note:public/"} {
+			if uri := base + escape; resourceuri.Grants(base+"*", uri) {
+				t.Errorf("%s* grants access to %s", base, uri)
+			}
+			if within, err := resourceuri.Within(base+escape, base); err == nil && within {
+				t.Errorf("%s is within %s", base+escape, base)
+			}
+		}
+	}
+}
+
+func TestPatternsGrantAccessToNormalURIs(t *testing.T) {
+	for _, c := range []struct {
+		pattern, uri string
+		want         bool
+	}{
+		{"file:///public/*", "file:///public/a", true},
+		{"file:///public/*", "file:///public/a..b/.hidden/...", true},
+		{"file:///public/*", "FILE:///%70ublic/a%2fb", true},
+		{"file:///public/*", "file:///public/straße", true},
+		{"file:///public/*", "file:///public/{path}", true}, // a template
+		{"note://*", "note://{id}{?q}", true},
+		{"HTTPS://Example.COM/%61*", "https://example.com/abc", true},
+		{"https://example.com/*", "https://user@EXAMPLE.com/", false},
+		{"https://example.com/*", `https://example.com\@evil.example/`, false},
+		{"file:///public/*", "file:///private/a", false},
+		{"file:///public/*", "file:///public", false},
+		{"file:///public/*", "file://public/a", false},
+		// URIs that are not valid
+		{"file:///public/*", "file:///public/a b", false},
+		{"file:///public/*", "file:///public/%zz", false},
+		{"file:///public/*", "file:///public/<a>", false},
+		{"public/*", "public/a", false},
+		{"*odd", "an odd", false},
+		{"an odd", "an odd", true},
+		{"a?b *", "a?b *", true},
+		{"file:///a/../b", "file:///a/../b", true},
+		{"*", "an odd", true},
+		{"**", "file:///a/../b", true},
+		{"", "", true},
+		{"", "a", false},
+	} {
+		if got := resourceuri.Grants(c.pattern, c.uri); got != c.want {
+			t.Errorf("Grants(%q, %q) = %v", c.pattern, c.uri, got)
+		}
+	}
+}
+
+func TestPatternsRestrictEveryFormOfAURI(t *testing.T) {
+	for _, uri := range []string{
+		"file:///secret/a", "FILE:///secret/a", "file:/secret/a", "file://localhost/secret/a", "file://LOCALHOST/secret/a", "file:////secret//a", "file:///%73ecret/a",
+		"file:///%2573ecret/a", "file:///public/../secret/a", "file:///public/%2e%2e/secret/a", "file:///public/..%2fsecret/a", `file:///public\..\secret\a`,
+		"file:///public/..;x/secret/a", "file:///secret%2fa", "file:///secret/%zz", "file:///secret/a b", "file:///./secret/a", "file:///secret/../secret/a?x",
+	} {
+		for _, pattern := range []string{"file:///secret/*", "file:/secret/*", "FILE:///%73ecret/*"} {
+			if !resourceuri.Restricts(pattern, uri) {
+				t.Errorf("%s does not restrict %s", pattern, uri)
+			}
+		}
+	}
+	for pattern, uri := range map[string]string{
+		"an odd*": "an odd uri", "*": "x", "https://example.com/A*": "https://EXAMPLE.com/A", "urn:a:?": "urn:a:b", "x:secret": "x:secret", "note://{id}": "note://{id}", "file:///a/*": "file:///a/../b",
+	} {
+		if !resourceuri.Restricts(pattern, uri) {
+			t.Errorf("%s does not restrict %s", pattern, uri)
+		}
+	}
+	if resourceuri.Restricts("file:///secret/*", "file:///secrets/a") {
+		t.Error("the pattern restricts other URIs")
+	}
+}
+
+func TestWithinComparesPathsOfURIs(t *testing.T) {
+	for _, c := range []struct{ uri, directory, want string }{
+		{"file:///public/a", "file:///public", "yes"},
+		{"file:///public/a", "file:///public/", "yes"},
+		{"file:///public", "file:///public", "yes"},
+		{"FILE://localhost/%70ublic/a?x=1#y", "file:/public", "yes"},
+		{"https://Example.com/a/b", "https://example.com/a", "yes"},
+		{"file:///publican/a", "file:///public", "no"},
+		{"file://public/a", "file:///public", "no"},
+		{"file://other/public/a", "file:///public", "no"},
+		{"http://example.com/a/b", "https://example.com/a", "no"},
+		{"https://example.com.evil.example/a/b", "https://example.com/a", "no"},
+		{"https://example.com:8080/a/b", "https://example.com/a", "no"},
+		{"file:///public/a%2fb", "file:///public", "error"},
+		{"file:///public/%2570", "file:///public", "error"},
+		{"file:///public/a b", "file:///public", "error"},
+		{"public/a", "file:///public", "error"},
+		{"file:///public/a", "file:///x/../public", "error"},
+	} {
+		within, err := resourceuri.Within(c.uri, c.directory)
+		got := map[bool]string{true: "yes", false: "no"}[within]
+		if err != nil {
+			got = "error"
+		}
+		if got != c.want {
+			t.Errorf("Within(%q, %q): %s %v, want %s", c.uri, c.directory, got, err, c.want)
+		}
+	}
+}
+
+func TestTemplatesAreExpandedWithoutEncoding(t *testing.T) {
+	values := map[string]string{"a": "../x", "b": "2"}
+	for template, want := range map[string]string{
+		"f:///{a}/{b}": "f:///../x/2", "f://{+a}{/b,c}{?a,b}{&b*}{#a:3}": "f://../x/2/?a=../x&b=2&b=2#../x", "f://{a,b}{;a}{.b}": "f://../x,2;a=../x.2", "f://{": "f://{",
+	} {
+		if got := resourceuri.Expand(template, values); got != want {
+			t.Errorf("%s becomes %s, want %s", template, got, want)
+		}
+	}
+}
+
+// A URI that a pattern grants is one that the same pattern restricts, and has no dot segments.
+func FuzzGrantedURIsAreRestrictedToo(f *testing.F) {
+	for _, escape := range escapes {
+		f.Add("file:///public/*", "file:///public/"+escape)
+	}
+	f.Add("note://{id}", "note://{id}")
+	f.Fuzz(func(t *testing.T, pattern, uri string) {
+		if len(pattern) > 100 || len(uri) > 100 || pattern == uri || strings.Trim(pattern, "*") == "" {
+			return
+		}
+		if resourceuri.Grants(pattern, uri) && (!resourceuri.Restricts(pattern, uri) || resourceuri.HasDots(uri)) {
+			t.Errorf("%q grants access to %q", pattern, uri)
+		}
+	})
+}
