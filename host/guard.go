@@ -87,7 +87,7 @@ func guard[Result any](ctx context.Context, h *Host, s *supervisor, request Requ
 	if err != nil {
 		err = s.admitURLs(ctx, r, err)
 	}
-	if err == nil && r.hooked() && h.hasResponseHook() {
+	if err == nil && h.hasResponseHook() {
 		result, err = replaced(ctx, h, r, result)
 	}
 	if h.Audit != nil {
@@ -104,6 +104,12 @@ func guard[Result any](ctx context.Context, h *Host, s *supervisor, request Requ
 // replaced returns the result that the hooks return for a result.
 func replaced[Result any](ctx context.Context, h *Host, r *Request, result *Result) (*Result, error) {
 	source := sourceOf(result)
+	if source == nil { // a completion
+		var err error
+		if source, err = schema.Marshal(result); err != nil {
+			return nil, err
+		}
+	}
 	raw, err := h.afterResponse(ctx, r, bytes.Clone(source)) // hooks may keep it, and the memory of a forwarded result is used again
 	if err != nil || bytes.Equal(raw, source) {
 		return result, err
@@ -156,9 +162,6 @@ func (h *Host) sourced(options []client.CallOption) []client.CallOption {
 	return append([]client.CallOption{client.WithSource()}, options...)
 }
 
-// hooked reports whether hooks are called with a request.
-func (r *Request) hooked() bool { return !r.silent() }
-
 // silent reports whether users are not asked about a request.
 func (r *Request) silent() bool {
 	return r.Method == mcp.MethodComplete || r.Method == mcp.MethodSubscribe
@@ -177,6 +180,22 @@ func completionRequest(server string, params *mcp.CompleteParams) Request {
 	known[params.Argument.Name] = params.Argument.Value
 	r.Arguments, _ = schema.Marshal(known) // strings always encode
 	return r
+}
+
+// setCompletion sets the values of a completion that a hook may have changed.
+func (r *Request) setCompletion(params *mcp.CompleteParams, arguments json.RawMessage) error {
+	if bytes.Equal(arguments, r.Arguments) {
+		return nil
+	}
+	var values map[string]string
+	if err := schema.Decode(arguments, &values); err != nil {
+		return r.denied("the arguments of a hook are invalid", err)
+	}
+	params.Argument.Value = values[params.Argument.Name]
+	if delete(values, params.Argument.Name); len(values) > 0 || params.Context != nil {
+		params.Context = &mcp.CompleteContext{Arguments: values}
+	}
+	return nil
 }
 
 // passage is the way of one request through the checks.
@@ -259,10 +278,8 @@ func (p *passage) check(ctx context.Context, s *supervisor) error {
 		return err
 	}
 	r.Tool = tool
-	if !r.silent() {
-		if err := h.beforeRequest(ctx, r); err != nil {
-			return err
-		}
+	if err := h.beforeRequest(ctx, r); err != nil {
+		return err
 	}
 	if p.decision, err = h.decide(ctx, r); h.Policy != nil {
 		p.decided = true

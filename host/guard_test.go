@@ -424,6 +424,62 @@ func TestHookWithInvalidValuesRejects(t *testing.T) {
 	}
 }
 
+func TestHooksChangeAndRejectCompletionsAndRejectSubscriptions(t *testing.T) {
+	up := newCounted()
+	var received []string
+	err := up.RegisterCompletion(mcp.CompleteReference{Type: mcp.RefPrompt, Name: "hint"}, "text", func(_ context.Context, value string, arguments map[string]string) (*mcp.Completion, error) {
+		received = append(received, value+" "+arguments["other"])
+		return &mcp.Completion{Values: []string{"secret"}}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var requests []string
+	reject, changed := false, `{"text":"b","other":"d"}`
+	h := start(t, &host.Host{Servers: []host.ServerConfig{configOf(t, up.Server, "up")}, Hooks: []host.Hook{{
+		Request: func(_ context.Context, r *host.Request) error {
+			requests = append(requests, r.Method+" "+r.Name+" "+string(r.Arguments))
+			if reject {
+				return errors.New("no")
+			}
+			if r.Method == mcp.MethodComplete {
+				r.Arguments = json.RawMessage(changed)
+			}
+			return nil
+		},
+		Response: func(_ context.Context, r *host.Request, result json.RawMessage) (json.RawMessage, error) {
+			requests = append(requests, string(result))
+			return json.RawMessage(strings.ReplaceAll(string(result), "secret", "public")), nil
+		},
+	}}})
+	await(t, h, "up", isReady)
+	complete := func() (*mcp.Completion, error) {
+		return h.Complete(t.Context(), "up", mcp.CompleteParams{
+			Ref: mcp.CompleteReference{Type: mcp.RefPrompt, Name: "hint"}, Argument: mcp.CompleteArgument{Name: "text", Value: "a"},
+			Context: &mcp.CompleteContext{Arguments: map[string]string{"other": "c"}},
+		})
+	}
+	completion, err := complete()
+	if err != nil || !slices.Equal(completion.Values, []string{"public"}) || !slices.Equal(received, []string{"b d"}) {
+		t.Errorf("%+v %v; the server has received %q", completion, err, received)
+	}
+	if want := []string{`completion/complete hint {"other":"c","text":"a"}`, `{"completion":{"values":["secret"]}}`}; !slices.Equal(requests, want) {
+		t.Errorf("the hook has received %q, want %q", requests, want)
+	}
+	changed = `{"text":1}`
+	_, err = complete()
+	wantDenied(t, err, "the arguments of a hook are invalid")
+	requests, reject = nil, true
+	_, err = complete()
+	wantDenied(t, err, "a hook rejects it: no")
+	subscribed, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	wantDenied(t, h.Subscribe(subscribed, "up", "lib://a", func() {}), "a hook rejects it: no")
+	if want := []string{`completion/complete hint {"other":"c","text":"a"}`, "resources/subscribe lib://a "}; !slices.Equal(requests, want) || len(received) != 1 {
+		t.Errorf("the hook has received %q, want %q; the server %q", requests, want, received)
+	}
+}
+
 func TestUsersAreNotAskedAboutCompletionsAndSubscriptions(t *testing.T) {
 	up, audit := newCounted(), &log{}
 	h := start(t, &host.Host{

@@ -8,10 +8,10 @@ import (
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
-// Hook can change and reject tool calls, prompts and reads of resources, and their results. A Host with
-// several hooks calls them in order. An error or a panic of a function rejects the request or the
-// result. The functions must be safe for concurrent use and respect ctx. In 2026-07-28 a request runs
-// again when its caller has answered a question; then Request is called again.
+// Hook can change and reject tool calls, prompts, reads of resources, completions and requests of extensions, and their
+// results, and can reject subscriptions. A Host with several hooks calls them in order. An error or a panic of a function
+// rejects the request or the result. The functions must be safe for concurrent use and respect ctx. In 2026-07-28 a request
+// runs again when its caller has answered a question; then Request is called again.
 type Hook struct {
 	// Request, if set, is called with each request before the policy decides about it. It can set
 	// r.Arguments to another JSON object; changes of other fields have no effect.
@@ -19,7 +19,7 @@ type Hook struct {
 
 	// Response, if set, is called with the result of the request, a JSON object as the server sends
 	// it. It returns the result for the caller, and must not modify the argument. It is not called
-	// for a request that fails with a JSON-RPC error; tools that fail have results.
+	// for a request that fails with a JSON-RPC error, or for a subscription; tools that fail have results.
 	Response func(ctx context.Context, r *Request, result json.RawMessage) (json.RawMessage, error)
 }
 

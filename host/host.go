@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -368,14 +369,27 @@ func (h *Host) Complete(ctx context.Context, server string, params mcp.CompleteP
 	}
 	defer s.leave()
 	r := completionRequest(server, &params)
-	return guard(ctx, h, s, r, nil, func(any) (*mcp.Completion, error) {
-		return use(ctx, s, func(ctx context.Context, c *client.Client) (*mcp.Completion, error) {
+	result, err := guard(ctx, h, s, r, nil, func(arguments any) (*mcp.CompleteResult, error) {
+		if changed, ok := arguments.(json.RawMessage); ok {
+			if err := r.setCompletion(&params, changed); err != nil {
+				return nil, err
+			}
+		}
+		return use(ctx, s, func(ctx context.Context, c *client.Client) (*mcp.CompleteResult, error) {
 			if err := s.offers(ctx, r.Kind, r.Name); err != nil {
 				return nil, err
 			}
-			return c.Complete(ctx, params)
+			completion, err := c.Complete(ctx, params)
+			if err != nil {
+				return nil, err
+			}
+			return &mcp.CompleteResult{Completion: *completion}, nil
 		})
 	})
+	if err != nil {
+		return nil, err
+	}
+	return &result.Completion, nil
 }
 
 // enter returns the supervisor of a server for a call; see supervisor.enter.
