@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/rogpeppe/go-internal/testscript"
@@ -37,37 +36,19 @@ func TestStoreScripts(t *testing.T) {
 	testscript.Run(t, params)
 }
 
-// startRedis starts a server on a free port of the loopback interface, and waits until it responds.
-// It ends with the script.
+// startRedis starts a server on a free port of the loopback interface. It ends with the script.
 func startRedis(env *testscript.Env, program string) (addr string, err error) {
-	if addr, err = freeaddr.New(); err != nil {
-		return "", err
-	}
-	_, port, _ := net.SplitHostPort(addr)
-	server := exec.Command(program, "--port", port, "--bind", "127.0.0.1", "--dir", env.WorkDir, "--save", "")
-	if err := server.Start(); err != nil {
-		return "", fmt.Errorf("%w: run make tools", err)
-	}
-	env.Defer(func() {
-		_ = server.Process.Kill()
-		_ = server.Wait()
-	})
 	ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
 	defer cancel()
-	client := redis.NewClient(&redis.Options{Addr: addr, Protocol: 2})
-	defer client.Close()
-	poll := time.NewTicker(20 * time.Millisecond)
-	defer poll.Stop()
-	for {
-		if err = client.Ping(ctx).Err(); err == nil {
-			return addr, nil
-		}
-		select {
-		case <-poll.C:
-		case <-ctx.Done():
-			return "", fmt.Errorf("redis-server does not respond: %w", err)
-		}
+	server, err := freeaddr.Start(ctx, func(addr string) *exec.Cmd {
+		_, port, _ := net.SplitHostPort(addr)
+		return exec.Command(program, "--port", port, "--bind", "127.0.0.1", "--dir", env.WorkDir, "--save", "")
+	})
+	if err != nil {
+		return "", fmt.Errorf("%w: run make tools", err)
 	}
+	env.Defer(server.Kill)
+	return server.Addr, nil
 }
 
 // commandRedis implements the command redis WORD…, which sends a command to the Redis server.

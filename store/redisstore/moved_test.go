@@ -113,7 +113,7 @@ func TestMovedSlot(t *testing.T) {
 // callers who are not authenticated.
 func TestKeysOfSessionShareSlot(t *testing.T) {
 	s := &Store{prefix: DefaultPrefix}
-	node := startNode(t, programs[0], freePort(t))
+	node := startNode(t, programs[0])
 	slot := func(kind, key string) any { return node.command("cluster", "keyslot", s.name(kind, key)) }
 	for _, owner := range []string{"anonymous/", "local/", "user/https%3A%2F%2Fas.example/ada/editor/", "user/https%3A%2F%2Fas.example/ada//"} {
 		slots := make(map[any]bool)

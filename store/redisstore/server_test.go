@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -18,9 +19,6 @@ import (
 
 	"github.com/parley-mcp/parley/internal/freeaddr"
 )
-
-// programs are the servers that every test runs with. scripts/tools installs them.
-var programs = []string{"redis-server", "valkey-server"}
 
 // patience limits the waits of the tests. A test that waits for so long fails.
 const patience = time.Minute
@@ -42,16 +40,18 @@ type server struct {
 	addr      string
 	dir       string
 	arguments []string
-	process   *exec.Cmd
+	bus       string            // the port for connections between servers of a cluster
+	process   *freeaddr.Process // nil if it was killed
 }
 
 // start starts a server on a free port of the loopback interface, with a temporary directory.
 // It ends with the test.
 func start(t testing.TB, program string, arguments ...string) *server {
 	t.Helper()
-	return startAt(t, freeAddr(t), program, arguments...)
+	return startAt(t, "", program, arguments...)
 }
 
+// startAt is start with the address of the server; empty means a free one.
 func startAt(t testing.TB, addr, program string, arguments ...string) *server {
 	t.Helper()
 	s := &server{t: t, program: program, addr: addr, dir: t.TempDir(), arguments: arguments}
@@ -91,6 +91,22 @@ func (s *server) port() string {
 // start starts the process and waits until it accepts connections.
 func (s *server) start() {
 	s.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	var err error
+	if s.addr != "" {
+		s.process, err = freeaddr.StartAt(ctx, s.addr, s.commandAt(s.addr))
+	} else if s.process, err = freeaddr.Start(ctx, s.commandAt); err == nil {
+		s.addr = s.process.Addr
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// commandAt returns the command that starts the server at addr.
+func (s *server) commandAt(addr string) *exec.Cmd {
+	s.t.Helper()
 	program, err := filepath.Abs("../../.tools/servers/" + s.program)
 	if err == nil {
 		_, err = os.Stat(program)
@@ -102,34 +118,30 @@ func (s *server) start() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	defer output.Close()
-	s.process = exec.Command(program, append(s.arguments, "--port", s.port(), "--bind", "127.0.0.1", "--dir", s.dir,
-		"--save", "", "--daemonize", "no", "--loglevel", "notice")...)
-	if len(s.arguments) > 0 && filepath.Ext(s.arguments[0]) == ".conf" { // Sentinel has other options
-		s.process = exec.Command(program, s.arguments...)
+	s.t.Cleanup(func() { _ = output.Close() })
+	_, port, _ := net.SplitHostPort(addr)
+	arguments := append(slices.Clone(s.arguments), "--port", port, "--bind", "127.0.0.1", "--dir", s.dir, "--save", "",
+		"--daemonize", "no", "--loglevel", "notice")
+	switch {
+	case slices.Contains(arguments, "--sentinel"): // it has other options
+		arguments = s.arguments
+	case slices.Contains(arguments, "--cluster-enabled"):
+		// The default is a port 10,000 higher than the other one, which may be in use.
+		s.bus = freePort(s.t)
+		arguments = append(arguments, "--cluster-port", s.bus)
 	}
-	s.process.Dir, s.process.Stdout, s.process.Stderr = s.dir, output, output
-	endWithTest(s.process)
-	if err := s.process.Start(); err != nil {
-		s.t.Fatal(err)
-	}
-	wait(s.t, s.program+" starts", func() error {
-		connection, err := net.Dial("tcp", s.addr)
-		if err != nil {
-			return err
-		}
-		return connection.Close()
-	})
+	command := exec.Command(program, arguments...)
+	command.Dir, command.Stdout, command.Stderr = s.dir, output, output
+	endWithTest(command)
+	return command
 }
 
 // kill ends the process without warning.
 func (s *server) kill() {
-	if s.process == nil {
-		return
+	if s.process != nil {
+		s.process.Kill()
+		s.process = nil
 	}
-	_ = s.process.Process.Kill()
-	_ = s.process.Wait()
-	s.process = nil
 }
 
 // client returns a client for commands of the test.
@@ -240,11 +252,10 @@ func at(addr string) Options { return Options{Addrs: []string{addr}} }
 // slotsOf returns the slots that a server of a cluster has at first.
 func slotsOf(i int) (first, last int) { return i * 16384 / 3, (i+1)*16384/3 - 1 }
 
-// startNode starts a server of a cluster. The port for connections between the servers would be 10,000 higher than the
-// other one, which may be in use.
-func startNode(t *testing.T, program, bus string) *server {
+// startNode starts a server of a cluster.
+func startNode(t *testing.T, program string) *server {
 	t.Helper()
-	return start(t, program, "--cluster-enabled", "yes", "--cluster-port", bus, "--cluster-node-timeout", "2000")
+	return start(t, program, "--cluster-enabled", "yes", "--cluster-node-timeout", "2000")
 }
 
 // cluster starts three servers that form a cluster.
@@ -252,13 +263,12 @@ func cluster(t *testing.T, program string) []*server {
 	t.Helper()
 	nodes := make([]*server, 3)
 	for i := range nodes {
-		bus := freePort(t)
-		nodes[i] = startNode(t, program, bus)
+		nodes[i] = startNode(t, program)
 		first, last := slotsOf(i)
 		nodes[i].command("cluster", "addslotsrange", first, last)
 		nodes[i].command("cluster", "set-config-epoch", i+1)
 		if i > 0 {
-			nodes[0].command("cluster", "meet", "127.0.0.1", nodes[i].port(), bus)
+			nodes[0].command("cluster", "meet", "127.0.0.1", nodes[i].port(), nodes[i].bus)
 		}
 	}
 	for _, node := range nodes {
