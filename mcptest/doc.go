@@ -18,6 +18,6 @@
 //	})
 //
 // [Everywhere] runs a test in every revision on every transport, so that the server
-// also works for older clients. [DialSocket] and [DialHTTP] connect over a single
-// transport. [Transports] lists all of them.
+// also works for older clients. [DialHTTP] connects over HTTP alone, and [Transports]
+// lists the transports.
 package mcptest

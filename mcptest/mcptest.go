@@ -2,7 +2,6 @@ package mcptest
 
 import (
 	"context"
-	"net"
 	"net/http/httptest"
 	"testing"
 	"time"
@@ -19,7 +18,13 @@ import (
 func Dial(t testing.TB, s *server.Server, configure ...func(*client.Dialer)) *client.Client {
 	t.Helper()
 	near, far := transport.Pipe()
-	serveConn(t, s, far)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.ServeConn(ctx, far) }()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
 	return dial(t, client.Conn(near), configure)
 }
 
@@ -38,13 +43,12 @@ type Transport struct {
 	Dial func(t testing.TB, s *server.Server, configure ...func(*client.Dialer)) *client.Client
 }
 
-// Transports returns all transports except child processes, which use the same
-// format as a socket.
+// Transports returns the transports that a server can tell apart. A connection in memory
+// takes the place of stdio, which differs from it in the framing of messages only.
 func Transports() []Transport {
 	all := func(mcp.Revision) bool { return true }
 	return []Transport{
 		{"memory", all, Dial},
-		{"socket", all, DialSocket},
 		{"http", func(r mcp.Revision) bool { return r != mcp.V20241105 }, DialHTTP},
 		{"http+sse", func(r mcp.Revision) bool { return r == mcp.V20241105 }, DialHTTP},
 	}
@@ -67,36 +71,6 @@ func Everywhere(t *testing.T, newServer func() *server.Server, f func(t *testing
 	}
 }
 
-// DialSocket is [Dial] over a TCP connection on the loopback interface, in the format
-// of the stdio transport.
-func DialSocket(t testing.TB, s *server.Server, configure ...func(*client.Dialer)) *client.Client {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatalf("listen: %v", err)
-	}
-	defer listener.Close()
-	accepted := make(chan net.Conn, 1)
-	go func() {
-		conn, err := listener.Accept()
-		if err != nil {
-			close(accepted)
-			return
-		}
-		accepted <- conn
-	}()
-	near, err := net.Dial("tcp", listener.Addr().String())
-	if err != nil {
-		t.Fatalf("dial: %v", err)
-	}
-	far, ok := <-accepted
-	if !ok {
-		t.Fatal("accept failed")
-	}
-	serveConn(t, s, transport.Stream(far, transport.StreamOptions{}))
-	return dial(t, client.Conn(transport.Stream(near, transport.StreamOptions{MaxMessage: transport.DefaultClientMaxMessage})), configure)
-}
-
 // DialHTTP is [Dial] over HTTP on the loopback interface. It uses HTTP+SSE in
 // 2024-11-05 and Streamable HTTP in later revisions.
 func DialHTTP(t testing.TB, s *server.Server, configure ...func(*client.Dialer)) *client.Client {
@@ -109,16 +83,6 @@ func DialHTTP(t testing.TB, s *server.Server, configure ...func(*client.Dialer))
 		endpoint.Close()
 	})
 	return dial(t, client.URL(endpoint.URL), configure)
-}
-
-func serveConn(t testing.TB, s *server.Server, conn transport.Conn) {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- s.ServeConn(ctx, conn) }()
-	t.Cleanup(func() {
-		cancel()
-		<-done
-	})
 }
 
 func dial(t testing.TB, target client.Target, configure []func(*client.Dialer)) *client.Client {
