@@ -1,12 +1,12 @@
 # All targets need Go. The targets test, tools, conformance and interop also need Node 20 or newer with npm;
-# scripts/tools installs the rest into .tools/. The package pattern "work" is every package of every module in go.work.
+# scripts/tools installs the rest into .tools/.
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 
 GO          ?= go
-STATICCHECK := $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 PLATFORMS   := linux darwin windows
 # The benchmarks to run: make bench BENCH=Echo PACKAGES=./bench/...
 BENCH       ?= .
@@ -14,6 +14,8 @@ PACKAGES    ?= work
 # What to fuzz, and for how long each target: make fuzz FUZZ=SSE FUZZTIME=1m PACKAGES=./internal/httpwire
 FUZZ        ?= .
 FUZZTIME    ?= 10s
+# Every package of every module in go.work, except those whose dependencies take minutes to compile: test-all has them.
+WORK         = $$($(GO) list -tags=integration work | grep -v /parley/sampler)
 # How long to inject faults; 0 means a small number of faults: make faults DURATION=8h
 DURATION    ?= 0
 # The flags of the conformance runner: make conformance FLAGS='-leg client-all'
@@ -37,12 +39,26 @@ export GOFLAGS := $(strip $(filter-out -trimpath,$(shell $(GO) env GOFLAGS)) -tr
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
+# leg prints how long the command behind it takes.
+leg = @TIMEFORMAT='leg $(1): %0R s'; time
+
 .PHONY: test
-test: tools cross check-install ## Run all tests
-	$(GO) test -race -shuffle=on -tags=integration -timeout=8m $$($(GO) list -tags=integration work | grep -v /internal/house$$)
-	$(GO) test ./bench ./internal/house # the race detector changes the allocation counts, and the house rules have no goroutines
-	$(MAKE) --no-print-directory test-browser
-	$(MAKE) --no-print-directory conformance
+test: ## Run the tests: 8 minutes on two cores once everything is installed and compiled
+	$(call leg,tools) $(MAKE) --no-print-directory tools
+	$(call leg,packages) $(GO) test -race -shuffle=on -tags=integration -timeout=8m \
+		$$(grep -v -e /internal/house$$ -e /faults$$ <<<"$(WORK)")
+	$(call leg,allocations) $(GO) test ./bench # the race detector changes the allocation counts
+	$(call leg,browser) $(MAKE) --no-print-directory test-browser
+	$(call leg,conformance) $(MAKE) --no-print-directory conformance FLAGS='-race -leg server-all -leg client-all'
+
+.PHONY: test-all
+test-all: ## Run the tests that take longer, too: platforms, installation, faults, the suite through gateway, recordings and mocks
+	$(call leg,lint) $(MAKE) --no-print-directory lint WORK=work
+	$(call leg,platforms) $(MAKE) --no-print-directory cross build
+	$(call leg,installation) scripts/check-install
+	$(call leg,packages) $(GO) test -race -shuffle=on -tags=integration,long -timeout=20m \
+		$$($(GO) list -tags=integration work | grep -v /internal/house$$)
+	$(call leg,conformance) $(MAKE) --no-print-directory conformance
 
 .PHONY: build
 build: ## Build the program as a static binary, .out/parley
@@ -67,15 +83,18 @@ cross: ## Build and vet every module for every platform
 	@set -e; for os in $(PLATFORMS); do \
 		echo "build and vet for $$os"; \
 		GOOS=$$os CGO_ENABLED=0 $(GO) build -o /dev/null work; \
-		GOOS=$$os CGO_ENABLED=0 $(GO) vet -tags=integration,browser work; \
+		GOOS=$$os CGO_ENABLED=0 $(GO) vet -tags=integration,browser,long work; \
 	done
 
 .PHONY: lint
-lint: cross build ## Run gofmt, go vet, staticcheck and the house rules, which include the API check
+lint: ## Run gofmt, go vet, staticcheck and the house rules, which include the API check
 	@unformatted=$$(find . -name '*.go' -not -path './.*' -print0 | xargs -0 gofmt -l -s); \
 	if [[ -n $$unformatted ]]; then echo "gofmt -s would change:"; echo "$$unformatted"; exit 1; fi
-	$(STATICCHECK) -tags=integration,browser work
-	$(GO) test ./internal/house/...
+	@# With -race the dependencies are compiled once for this target and for the tests.
+	$(call leg,vet) $(GO) vet -race -tags=integration,browser,long $(WORK)
+	@GOBIN=$(CURDIR)/.tools/bin $(GO) install $(STATICCHECK)
+	$(call leg,staticcheck) env GOFLAGS='$(GOFLAGS) -race' .tools/bin/staticcheck -tags=integration,browser,long $(WORK)
+	$(call leg,house) $(GO) test ./internal/house
 
 .PHONY: api
 api: ## Record the exported API in api/*.txt
@@ -87,7 +106,7 @@ conformance: tools ## Run the official conformance suite and compare its results
 
 .PHONY: interop
 interop: tools ## Test with the TypeScript SDKs and servers
-	$(GO) test -race -count=1 -tags=integration -timeout=5m ./interop/...
+	$(GO) test -race -count=1 -tags=integration,long -timeout=5m ./interop/...
 
 .PHONY: faults
 faults: tools ## Let servers of a gateway, replicas and Redis fail under load (DURATION=8h)

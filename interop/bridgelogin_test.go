@@ -1,4 +1,4 @@
-//go:build integration
+//go:build integration && long
 
 //lint:file-ignore SA1019 The test uses roots, which are deprecated.
 
