@@ -135,7 +135,7 @@ func (l *leaking) program(change ...func(*oauth.Client)) *oauth.Client {
 	}
 	browser := &devissuer.Browser{Transport: l.tap.transport(l.t)}
 	c := &oauth.Client{
-		Logger: l.logs.logger("oauth"), Proxy: l.tap.url(), Store: tokens,
+		Logger: l.logs.logger("oauth"), Proxy: http.ProxyURL(l.tap.url()), Store: tokens,
 		Registrations: []oauth.Registration{{Issuer: l.issuer.URL(), ClientID: "planted", ClientSecret: plantedSecret}},
 		Interaction: &oauth.Loopback{Open: func(ctx context.Context, page string) error {
 			l.running.Go(func() { _, err := browser.LogIn(ctx, page); l.failed(err) })
