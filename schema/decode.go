@@ -43,15 +43,27 @@ func Decode(raw []byte, into any) error {
 }
 
 // Decode checks one JSON value against the schema, as [Schema.Validate] does, and then stores it
-// in *into, as the function [Decode] does, in one scan. It is safe for concurrent use with
-// different values of into.
+// in *into, as the function [Decode] does, in one scan. A null that the schema rejects counts as
+// absent if the field is optional: a pointer, or one with omitempty, omitzero or a default. It is
+// safe for concurrent use with different values of into.
 func (s *Schema) Decode(raw []byte, into any) error {
 	target, err := s.targetOf(into)
 	if err != nil {
 		return err
 	}
+	err = s.decode(target, raw, into)
+	if err != nil && bytes.Contains(raw, []byte("null")) {
+		without, rewriteErr := target.rewrite(raw, dropOptional)
+		if rewriteErr == nil && len(without) < len(raw) {
+			return s.decode(target, without, into)
+		}
+	}
+	return err
+}
+
+func (s *Schema) decode(target *shape, raw []byte, into any) error {
 	r := newRun(s.limits.MaxTime)
-	err = r.validate(s.program, raw)
+	err := r.validate(s.program, raw)
 	ok := err == nil && target.plan != nil && r.store(target.plan, 0, reflect.ValueOf(into).Elem())
 	r.release()
 	if ok || err != nil {

@@ -6,6 +6,7 @@ import (
 	"math"
 	"net/netip"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -64,6 +65,61 @@ func TestDefaultsFillAbsentMembers(t *testing.T) {
 		if diff := cmp.Diff(test.want, got); diff != "" {
 			t.Errorf("%s: %s", test.raw, diff)
 		}
+	}
+}
+
+// Some models and clients write null for an argument that they leave out.
+func TestNullForAnOptionalMemberIsAbsent(t *testing.T) {
+	type arguments struct {
+		Query string   `json:"query"`
+		After *string  `json:"after,omitempty"`
+		Limit int      `json:"limit" default:"10"`
+		Tags  []string `json:"tags,omitempty"`
+		Any   any      `json:"any,omitempty"`
+		Inner struct {
+			Size int `json:"size,omitzero"`
+		} `json:"inner,omitzero"`
+		Raw json.RawMessage `json:"raw,omitzero"`
+	}
+	s, err := ForType(reflect.TypeFor[arguments]())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for raw, want := range map[string]arguments{
+		`{"query":"x","after":null,"limit":null,"tags":null}`:                    {Query: "x", Limit: 10},
+		`{"limit":null,"query":"x"}`:                                             {Query: "x", Limit: 10},
+		`{"after":null,"query":"x","inner":{"size":null},"any":null,"raw":null}`: {Query: "x", Limit: 10, Raw: json.RawMessage("null")},
+		`{"query":"x","inner":null,"any":{"after":null},"raw":{"after" : null}}`: {Query: "x", Limit: 10, Any: map[string]any{"after": nil}, Raw: json.RawMessage(`{"after" : null}`)},
+	} {
+		var got arguments
+		if err := s.Decode([]byte(raw), &got); err != nil {
+			t.Errorf("%s: %v", raw, err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: %s", raw, diff)
+		}
+	}
+	for raw, want := range map[string]string{
+		`{"query":null,"after":null}`:              "/query: expected string, got null",
+		`{"after":null}`:                           "query",
+		`{"query":"x","tags":[null],"after":null}`: "/tags/0: expected string, got null",
+		`{"query":"x","after":null,"other":null}`:  "other",
+		`{"query":"x","after":null,"After":null}`:  "After",
+		`{"query":"x","after":null,"after":null}`:  "twice",
+		`null`: "expected object, got null",
+	} {
+		var got arguments
+		if err := s.Decode([]byte(raw), &got); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", raw, err, want)
+		}
+	}
+	// A schema of the program's own that requires the member is obeyed.
+	own, err := Compile([]byte(`{"type":"object","required":["after"],"properties":{"after":{"type":"string"}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := own.Decode([]byte(`{"query":"x","after":null}`), new(arguments)); err == nil {
+		t.Error("null counts as a required member")
 	}
 }
 

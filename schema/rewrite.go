@@ -9,6 +9,7 @@ const (
 	fillDefaults  changes = 1 << iota // absent members get their default
 	plainIntegers                     // 1.0, 1e3 and -0 become 1, 1000 and 0 where an integer is due
 	dropNulls                         // members whose null means absent are removed
+	dropOptional                      // optional members with null are removed
 )
 
 // rewrite copies a document with changes. It returns raw itself if nothing changes,
@@ -105,7 +106,7 @@ func (w *rewriter) object(s *shape, at uint32) {
 		case m == nil:
 			w.value(s.elem, i+1)
 			kept = true
-		case !m.pointer || value.Kind != kindNull || w.changes&dropNulls == 0:
+		case value.Kind != kindNull || w.changes&m.nulls == 0:
 			w.value(m.shape, i+1)
 			kept = true
 		case kept: // with the comma before it

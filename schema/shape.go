@@ -41,11 +41,11 @@ const (
 )
 
 type memberShape struct {
-	name    string
-	shape   *shape
-	preset  []byte // the default, as JSON, or nil
-	pointer bool   // null means absent
-	value   bool   // a struct that is no pointer: its fields exist even if it is absent
+	name   string
+	shape  *shape
+	preset []byte  // the default, as JSON, or nil
+	nulls  changes // that remove the member if it is null
+	value  bool    // a struct that is no pointer: its fields exist even if it is absent
 }
 
 // shapes caches *shape or error by reflect.Type.
@@ -136,7 +136,7 @@ func (g *shaper) fill(s *shape, t reflect.Type) error {
 		if err != nil {
 			return &TypeError{Path: typeName(t) + "." + f.goName, Reason: err.Error()}
 		}
-		m := &memberShape{name: f.name, pointer: f.typ.Kind() == reflect.Pointer}
+		m := &memberShape{name: f.name}
 		if f.quoted {
 			m.shape = &shape{}
 		} else if m.shape, err = g.shape(f.typ); err != nil {
@@ -146,8 +146,12 @@ func (g *shaper) fill(s *shape, t reflect.Type) error {
 			m.preset = presetOf(text, scalarKind(inner, f.quoted))
 			s.needs |= needsDefaults
 		}
+		if (f.optional || m.preset != nil) && representationOf(inner) != customType && inner.Kind() != reflect.Interface {
+			m.nulls = dropOptional
+		}
 		m.value = f.typ.Kind() == reflect.Struct && m.shape.kind == shapeStruct
-		if m.pointer {
+		if f.typ.Kind() == reflect.Pointer {
+			m.nulls |= dropNulls
 			s.needs |= needsOmission
 		}
 		s.members[f.name] = m
