@@ -8,7 +8,7 @@ import (
 	"github.com/parley-mcp/parley/mcptest"
 )
 
-// Two servers have a user interface with the same URI. The tools of the second one refer to its own.
+// Two servers have a user interface with the same URI. The tools of each refer to its own.
 func TestUserInterfacesOfToolsFollowTheirResources(t *testing.T) {
 	app := func(text string) upstream {
 		return upstream{
@@ -22,7 +22,7 @@ func TestUserInterfacesOfToolsFollowTheirResources(t *testing.T) {
 	s := gatewayTo(t, app("one").start(t, "first"), app("two").start(t, "second"))
 	for _, r := range []mcp.Revision{mcp.V20250618, mcp.V20251125, mcp.V20260728} { // tools have _meta
 		c := mcptest.Dial(t, s, mcptest.WithRevision(r))
-		want := map[string][2]string{"first__show": {"ui://app", "one"}, "second__show": {"server:second/ui://app", "two"}}
+		want := map[string][2]string{"first__show": {"server:first/ui://app", "one"}, "second__show": {"server:second/ui://app", "two"}}
 		for _, tool := range listed(t, c) {
 			expected, ok := want[tool.Name]
 			if !ok {

@@ -9,9 +9,11 @@
 //
 // Tools and prompts are registered under their names in the merged list of the host,
 // such as files__read_text_file for the tool read_text_file of the server files; see
-// [host.MergedTool]. Resources and resource templates keep their URIs, unless a server
-// that is earlier in the configuration has the same URI, or a template that may match it.
-// Then they have the prefix server:NAME/, as in server:files/file:///notes.txt. Links,
+// [host.MergedTool]. Resources and resource templates keep their URIs, which may be any text,
+// unless two servers list the same URI, or have templates that may match the same URIs. Then
+// those of both have the prefix server:NAME/, as in server:files/file:///notes.txt, and the
+// gateway logs a warning. A template does not serve a URI that another server lists, and one for
+// URIs of any scheme, such as {+uri}, serves those that no other template may match. Links,
 // embedded resources, contents and user interfaces in the results of a server, and the user
 // interfaces of its tools (MCP Apps), are changed in the same way,
 // so that they never lead to another server. Resources that a server does not list cannot

@@ -188,16 +188,9 @@ func (g *Gateway) update(servers []string, status host.ServerStatus) {
 	g.templates.set(g.logger(), status.Name, status.Templates)
 	g.tools.set(g.logger(), status.Name, status.Tools)
 	g.registerResults(status)
-	to := newRoutes(g.servers)
-	if g.results {
-		to.addResults()
-	}
-	for _, name := range g.servers {
-		if g.callers[name] {
-			to.addPrefixed(name)
-		}
-		to.add(name, g.resources.byServer[name], g.templates.byServer[name])
-	}
+	to := newRoutes(g.servers, g.callers, func(name string) offers {
+		return offers{g.resources.byServer[name], g.templates.byServer[name]}
+	})
 	for _, p := range g.prompts.byServer[status.Name] {
 		p.want = p.entry.Name
 	}

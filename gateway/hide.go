@@ -43,16 +43,10 @@ func (g *Gateway) hide(caller principal.Principal) func(list, name string) bool 
 
 // server returns the server that a URI at the gateway belongs to, and the URI there.
 func (r *routes) server(uri string) (serverName, there string, ok bool) {
-	rank, ok := r.owner(uri)
-	if !ok {
+	if serverName, _ = r.owner(uri); serverName == shared {
 		return "", "", false
 	}
-	for name, n := range r.rank {
-		if n == rank {
-			return name, strings.TrimPrefix(uri, prefixOf(name)), true
-		}
-	}
-	return "", "", false
+	return serverName, strings.TrimPrefix(uri, prefixOf(serverName)), true
 }
 
 // followPolicy notifies the clients when the policy has changed, until ctx ends.

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -20,6 +21,7 @@ func (g *Gateway) registerResource(serverName, want string, r *mcp.Resource) str
 	return g.registerURI(logger, serverName, r.URI, want, func(uri, prefix string) error {
 		resource := *r
 		resource.URI = uri
+		resource.Name = cmp.Or(r.Name, r.URI)
 		resource.Meta = revision.ForwardableMeta(r.Meta)
 		err := g.server.RegisterResource(resource, g.read(serverName, prefix), g.forwardUpdates(serverName, prefix), g.beforeSubscribe(serverName, prefix))
 		if err == nil {
@@ -36,8 +38,9 @@ func (g *Gateway) registerTemplate(serverName, want string, t *mcp.ResourceTempl
 	return g.registerURI(logger, serverName, t.URITemplate, want, func(uri, prefix string) error {
 		template := *t
 		template.URITemplate = uri
+		template.Name = cmp.Or(t.Name, t.URITemplate)
 		template.Meta = revision.ForwardableMeta(t.Meta)
-		err := g.server.RegisterTemplate(template, g.read(serverName, prefix), g.forwardUpdates(serverName, prefix), g.beforeSubscribe(serverName, prefix))
+		err := g.server.RegisterTemplate(template, g.readUnlisted(serverName, prefix), g.forwardUpdates(serverName, prefix), g.beforeSubscribe(serverName, prefix))
 		if err == nil {
 			g.setOrigin(mcp.MethodListResourceTemplates, uri, host.Request{Method: mcp.MethodReadResource, Server: serverName, Kind: host.KindResource, Name: t.URITemplate})
 			for _, variable := range variables(t.URITemplate) {
@@ -65,6 +68,9 @@ func (g *Gateway) registerURI(logger *slog.Logger, serverName, uri, want string,
 		return ""
 	}
 	if g.main == nil { // else resources always have a prefix
+		if want != uri {
+			logger = logger.With("reason", "another server has the URI, or may have it")
+		}
 		logger.Warn("resource renamed", "uri", prefix+uri)
 	}
 	return prefix + uri
@@ -89,6 +95,18 @@ func (g *Gateway) read(serverName, prefix string) server.ResourceHandler {
 			}
 		}
 		return result, nil
+	}
+}
+
+// readUnlisted is read for a template, which does not have the URIs of other servers, also if the caller
+// cannot see these.
+func (g *Gateway) readUnlisted(serverName, prefix string) server.ResourceHandler {
+	read := g.read(serverName, prefix)
+	return func(ctx context.Context, uri string) (*mcp.ReadResourceResult, error) {
+		if !g.currentRoutes().has(serverName, prefix, uri) {
+			return nil, server.ErrResourceNotFound
+		}
+		return read(ctx, uri)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/gatewaytest"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
@@ -75,7 +76,6 @@ func TestReadsAreForwardedToTheRightServer(t *testing.T) {
 	})
 }
 
-// The order is that of the configuration, whichever server is ready first.
 func TestURIOfTwoServersGetsPrefix(t *testing.T) {
 	c := mcptest.Dial(t, gatewayTo(t, inMemory(t, "first", library("one")), inMemory(t, "second", library("two"))))
 	var uris []string
@@ -86,13 +86,118 @@ func TestURIOfTwoServersGetsPrefix(t *testing.T) {
 		uris = append(uris, r.URI)
 	}
 	slices.Sort(uris)
-	if want := []string{"lib://one", "lib://shared", "lib://two", "server:second/lib://shared"}; !slices.Equal(uris, want) {
+	if want := []string{"lib://one", "lib://two", "server:first/lib://shared", "server:second/lib://shared"}; !slices.Equal(uris, want) {
 		t.Fatalf("the resources are %v, want %v", uris, want)
 	}
-	for uri, want := range map[string]string{"lib://shared": "shared of one", "server:second/lib://shared": "shared of two"} {
+	for uri, want := range map[string]string{"server:first/lib://shared": "shared of one", "server:second/lib://shared": "shared of two"} {
 		if got := read(t, c, uri); got.Text != want || got.URI != uri {
 			t.Errorf("%s has the contents %+v, want %s", uri, got, want)
 		}
+	}
+	if _, err := c.ReadResource(t.Context(), "lib://shared"); !errors.Is(err, client.ErrResourceNotFound) {
+		t.Errorf("the URI that two servers list: %v", err)
+	}
+}
+
+// A server that claims the URIs of another one does not serve them, whichever comes first.
+func TestNoServerTakesOverTheURIsOfAnother(t *testing.T) {
+	greedy := &server.Server{Name: "greedy"}
+	stolen := func(context.Context, map[string]string) (string, error) { return "stolen", nil }
+	for _, template := range []string{"{+all}", "server:{+all}", "server:second/lib://{+all}", "LIB://two/{+all}", "lib://two{+all}"} {
+		server.AddTemplate(greedy, mcp.ResourceTemplate{URITemplate: template, Name: "greedy"}, stolen)
+	}
+	for _, uri := range []string{"lib://two", "server:second/lib://two", "parley:result/second/1", "greedy://own"} {
+		server.AddStatic(greedy, mcp.Resource{URI: uri, Name: "greedy"}, "stolen")
+	}
+	two := library("two")
+	hidden := &host.Rules{Default: host.Allow, Rules: []host.Rule{{Server: "second", Resource: "lib://shared", Action: host.Deny, Fixed: true}}}
+	for _, policy := range []host.Policy{nil, hidden} {
+		s := &server.Server{Name: "gateway", Version: "1"}
+		gatewaytest.Run(t, &host.Host{Policy: policy, Servers: []host.ServerConfig{inMemory(t, "first", greedy), inMemory(t, "second", two)}}, s)
+		c := mcptest.Dial(t, s)
+		var uris []string
+		for r, err := range c.Resources(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			uris = append(uris, r.URI)
+		}
+		slices.Sort(uris)
+		want := []string{
+			"greedy://own", "lib://shared", "server:first/lib://two", "server:first/parley:result/second/1", "server:first/server:second/lib://two", "server:second/lib://two",
+		}
+		if policy != nil {
+			want = slices.DeleteFunc(want, func(uri string) bool { return uri == "lib://shared" })
+		}
+		if !slices.Equal(uris, want) {
+			t.Errorf("the resources are %q, want %q", uris, want)
+		}
+		for uri, want := range map[string]string{
+			"lib://shared": "shared of two", "server:second/lib://two": "", "server:second/lib://two/emma": "emma in two", "greedy://own": "stolen", "other://x": "stolen",
+			"server:first/lib://two/emma": "stolen", "server:first/lib://shared": "not found",
+			// These URIs belong to no server, because both claim them.
+			"lib://two": "not found", "lib://two/emma": "not found", "Lib://two": "not found", "lib://two/%65mma": "not found", "lib://sh%61red": "not found", "server:third/x": "not found",
+		} {
+			if policy != nil && uri == "lib://shared" {
+				want = "denied"
+			}
+			result, err := c.ReadResource(t.Context(), uri)
+			got := "not found"
+			switch {
+			case err == nil:
+				got = result.Contents[0].Text
+			case strings.Contains(err.Error(), "is denied: rule 1"):
+				got = "denied"
+			case !errors.Is(err, client.ErrResourceNotFound):
+				got = err.Error()
+			}
+			if got != want {
+				t.Errorf("%s: %q, want %q", uri, got, want)
+			}
+		}
+	}
+}
+
+// A gateway does not read URIs and templates, so they need not be valid.
+func TestURIsAreForwardedAsTheyAre(t *testing.T) {
+	up := upstream{
+		"initialize":               `{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"resources":{"subscribe":true},"completions":{}},"serverInfo":{"name":"up","version":"1"}}`,
+		"tools/list":               `{"tools":[{"name":"download","inputSchema":{"type":"object"}}]}`,
+		"tools/call":               `{"content":[{"type":"resource_link","uri":"Report 2026.pdf","name":"Report"}]}`,
+		"resources/list":           `{"resources":[{"uri":"Report 2026.pdf"},{"uri":"file:///C:/My Files/a.txt","name":"a"},{"uri":"docs://ok","name":"ok"}]}`,
+		"resources/templates/list": `{"resourceTemplates":[{"uriTemplate":"crm://customers/{customer-id}","name":"c"},{"uriTemplate":"docs:///my docs/{name:3}.{ext}","name":"d"},{"uriTemplate":"{","name":"e"}]}`,
+		"resources/read":           `{"contents":[{"uri":"<uri>","text":"contents of <uri>"}]}`,
+		"resources/subscribe":      `{}`,
+		"completion/complete":      `{"completion":{"values":["7"]}}`,
+	}
+	c := mcptest.Dial(t, gatewayTo(t, up.start(t, "up"), inMemory(t, "second", library("two"))))
+	for _, uri := range []string{"Report 2026.pdf", "file:///C:/My Files/a.txt", "docs://ok", "crm://customers/7", "docs:///my docs/a b.txt", "docs:///my%20docs/a.txt"} {
+		if got := read(t, c, uri); got.Text != "contents of "+uri || got.URI != uri {
+			t.Errorf("%q: %+v", uri, got)
+		}
+	}
+	for _, uri := range []string{"crm://other/7", "docs:///your docs/a", "report 2026.pdf"} {
+		if _, err := c.ReadResource(t.Context(), uri); !errors.Is(err, client.ErrResourceNotFound) {
+			t.Errorf("%q: %v", uri, err)
+		}
+	}
+	result, err := c.CallTool(t.Context(), "up__download", nil)
+	if err != nil || !slices.Equal(urisOf(result.Content), []string{"Report 2026.pdf"}) {
+		t.Errorf("%+v, %v", result, err)
+	}
+	got, err := c.Complete(t.Context(), mcp.CompleteParams{
+		Ref: mcp.CompleteReference{Type: mcp.RefResource, URI: "crm://customers/{customer-id}"}, Argument: mcp.CompleteArgument{Name: "customer-id"},
+	})
+	if err != nil || !slices.Equal(got.Values, []string{"7"}) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for change, err := range c.Watch(ctx, client.WatchFilter{URIs: []string{"Report 2026.pdf"}}) {
+		if err != nil || change.URI != "Report 2026.pdf" {
+			t.Errorf("%+v, %v", change, err)
+		}
+		break
 	}
 }
 

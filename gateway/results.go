@@ -10,9 +10,6 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// resultsRank is the rank of the host, before that of all servers.
-const resultsRank = -1
-
 // registerResults registers the template of large results when a server has a limit; see
 // host.ServerConfig.MaxResult.
 func (g *Gateway) registerResults(status host.ServerStatus) {
@@ -44,6 +41,3 @@ func (g *Gateway) readResult(ctx context.Context, uri string) (*mcp.ReadResource
 	}
 	return result, nil
 }
-
-// addResults adds the URIs of large results: links of servers that begin in the same way are changed.
-func (r *routes) addResults() { r.templates.add([]string{host.ResultURI}, resultsRank) }

@@ -46,8 +46,7 @@ func TestEntriesOfServersThatAreRemovedDisappear(t *testing.T) {
 			break
 		}
 	}
-	// The first of the remaining servers has the plain URI.
-	result, err := c.ReadResource(t.Context(), "lib://shared")
+	result, err := c.ReadResource(t.Context(), "server:b/lib://shared")
 	if err != nil || result.Contents[0].Text != "b" {
 		t.Errorf("%+v %v", result, err)
 	}

@@ -1,69 +1,93 @@
 package gateway
 
 import (
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// routes tell which server a URI at the gateway belongs to: of several servers, the first
-// in the order of the configuration. They are immutable once they are in use.
+// routes tell which server a URI at the gateway belongs to. They do not depend on the order of the
+// servers: a URI or template that two servers claim belongs to neither, and each has it with its
+// prefix, so that no server displaces another. They are immutable once they are in use.
 type routes struct {
-	rank      map[string]int  // of each server
-	exact     map[string]int  // from the URI of a resource to the rank of its server
-	prefixed  map[string]bool // the servers with CallerAuth, whose resources always have a prefix
+	servers   []string
+	exact     map[string]string // from the URI of a resource to its server, or shared
+	prefixed  map[string]bool   // the servers with CallerAuth, whose resources always have a prefix
 	templates prefixes
 }
 
-func newRoutes(servers []string) *routes {
-	r := &routes{rank: make(map[string]int), exact: make(map[string]int), prefixed: make(map[string]bool)}
-	for i, name := range servers {
-		r.rank[name] = i
+// shared is the server of what several servers claim. A server has a name.
+const shared = ""
+
+// offers are the resources and templates of one server.
+type offers struct {
+	resources []*registration[mcp.Resource]
+	templates []*registration[mcp.ResourceTemplate]
+}
+
+// newRoutes sets the URIs that the resources and templates of all servers are to have at the gateway.
+func newRoutes(servers []string, prefixed map[string]bool, of func(server string) offers) *routes {
+	r := &routes{servers: slices.Clone(servers), exact: make(map[string]string), prefixed: maps.Clone(prefixed)}
+	for _, server := range servers {
+		for _, e := range of(server).resources {
+			claim(r.exact, canonical(e.key), server)
+		}
+		for _, e := range of(server).templates {
+			r.templates.add(canonical(literalOf(e.key)), server)
+		}
+	}
+	r.templates.index()
+	for _, server := range servers {
+		for _, e := range of(server).resources {
+			e.want = e.key
+			if key := canonical(e.key); isReserved(key) || r.exact[key] == shared {
+				e.want = prefixOf(server) + e.key
+			}
+		}
+		for _, e := range of(server).templates {
+			e.want = e.key
+			if literal := canonical(literalOf(e.key)); isReserved(literal) || r.templates.overlap(literal) {
+				e.want = prefixOf(server) + e.key
+			}
+		}
 	}
 	return r
 }
 
-// add sets the URIs that the resources and templates of a server are to have at the
-// gateway, and adds them. Servers are added in their order.
-func (r *routes) add(server string, resources []*registration[mcp.Resource], templates []*registration[mcp.ResourceTemplate]) {
-	for _, e := range resources {
-		e.want = e.key
-		if _, taken := r.owner(e.key); taken {
-			e.want = prefixOf(server) + e.key
-		}
+// claim records that a server has a key.
+func claim(owners map[string]string, key, server string) {
+	if other, ok := owners[key]; ok && other != server {
+		server = shared
 	}
-	for _, e := range templates {
-		e.want = e.key
-		if r.templates.overlap(literalOf(e.key)) {
-			e.want = prefixOf(server) + e.key
-		}
-	}
-	for _, e := range resources {
-		if _, taken := r.exact[e.want]; !taken {
-			r.exact[e.want] = r.rank[server]
-		}
-	}
-	var literals []string
-	for _, e := range templates {
-		literals = append(literals, literalOf(e.want))
-	}
-	r.templates.add(literals, r.rank[server])
+	owners[key] = server
 }
 
-// addPrefixed adds a server whose resources always have its prefix, because callers see different ones.
-func (r *routes) addPrefixed(server string) {
-	r.prefixed[server] = true
-	r.templates.add([]string{prefixOf(server)}, r.rank[server])
+// owner returns the server that a URI belongs to, or shared; ok is false if no server claims it. A
+// template has the URIs that no server lists.
+func (r *routes) owner(uri string) (server string, ok bool) {
+	uri = canonical(uri)
+	if isReserved(uri) {
+		i := slices.IndexFunc(r.servers, func(server string) bool { return strings.HasPrefix(uri, prefixOf(server)) })
+		if i < 0 {
+			return shared, true
+		}
+		return r.servers[i], true
+	}
+	if server, ok = r.exact[uri]; ok {
+		return server, true
+	}
+	return r.templates.owner(uri)
 }
 
-// owner returns the rank of the server that a URI belongs to, if there is one.
-func (r *routes) owner(uri string) (rank int, ok bool) {
-	rank, ok = r.exact[uri]
-	if other, matches := r.templates.rankOf(uri); matches && (!ok || other < rank) {
-		return other, true
-	}
-	return rank, ok
+// has reports whether a URI at the gateway belongs to an entry of a server whose URIs have the prefix.
+func (r *routes) has(server, prefix, uri string) bool {
+	owner, _ := r.owner(uri)
+	return owner == server && isReserved(canonical(uri)) == (prefix != "")
 }
 
 // uri returns the URI at the gateway for a URI in a result of a server. It is another one
@@ -72,7 +96,7 @@ func (r *routes) uri(server, uri string) string {
 	if strings.HasPrefix(uri, host.ResultURI+server+"/") { // of the host
 		return uri
 	}
-	if rank, ok := r.owner(uri); r.prefixed[server] || ok && rank != r.rank[server] {
+	if owner, ok := r.owner(uri); r.prefixed[server] || ok && owner != server {
 		return prefixOf(server) + uri
 	}
 	return uri
@@ -102,12 +126,62 @@ func hasURIs(blocks []mcp.Content) bool {
 	return false
 }
 
+// uriPrefix begins the URIs that have the name of their server as prefix.
+const uriPrefix = "server:"
+
 // prefixOf returns the prefix of the URIs of a server whose plain URIs belong to another
 // server.
-func prefixOf(server string) string { return "server:" + server + "/" }
+func prefixOf(server string) string { return uriPrefix + server + "/" }
+
+// isReserved reports whether the URIs that begin with literal are those of the gateway.
+func isReserved(literal string) bool {
+	return strings.HasPrefix(literal, uriPrefix) || strings.HasPrefix(literal, host.ResultURI)
+}
+
+// canonical returns the form in which URIs are compared, so that another notation of a URI does not lead
+// to another server: the scheme in lower case, and percent-encoded what must be, and nothing else (RFC 3986,
+// section 6.2.2).
+func canonical(uri string) string {
+	if scheme, rest, ok := strings.Cut(uri, ":"); ok {
+		uri = strings.ToLower(scheme) + ":" + rest
+	}
+	const mustEncode = "%\"<>\\^`{|}"
+	mustChange := func(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune(mustEncode, r) }
+	if strings.IndexFunc(uri, mustChange) < 0 {
+		return uri
+	}
+	var b []byte
+	for i := 0; i < len(uri); i++ {
+		c := uri[i]
+		decoded, err := hex.DecodeString(uri[min(i+1, len(uri)):min(i+3, len(uri))])
+		isTriplet := c == '%' && err == nil && len(decoded) == 1
+		switch {
+		case isTriplet && isUnreserved(decoded[0]):
+			b = append(b, decoded[0])
+		case isTriplet:
+			b = append(b, strings.ToUpper(uri[i:i+3])...)
+		case mustChange(rune(c)):
+			b = fmt.Appendf(b, "%%%02X", c)
+		default:
+			b = append(b, c)
+		}
+		if isTriplet {
+			i += 2
+		}
+	}
+	return string(b)
+}
+
+func isUnreserved(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("-._~", c) >= 0
+}
 
 // literalOf returns a template up to its first expression.
 func literalOf(template string) string {
 	literal, _, _ := strings.Cut(template, "{")
 	return literal
 }
+
+// isAnyScheme reports whether a template that begins with literal matches URIs of any scheme. It does
+// not claim them: it is for what no other template matches.
+func isAnyScheme(literal string) bool { return !strings.Contains(literal, ":") }

@@ -58,7 +58,7 @@ func urisOf(blocks []mcp.Content) (uris []string) {
 func TestLinksLeadToTheServerThatSentThem(t *testing.T) {
 	c := mcptest.Dial(t, gatewayTo(t, inMemory(t, "first", linking("one")), inMemory(t, "second", linking("two"))))
 	for name, want := range map[string][]string{
-		"first__links":  {"lib://shared", "lib://one", "lib://tree/one", "lib://unlisted", "server:first/server:second/lib://shared"},
+		"first__links":  {"server:first/lib://shared", "lib://one", "server:first/lib://tree/one", "lib://unlisted", "server:first/server:second/lib://shared"},
 		"second__links": {"server:second/lib://shared", "lib://two", "server:second/lib://tree/two", "lib://unlisted", "server:second/lib://shared"},
 	} {
 		result, err := c.CallTool(t.Context(), name, nil)
@@ -77,14 +77,14 @@ func TestLinksLeadToTheServerThatSentThem(t *testing.T) {
 			t.Errorf("prompt %s: %v, want %v", name, urisOf(blocks), want)
 		}
 	}
-	for uri, want := range map[string]string{"lib://tree/one": "one in one", "server:second/lib://tree/two": "two in two"} {
+	for uri, want := range map[string]string{"server:first/lib://tree/one": "one in one", "server:second/lib://tree/two": "two in two"} {
 		if got := read(t, c, uri); got.Text != want || got.URI != uri {
 			t.Errorf("%s: %+v, want %s", uri, got, want)
 		}
 	}
 	// The contents of a resource can name other resources.
 	for uri, want := range map[string][]string{
-		"lib://one":                  {"lib://shared", "lib://one"},
+		"lib://one":                  {"server:first/lib://shared", "lib://one"},
 		"lib://two":                  {"server:second/lib://shared", "lib://two"},
 		"server:second/lib://shared": {"server:second/lib://shared", "server:second/lib://two"},
 	} {

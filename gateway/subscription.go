@@ -17,6 +17,9 @@ const startTime = 5 * time.Second
 // the gateway have the prefix.
 func (g *Gateway) beforeSubscribe(serverName, prefix string) server.ResourceOption {
 	return server.BeforeSubscribe(func(ctx context.Context, uri string) error {
+		if !g.currentRoutes().has(serverName, prefix, uri) { // see readUnlisted
+			return server.ErrResourceNotFound
+		}
 		err := g.host.PermitSubscription(ctx, serverName, strings.TrimPrefix(uri, prefix))
 		switch {
 		case errors.Is(err, host.ErrUnknownServer): // the resource is about to be removed

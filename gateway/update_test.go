@@ -77,7 +77,7 @@ func TestToolsThatRequireTasksAreRegistered(t *testing.T) {
 	}
 }
 
-// The first server in the configuration has the plain URIs, whichever is ready first.
+// No server has the plain URI that several servers claim, whichever is ready first.
 func TestURIsDoNotDependOnTheOrderOfStarts(t *testing.T) {
 	quiet := slog.New(slog.DiscardHandler)
 	lists := func(name string) host.ServerStatus {
@@ -109,9 +109,9 @@ func TestURIsDoNotDependOnTheOrderOfStarts(t *testing.T) {
 			got[r.URITemplate] = r.Name
 		}
 		want := map[string]string{
-			"lib://shared": "a", "server:b/lib://shared": "b", "server:c/lib://shared": "c",
-			"tree://a": "a", "server:b/tree://b": "b", "server:c/tree://c": "c",
-			"tree://{x}": "a", "server:b/tree://{x}": "b", "server:c/tree://{x}": "c",
+			"server:a/lib://shared": "a", "server:b/lib://shared": "b", "server:c/lib://shared": "c",
+			"tree://a": "a", "tree://b": "b", "tree://c": "c",
+			"server:a/tree://{x}": "a", "server:b/tree://{x}": "b", "server:c/tree://{x}": "c",
 			"own://a/{x}": "a", "own://b/{x}": "b", "own://c/{x}": "c",
 		}
 		if !maps.Equal(got, want) {

@@ -31,7 +31,7 @@ func (o *oldServer) start(t *testing.T, name string) host.ServerConfig {
 }
 
 // upstream is a server that answers requests with results as they are, by method. After
-// "error " comes an error. Its revision is 2025-11-25 unless at changes it.
+// "error " comes an error. In a result, <uri> is the URI of the request. Its revision is 2025-11-25 unless at changes it.
 type upstream map[string]string
 
 // start serves until the test ends.
@@ -92,7 +92,8 @@ func (u upstream) answer(m *jsonrpc.Message) []byte {
 		}
 		return jsonrpc.AppendError(nil, m.ID, &e, false)
 	}
-	return jsonrpc.AppendResult(nil, m.ID, []byte(result))
+	uri, _ := m.Params.Get("uri")
+	return jsonrpc.AppendResult(nil, m.ID, []byte(strings.ReplaceAll(result, "<uri>", jsonrpc.Unquote(uri))))
 }
 
 const offered = `"capabilities":{"tools":{},"resources":{},"prompts":{},"completions":{}}`

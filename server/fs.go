@@ -87,7 +87,7 @@ func addFS(s *Server, prefix string, root *os.Root, options FSOptions, more []Re
 	if root == nil {
 		return nil, errors.New("root must not be nil")
 	}
-	if err := checkURI(prefix); err != nil {
+	if err := checkURI(prefix, false); err != nil {
 		return nil, err
 	}
 	if strings.ContainsAny(prefix, "?#") {

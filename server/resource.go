@@ -72,7 +72,8 @@ func AddStatic[Contents string | []byte](s *Server, r mcp.Resource, contents Con
 }
 
 // RegisterResource adds a resource with an untyped handler. It returns an error where
-// [AddResource] panics. It copies r. Safe while the server serves.
+// [AddResource] panics. If r has a Source, it is a resource of another server, whose URI may be any
+// text. RegisterResource copies r. Safe while the server serves.
 func (s *Server) RegisterResource(r mcp.Resource, handler ResourceHandler, options ...ResourceOption) error {
 	if err := s.addResource(r, handler, options); err != nil {
 		return fmt.Errorf("resource %q: %w", r.URI, err)
@@ -105,7 +106,7 @@ func (s *Server) addResource(r mcp.Resource, handler ResourceHandler, options []
 	if r.Name == "" {
 		return errNoName
 	}
-	if err := checkURI(r.URI); err != nil {
+	if err := checkURI(r.URI, r.Source != nil); err != nil {
 		return err
 	}
 	if err := s.checkMeta(r.Meta); err != nil {
@@ -119,11 +120,13 @@ func (s *Server) addResource(r mcp.Resource, handler ResourceHandler, options []
 
 var errNoName = errors.New("name must not be empty")
 
-// checkURI checks the URI of a definition.
-func checkURI(uri string) error {
+// checkURI checks the URI of a definition. That of another server is any text: only that server reads it.
+func checkURI(uri string, forwarded bool) error {
 	switch {
 	case len(uri) > maxURI:
 		return fmt.Errorf("the URI has %d bytes, the limit is %d", len(uri), maxURI)
+	case forwarded && uri != "":
+		return nil
 	case !uriScheme.MatchString(uri):
 		return errors.New("the URI must begin with a scheme, such as file:///notes.txt")
 	case !uriText.MatchString(uri):

@@ -64,7 +64,9 @@ func addTemplate[In, Out any](s *Server, t mcp.ResourceTemplate, handler func(ct
 }
 
 // RegisterTemplate adds the resources whose URIs match a template, with an untyped handler. It
-// returns an error where [AddTemplate] panics. It copies t. Safe while the server serves.
+// returns an error where [AddTemplate] panics. If t has a Source, it is a template of another server,
+// which need not be valid: an invalid one matches the URIs that begin and end as it does.
+// RegisterTemplate copies t. Safe while the server serves.
 func (s *Server) RegisterTemplate(t mcp.ResourceTemplate, handler ResourceHandler, options ...ResourceOption) error {
 	var err error
 	if handler == nil {
@@ -111,6 +113,9 @@ func (s *Server) addTemplate(e *templateEntry, options []ResourceOption) error {
 		return errNoName
 	}
 	uris, err := parseTemplate(e.template.URITemplate)
+	if err != nil && e.template.Source != nil {
+		uris, err = opaqueTemplate(e.template.URITemplate)
+	}
 	if err != nil {
 		return err
 	}

@@ -38,6 +38,8 @@ type uriTemplate struct {
 	parts     []templatePart
 	variables []templateVariable // in the order of the template
 
+	opaque bool // see opaqueTemplate
+
 	// Set by compile:
 	prefix   string // literal text at the beginning of all its URIs
 	literals int    // bytes outside of expressions: more bytes are more specific
@@ -106,6 +108,63 @@ func parseTemplate(text string) (*uriTemplate, error) {
 		rest = after
 	}
 	return t, nil
+}
+
+// opaqueTemplate returns a template for a text that cannot be parsed. It matches the URIs that begin and end
+// as the text does, and sets no variables.
+func opaqueTemplate(text string) (*uriTemplate, error) {
+	if text == "" || len(text) > maxTemplate {
+		return nil, fmt.Errorf("the URI template must have 1 to %d bytes", maxTemplate)
+	}
+	t := &uriTemplate{text: text, opaque: true, reserved: true}
+	begin, rest, found := strings.Cut(text, "{")
+	end := strings.LastIndexByte(rest, '}')
+	if end < 0 {
+		begin, found = text, false
+	}
+	var b strings.Builder
+	b.WriteString(`\A`)
+	writeOpaque(&b, begin)
+	if found {
+		for part := range strings.SplitSeq(rest[:end], "{") {
+			expression, _, _ := strings.Cut(part, "}")
+			for name := range strings.SplitSeq(strings.TrimLeft(expression, "+#./;?&"), ",") {
+				name, _, _ = strings.Cut(strings.TrimSuffix(name, "*"), ":")
+				if t.variable(name) == nil && len(t.variables) < maxVariables {
+					t.variables = append(t.variables, templateVariable{name: name})
+				}
+			}
+		}
+		b.WriteString(`(?s:.*)`)
+		writeOpaque(&b, rest[end+1:])
+	}
+	b.WriteString(`\z`)
+	plain := strings.IndexFunc(begin, func(r rune) bool { return !strings.ContainsRune(unreservedCharacters+reservedCharacters, r) })
+	t.literals, t.prefix = len(begin), begin
+	if plain >= 0 {
+		t.prefix = begin[:plain] // a URI may have the rest percent-encoded
+	}
+	var err error
+	t.pattern, err = regexp.Compile(b.String())
+	return t, err
+}
+
+// writeOpaque writes the expression of a literal, each byte of which a URI may have percent-encoded if it must be.
+func writeOpaque(b *strings.Builder, literal string) {
+	for i := 0; i < len(literal); {
+		_, size := utf8.DecodeRuneInString(literal[i:])
+		char := literal[i : i+size]
+		i += size
+		if size == 1 && strings.IndexByte(unreservedCharacters+reservedCharacters, char[0]) >= 0 {
+			b.WriteString(regexp.QuoteMeta(char))
+			continue
+		}
+		b.WriteString("(?:" + regexp.QuoteMeta(char) + "|")
+		for _, c := range []byte(char) {
+			fmt.Fprintf(b, "%%%02X", c)
+		}
+		b.WriteByte(')')
+	}
 }
 
 func (t *uriTemplate) parseExpression(expression string) error {
@@ -194,6 +253,9 @@ func isHex(c byte) bool {
 // compile prepares the template for match. isList reports which variables are lists; the
 // others are texts.
 func (t *uriTemplate) compile(isList func(name string) bool) error {
+	if t.opaque {
+		return nil
+	}
 	var b strings.Builder
 	b.WriteString(`\A`)
 	for i, part := range t.parts {
