@@ -29,10 +29,11 @@ type MergedTool struct {
 	// Name is the name in the merged list: the name of the server, two underscores and
 	// the name of the tool. [ServerConfig] can set another prefix and another name of the
 	// tool. Characters other than ASCII letters, digits, hyphens, underscores and dots are
-	// replaced by underscores. The end of a name that is longer than [Host.MaxName] is
-	// replaced by a digest of the whole name. The name depends on nothing else. It is
-	// unique within the Host: tools that would have the same name are withheld, and
-	// [ServerStatus.Incomplete] reports them.
+	// replaced by underscores. If tools of one server would then have the same name, such as 検索
+	// and 削除, a digest of the whole name follows where characters were replaced. The end of a
+	// name that is longer than [Host.MaxName] is replaced by such a digest. The name depends on
+	// nothing else. It is unique within the Host: other tools that would have the same name are
+	// withheld, and [ServerStatus.Incomplete] reports them.
 	Name string
 
 	// Server is the name of the server in Host.Servers.
@@ -72,7 +73,7 @@ func (h *Host) Tools() (all []MergedTool) {
 // tools that are withheld are empty: they would be the same, which the error reports. If the server
 // lists a name twice, the first definition is used.
 func (n *naming) nameTools(server string, logger *slog.Logger, listed []mcp.Tool) (tools []MergedTool, withheld error) {
-	names := mergeNames("tool", logger, n.toolName, len(listed), func(i int) (string, bool) { return listed[i].Name, n.tools.tool(&listed[i]) })
+	names := mergeNames("tool", logger, n.toolName, n.distinctToolName, len(listed), func(i int) (string, bool) { return listed[i].Name, n.tools.tool(&listed[i]) })
 	for i, name := range names.merged {
 		if name != "" {
 			tools = append(tools, MergedTool{Name: name, Server: server, Definition: listed[i]})
@@ -83,7 +84,7 @@ func (n *naming) nameTools(server string, logger *slog.Logger, listed []mcp.Tool
 
 // namePrompts is nameTools for prompts.
 func (n *naming) namePrompts(server string, logger *slog.Logger, listed []mcp.Prompt) (prompts []MergedPrompt, withheld error) {
-	names := mergeNames("prompt", logger, n.promptName, len(listed), func(i int) (string, bool) { return listed[i].Name, n.prompts.names(listed[i].Name) })
+	names := mergeNames("prompt", logger, n.promptName, n.promptName, len(listed), func(i int) (string, bool) { return listed[i].Name, n.prompts.names(listed[i].Name) })
 	for i, name := range names.merged {
 		if name != "" {
 			prompts = append(prompts, MergedPrompt{Name: name, Server: server, Definition: listed[i]})
@@ -98,8 +99,9 @@ type named struct {
 	withheld error
 }
 
-// mergeNames returns the merged names of the selected of count entries of a list. Merge returns that of one name.
-func mergeNames(kind string, logger *slog.Logger, merge func(name string) string, count int, listed func(i int) (name string, selected bool)) named {
+// mergeNames returns the merged names of the selected of count entries of a list. Merge returns that of one name, and
+// distinguish another one for a name that is merged with others, or the same.
+func mergeNames(kind string, logger *slog.Logger, merge, distinguish func(name string) string, count int, listed func(i int) (name string, selected bool)) named {
 	seen := make(map[string]bool, count)
 	claims := make(map[string][]string, count) // the listed names by merged name
 	merged := make([]string, count)
@@ -112,6 +114,19 @@ func mergeNames(kind string, logger *slog.Logger, merge func(name string) string
 		if seen[name] = true; selected {
 			merged[i] = merge(name)
 			claims[merged[i]] = append(claims[merged[i]], name)
+		}
+	}
+	for i, name := range merged {
+		if len(claims[name]) > 1 {
+			original, _ := listed(i)
+			merged[i] = distinguish(original)
+		}
+	}
+	clear(claims)
+	for i, name := range merged {
+		if name != "" {
+			original, _ := listed(i)
+			claims[name] = append(claims[name], original)
 		}
 	}
 	var errs []error
@@ -128,15 +143,28 @@ func mergeNames(kind string, logger *slog.Logger, merge func(name string) string
 	return named{merged, errors.Join(errs...)}
 }
 
-// toolName returns the name of a tool in the merged list. It depends on nothing else.
+// toolName returns the name of a tool in the merged list, unless other tools have it.
 func (n *naming) toolName(name string) string {
 	full := n.prefix + n.tools.renamed(name)
-	valid := validName(full)
-	if len(valid) <= n.maxName {
+	if valid := validName(full); len(valid) <= n.maxName {
 		return valid
 	}
-	digest := sha256.Sum256([]byte(full))
-	return valid[:n.maxName-digestLength] + "_" + hex.EncodeToString(digest[:(digestLength-1)/2])
+	return n.digested(full)
+}
+
+// distinctToolName returns the name of a tool in the merged list for one whose toolName others have.
+func (n *naming) distinctToolName(name string) string {
+	full := n.prefix + n.tools.renamed(name)
+	if validName(full) == full {
+		return n.toolName(name)
+	}
+	return n.digested(full)
+}
+
+// digested returns a name with a digest at its end.
+func (n *naming) digested(full string) string {
+	valid, digest := validName(full), sha256.Sum256([]byte(full))
+	return valid[:min(len(valid), n.maxName-digestLength)] + "_" + hex.EncodeToString(digest[:(digestLength-1)/2])
 }
 
 // promptName is toolName for prompts, whose names may have any length and any characters.
