@@ -143,15 +143,28 @@ func TestNamesBecomeNamesOfServers(t *testing.T) {
 	}
 }
 
-func TestServersWhoseNamesBecomeTheSameAreReported(t *testing.T) {
-	c, err := Parse("", "f", []byte(`{"mcpServers": {"a b": {"command": "x"}, "c": {"command": "y"}, "a.b": {"command": "z"}}}`))
+func TestServersWhoseNamesBecomeTheSameHaveADigest(t *testing.T) {
+	c, err := Parse("", "f", []byte(`{"mcpServers": {"a b": {"command": "x"}, "a-b": {"command": "y"}, "a.b": {"command": "z"}}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(c.Servers) != 1 || c.Servers[0].Name != "c" || len(c.Problems) != 2 {
+	if len(c.Servers) != 3 || c.Servers[0].Name != "a-b-c8687a08" || c.Servers[1].Name != "a-b" || c.Servers[2].Name != "a-b-2e7336dc" || len(c.Problems) != 0 {
 		t.Errorf("%+v", c)
 	}
-	if _, err := c.Find("a.b"); err == nil || !strings.Contains(err.Error(), `f:1: the names of the servers ["a b" "a.b"] all become a-b; rename one of them`) {
+	if s, err := c.Find("a.b"); err != nil || s.Original != "a.b" {
+		t.Errorf("%+v %v", s, err)
+	}
+}
+
+func TestServersWhoseNamesAreTheSameAreReported(t *testing.T) {
+	c, err := Parse("", "f", []byte(`{"mcpServers": {"a b": {"command": "x"}, "c": {"command": "y"}, "a-b": {"command": "y"}, "a-b-c8687a08": {"command": "z"}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(c.Servers) != 2 || len(c.Problems) != 2 {
+		t.Errorf("%+v", c)
+	}
+	if _, err := c.Find("a b"); err == nil || !strings.Contains(err.Error(), `f:1: the names of the servers ["a b" "a-b-c8687a08"] all become a-b-c8687a08; rename one of them`) {
 		t.Error(err)
 	}
 }

@@ -38,6 +38,11 @@ func validName(original string) string {
 	if word && len(name) <= maxName {
 		return name
 	}
+	return digested(name, original)
+}
+
+// digested returns a name with a digest of the original one.
+func digested(name, original string) string {
 	sum := sha256.Sum256([]byte(original))
 	return strings.TrimLeft(name[:min(len(name), maxName)]+"-"+hex.EncodeToString(sum[:4]), "-")
 }
@@ -54,15 +59,23 @@ func (c *Config) Written() map[string]string {
 	return names
 }
 
-// separate removes the servers whose names are or become the same, and reports each of them: otherwise the order of the
+// separate appends a digest to the names that were changed and become the same as others, unless a file that decides has
+// one of them. It removes the other servers whose names are or become the same, and reports each of them: otherwise the order of the
 // files would decide which server has the name, and which limits it has. One of a file that decides stays, and one of
 // several that are the same.
 func (c *Config) separate() {
-	byName := make(map[string][]*Server)
-	for i := range c.Servers {
-		s := &c.Servers[i]
-		byName[s.Name] = append(byName[s.Name], s)
+	for _, all := range c.byName() {
+		if len(all) == 1 || preferred(all) != nil {
+			continue
+		}
+		for _, s := range all {
+			same := slices.DeleteFunc(slices.Clone(all), func(other *Server) bool { return other.Original != s.Original })
+			if s.Name != s.Original && len(same) == 1 {
+				s.Name = digested(s.Name, s.Original)
+			}
+		}
 	}
+	byName := c.byName()
 	var kept []Server
 	for i := range c.Servers {
 		s := &c.Servers[i]
@@ -80,6 +93,15 @@ func (c *Config) separate() {
 		}
 	}
 	c.Servers = kept
+}
+
+func (c *Config) byName() map[string][]*Server {
+	byName := make(map[string][]*Server)
+	for i := range c.Servers {
+		s := &c.Servers[i]
+		byName[s.Name] = append(byName[s.Name], s)
+	}
+	return byName
 }
 
 // preferred returns the one of several servers with one name that is used, or nil.
