@@ -13,13 +13,15 @@ func IsBatch(data []byte) bool {
 	return i < len(data) && data[i] == '['
 }
 
-// SplitBatch checks data, a JSON array, as strictly as [Parse] checks a message.
-// It returns the elements as views of data; the caller parses each of them. A
+// SplitBatch checks data, a JSON array, as strictly as [Parse] checks a message,
+// but leaves lone surrogates to Parse. It returns the elements as views of data;
+// the caller parses each of them. A
 // batch that is empty or longer than lim.MaxBatch is rejected as a whole. The
 // error is an *InvalidMessageError.
 func SplitBatch(data []byte, lim Limits) ([][]byte, error) {
 	lim.setDefaults()
 	s := newScanner(data, &lim)
+	s.Surrogates = jsonscan.KeepSurrogates
 	if !whole(&s) {
 		return nil, malformed(&s, &lim)
 	}

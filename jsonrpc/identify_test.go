@@ -52,7 +52,7 @@ func TestMessageOverALimitIsIdentified(t *testing.T) {
 // A response with another fault is identified too. A request is not: its id may be read in
 // two ways.
 func TestOnlyResponsesAreIdentifiedIfTheyAreNotStrictJSON(t *testing.T) {
-	for _, fault := range []string{`{"a":1,"a":2}`, `{"a":NaN}`, "{\"a\":\"\xff\"}", `{"a":"\ud800"}`, "{\"a\":\"\t\"}", `{"a":01}`, `{"a":[1}`} {
+	for _, fault := range []string{`{"a":1,"a":2}`, `{"a":NaN}`, "{\"a\":\"\xff\"}", `{"\ud800":1}`, "{\"a\":\"\t\"}", `{"a":01}`, `{"a":[1}`} {
 		for format, want := range map[string]jsonrpc.Kind{
 			`{"jsonrpc":"2.0","id":7,"result":%s}`:              jsonrpc.Response,
 			`{"jsonrpc":"2.0","id":7,"method":"m","params":%s}`: jsonrpc.Invalid,

@@ -36,6 +36,10 @@ type Message struct {
 //     the call that gets no valid response. With CodeInvalidParams, and if the
 //     message exceeds a limit, a Request is answered and a Notification is not.
 //
+// Lone surrogates, which programs send that cut texts, are replaced by U+FFFD in the
+// strings of the result or error of a response, and in nothing else. Then these are
+// views of a copy of data.
+//
 // A batch is not a message: see [SplitBatch].
 func Parse(data []byte, lim Limits) (m Message, err error) {
 	err = m.Parse(data, lim)

@@ -399,6 +399,42 @@ func TestJ6InvalidUTF8IsAParseErrorAndNeverReplaced(t *testing.T) {
 	}
 }
 
+// A program that cuts a text in the middle of a character sends one half of a surrogate pair.
+func TestLoneSurrogatesAreReplacedInOutcomesOnly(t *testing.T) {
+	const lone = `\ud83d`
+	for _, text := range []string{lone, lone + lone, lone + `\u0041`, `\ude00` + lone, lone + "x", `\n` + lone + `\ud83d\ude00` + lone} {
+		want := strings.NewReplacer(`\ud83d\ude00`, "😀", lone, "\ufffd", `\ude00`, "\ufffd", `\u0041`, "A", `\n`, "\n").Replace(text)
+		data := []byte(`{"jsonrpc":"2.0","result":{"a":["` + text + `"],"b":"` + text + `"},"id":1}`)
+		before := string(data)
+		m, err := jsonrpc.Parse(data, jsonrpc.Limits{})
+		a, _ := jsonrpc.Get(m.Raw, "a")
+		b, _ := jsonrpc.Get(m.Raw, "b")
+		if err != nil || string(data) != before || jsonrpc.Check(m.Raw, jsonrpc.Limits{}) != nil || jsonrpc.Unquote(a[1:len(a)-1]) != want || jsonrpc.Unquote(b) != want {
+			t.Errorf("%s: %s, %v; data %s", text, m.Raw, err, data)
+		}
+		m, err = jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"`+text+`","data":"`+text+`"}}`), jsonrpc.Limits{})
+		if err != nil || m.Err.Message != want || jsonrpc.Unquote(m.Err.Data) != want {
+			t.Errorf("%s: %+v, %v", text, m.Err, err)
+		}
+	}
+	for _, data := range []string{
+		`{"jsonrpc":"2.0","id":"` + lone + `","result":{"a":"` + lone + `"}}`, `{"jsonrpc":"2.0","result":{},"id":"` + lone + `"}`,
+		`{"jsonrpc":"2.0","id":1,"result":{"` + lone + `":1}}`, `{"jsonrpc":"2.0","id":1,"result":{"a":"` + lone + `","b` + lone + `":1}}`,
+		`{"jsonrpc":"2.0","id":1,"result":{"a":"` + lone + `"},"x":"` + lone + `"}`, `{"jsonrpc":"` + lone + `","id":1,"result":{}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"` + lone + `"}`, `{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":"` + lone + `"}}`,
+		`{"jsonrpc":"2.0","method":"m","params":{"a":"` + lone + `"}}`, `{"jsonrpc":"2.0","id":1,"result":{"a":"` + lone + `\u"}}`, `{"jsonrpc":"2.0","id":1,"result":{"a":"\ud8"}}`,
+		`{"jsonrpc":"2.0","id":1,"result":{"a":"` + lone + `","a":1}}`, `{"jsonrpc":"2.0","id":1,"result":{"a":"` + "\xed\xa0\xbd" + `"}}`,
+	} {
+		if err := parse([]byte(data), jsonrpc.Limits{}); err == nil {
+			t.Errorf("%s is accepted", data)
+		}
+	}
+	parts, err := jsonrpc.SplitBatch([]byte(`[{"jsonrpc":"2.0","id":1,"result":{"a":"`+lone+`"}},{"jsonrpc":"2.0","id":2,"method":"m","params":{"a":"`+lone+`"}}]`), jsonrpc.Limits{})
+	if err != nil || len(parts) != 2 || parse(parts[0], jsonrpc.Limits{}) != nil || parse(parts[1], jsonrpc.Limits{}) == nil {
+		t.Errorf("the messages of a batch: %q, %v", parts, err)
+	}
+}
+
 func TestJ8ABatchIsNotAMessage(t *testing.T) {
 	for _, batch := range []string{"[" + samples[0] + "]", "[" + samples[0] + "," + samples[3] + "]", "[]", " [ ] ", "[[" + samples[0] + "]]"} {
 		m, err := jsonrpc.Parse([]byte(batch), jsonrpc.Limits{})

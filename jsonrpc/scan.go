@@ -72,7 +72,8 @@ func (e *envelope) member(name string) *[]byte {
 
 // scan scans the outermost object, which starts at i, and what follows it. It
 // rejects member names that only a case-insensitive parser would take for those of
-// JSON-RPC.
+// JSON-RPC. Lone surrogates in the outcome of a request are replaced: the request
+// has run, and its outcome must not be lost.
 func (e *envelope) scan(s *jsonscan.Scanner, i int, params *Members) bool {
 	var inline [jsonscan.InlineNames]string
 	names := jsonscan.NamesIn(inline[:])
@@ -88,9 +89,14 @@ func (e *envelope) scan(s *jsonscan.Scanner, i int, params *Members) bool {
 			s.Fail(jsonscan.SkipSpace(s.Data, start), jsonscan.NameCase)
 			return false
 		}
-		if known == &e.params {
+		switch known {
+		case &e.params:
 			i = params.scan(s, from, &names)
-		} else {
+		case &e.result, &e.failure:
+			s.Surrogates = jsonscan.ReplaceSurrogates
+			i = s.Value(from, &names)
+			s.Surrogates = jsonscan.RejectSurrogates
+		default:
 			i = s.Value(from, &names)
 		}
 		if i < 0 {

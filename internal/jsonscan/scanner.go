@@ -24,11 +24,33 @@ type Scanner struct {
 	// MaxExponent bounds the digits of a number's exponent, leading zeros not
 	// counted. Zero means no bound.
 	MaxExponent int
+	// Surrogates is what the scanner does with lone surrogates in strings that are
+	// no member names.
+	Surrogates Surrogates
 
-	doc   *Document // records tokens unless nil
-	fault Fault
-	at    int
+	replaced int       // the index after the last surrogate that was replaced or kept
+	doc      *Document // records tokens unless nil
+	fault    Fault
+	at       int
 }
+
+// Surrogates is a way to treat lone surrogates, such as \ud83d. Programs that cut
+// texts send them.
+type Surrogates uint8
+
+const (
+	// RejectSurrogates makes a lone surrogate an error.
+	RejectSurrogates Surrogates = iota
+	// ReplaceSurrogates writes [Replacement] in its place, into a copy of Data that
+	// replaces Data.
+	ReplaceSurrogates
+	// KeepSurrogates accepts it.
+	KeepSurrogates
+)
+
+// Replacement is U+FFFD as the scanner writes it. Encoders write it in another way,
+// so a program can distinguish a replaced character from one that was sent.
+const Replacement = `\ufFfD`
 
 // Err returns the error of the method that has returned -1 or false.
 func (s *Scanner) Err() *Error { return &Error{Fault: s.fault, Offset: s.at} }
@@ -232,6 +254,9 @@ func (s *Scanner) Member(i int, names *Names, o *Object) (name string, value int
 		s.doc.pushText(i, end, escaped)
 	}
 	if escaped {
+		if s.replaced > i {
+			return "", s.Fail(s.replaced-len(Replacement), LoneSurrogate)
+		}
 		name = Unquote(s.Data[i:end])
 	} else {
 		name = View(s.Data[i+1 : end-1])

@@ -1,6 +1,7 @@
 package jsonscan
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math/bits"
 	"unicode/utf8"
@@ -152,15 +153,30 @@ func (s *Scanner) escape(i int) int {
 	case r < 0xD800 || r > 0xDFFF:
 		return i + 6
 	case r > 0xDBFF:
-		return s.Fail(i, LoneSurrogate)
+		return s.loneSurrogate(i)
 	}
 	if i+7 >= len(d) || d[i+6] != '\\' || d[i+7] != 'u' {
-		return s.Fail(i, LoneSurrogate)
+		return s.loneSurrogate(i)
 	}
 	if low, ok := hex4(d, i+8); !ok || low < 0xDC00 || low > 0xDFFF {
-		return s.Fail(i, LoneSurrogate)
+		return s.loneSurrogate(i)
 	}
 	return i + 12
+}
+
+// loneSurrogate scans a lone surrogate at i.
+func (s *Scanner) loneSurrogate(i int) int {
+	switch s.Surrogates {
+	case RejectSurrogates:
+		return s.Fail(i, LoneSurrogate)
+	case ReplaceSurrogates:
+		if s.replaced == 0 {
+			s.Data = bytes.Clone(s.Data)
+		}
+		copy(s.Data[i:], Replacement)
+	}
+	s.replaced = i + len(Replacement)
+	return s.replaced
 }
 
 // hex4 returns the value of the four hexadecimal digits at i.
