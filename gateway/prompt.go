@@ -2,6 +2,8 @@ package gateway
 
 import (
 	"context"
+	"log/slog"
+	"slices"
 
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/revision"
@@ -16,6 +18,7 @@ func (g *Gateway) registerPrompt(serverName, name string, p *host.MergedPrompt) 
 	prompt := p.Definition
 	prompt.Name = name
 	prompt.Meta = revision.ForwardableMeta(prompt.Meta)
+	prompt.Arguments = usable(logger, prompt.Arguments)
 	err := g.server.RegisterPrompt(prompt, func(ctx context.Context, arguments map[string]string) (*mcp.GetPromptResult, error) {
 		result, err := g.host.GetPrompt(ctx, serverName, upstreamName, arguments, g.callOptions(ctx)...)
 		if err != nil {
@@ -36,6 +39,18 @@ func (g *Gateway) registerPrompt(serverName, name string, p *host.MergedPrompt) 
 		g.registerCompleter(serverName, mcp.CompleteReference{Type: mcp.RefPrompt, Name: name}, mcp.CompleteReference{Type: mcp.RefPrompt, Name: upstreamName}, a.Name)
 	}
 	return name
+}
+
+// usable returns the arguments of a prompt without those that have no name, or the name of another one.
+func usable(logger *slog.Logger, all []mcp.PromptArgument) []mcp.PromptArgument {
+	seen := map[string]bool{"": true}
+	return slices.DeleteFunc(slices.Clone(all), func(a mcp.PromptArgument) bool {
+		again := seen[a.Name]
+		if seen[a.Name] = true; again {
+			logger.Warn("argument of a prompt ignored: its name must be unique and not empty", "argument", a.Name)
+		}
+		return again
+	})
 }
 
 // registerCompleter forwards completion requests for an argument. registered is the

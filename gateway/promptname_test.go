@@ -9,6 +9,7 @@ import (
 
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/mcptest"
 	"github.com/parley-mcp/parley/server"
 )
 
@@ -60,5 +61,21 @@ func TestPromptsKeepTheirNames(t *testing.T) {
 				t.Errorf("the gateway lists %q, want %q", listed, want)
 			}
 		})
+	}
+}
+
+func TestArgumentsWithoutANameOfTheirOwnAreLeftOut(t *testing.T) {
+	up := upstream{
+		mcp.MethodListPrompts: `{"prompts":[{"name":"p","arguments":[{"name":"a","x":1},{"name":""},{"name":"a","required":true}]}]}`,
+		mcp.MethodGetPrompt:   `{"messages":[{"role":"user","content":"good"}]}`,
+	}
+	c := mcptest.Dial(t, gatewayTo(t, up.start(t, "up")))
+	for p, err := range c.Prompts(t.Context()) {
+		if err != nil || p.Name != "up__p" || len(p.Arguments) != 1 || p.Arguments[0].Required {
+			t.Errorf("%+v, %v", p, err)
+		}
+	}
+	if result, err := c.GetPrompt(t.Context(), "up__p", map[string]string{"a": "1"}); err != nil || len(result.Messages) != 1 {
+		t.Errorf("%+v, %v", result, err)
 	}
 }
