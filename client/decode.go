@@ -3,16 +3,63 @@ package client
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
 
-	"github.com/parley-mcp/parley/schema"
+	"github.com/parley-mcp/parley/internal/contain"
+	"github.com/parley-mcp/parley/internal/jsonscan"
+	"github.com/parley-mcp/parley/jsonrpc"
 )
 
-// decodeResult decodes the result of a request, as strictly as all protocol data: names of
-// members are case-sensitive and must not repeat.
-func decodeResult[Result any](method string, raw json.RawMessage) (*Result, error) {
-	result := new(Result)
-	if err := schema.Decode(raw, result); err != nil {
+// decode decodes the result of a request, as strictly as all protocol data: names of members are case-sensitive and must not
+// repeat. It leaves out and logs entries, blocks and optional members that cannot be decoded, and returns raw without them.
+// Name may be empty.
+func (c *Client) decode(method, name string, raw json.RawMessage, into any) (json.RawMessage, error) {
+	kept, faults, err := contain.Decode(raw, into)
+	if err == nil && faults == nil {
+		return kept, nil
+	}
+	if name != "" {
+		method += " " + name
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%w: %s: cannot decode the result: %w", ErrInvalidResponse, method, err)
 	}
-	return result, nil
+	faults.Log(c.dialer.Logger, method, "server", c.target.String())
+	return kept, nil
+}
+
+// decodeResult is decode for a new Result.
+func decodeResult[Result any](c *Client, method string, raw json.RawMessage) (*Result, json.RawMessage, error) {
+	result := new(Result)
+	raw, err := c.decode(method, "", raw, result)
+	if err != nil {
+		return nil, nil, err
+	}
+	return result, raw, nil
+}
+
+// unusable returns why an entry of a list cannot be used, or "". Name identifies the entry. The page has the list as a member.
+func unusable(page json.RawMessage, member, name string) string {
+	switch {
+	case name == "":
+		return "its name or URI must not be empty"
+	case strings.ContainsRune(name, utf8.RuneError) && slices.ContainsFunc(elementsOf(page, member), func(entry json.RawMessage) bool {
+		return isReplaced(entry, name)
+	}):
+		return "its name or URI must be valid Unicode"
+	}
+	return ""
+}
+
+// isReplaced reports whether a member of an entry has a value in which a lone surrogate was replaced. Different names can
+// have the same value then.
+func isReplaced(entry json.RawMessage, value string) bool {
+	for _, raw := range jsonrpc.All(entry) {
+		if strings.Contains(string(raw), jsonscan.Replacement) && jsonrpc.Unquote(raw) == value {
+			return true
+		}
+	}
+	return false
 }

@@ -20,12 +20,22 @@ import (
 // A list of more than 100,000 tools or 64 MiB, or one without end, ends with an
 // [IncompleteListError]. The tools before it are valid.
 //
-// Over HTTP in 2026-07-28, Tools leaves out tools with an invalid x-mcp-header in their
-// schema, and logs a warning.
+// Tools leaves out entries that cannot be decoded or have no name, and optional members that cannot
+// be decoded, and logs a warning. Over HTTP in 2026-07-28, it also leaves out tools with an invalid
+// x-mcp-header in their schema.
 func (c *Client) Tools(ctx context.Context, options ...CallOption) iter.Seq2[*mcp.Tool, error] {
 	return list(ctx, c, options, mcp.MethodListTools, "tools", func(page *mcp.ListToolsResult, sources []json.RawMessage) ([]mcp.Tool, *string) {
-		for i, source := range sources {
-			page.Tools[i].Source = source
+		for i := range page.Tools {
+			t := &page.Tools[i]
+			if string(t.OutputSchema) == "null" {
+				t.OutputSchema = nil
+			}
+			if string(t.InputSchema) == "null" {
+				t.InputSchema = nil
+			}
+			if i < len(sources) {
+				t.Source = sources[i]
+			}
 		}
 		return c.learnTools(page.Tools), page.NextCursor
 	}, func(t *mcp.Tool) (string, *mcp.Icons) { return t.Name, &t.Icons })
@@ -77,6 +87,7 @@ func list[Page, E any](ctx context.Context, c *Client, options []CallOption, met
 		var skip map[string]bool         // after a restart: the elements that the caller has
 		yielded := make(map[string]bool) // only for lists with several pages
 		anyCached, restarted := false, false
+		ignored := 0 // number of entries that cannot be used
 		limits := newListLimits(method)
 		for {
 			page, raw, cached, err := listPage[Page](ctx, c, method, cursor, o)
@@ -103,6 +114,12 @@ func list[Page, E any](ctx context.Context, c *Client, options []CallOption, met
 				if skip[name] {
 					continue
 				}
+				if reason := unusable(raw, member, name); reason != "" {
+					if ignored++; ignored <= maxIgnoredLogged {
+						c.dialer.Logger.Warn("an entry of a list is ignored: "+reason, "server", c.target.String(), "method", method, "index", i, "name", fmt.Sprintf("%.64s", name))
+					}
+					continue
+				}
 				if next != nil && !restarted {
 					yielded[name] = true
 				}
@@ -110,6 +127,9 @@ func list[Page, E any](ctx context.Context, c *Client, options []CallOption, met
 				if !yield(&elements[i], nil) {
 					return
 				}
+			}
+			if ignored > maxIgnoredLogged && next == nil {
+				c.dialer.Logger.Warn("more entries of a list are ignored", "server", c.target.String(), "method", method, "count", ignored-maxIgnoredLogged)
 			}
 			if cursor = next; cursor == nil { // an empty string is a valid cursor
 				return
@@ -122,6 +142,9 @@ func list[Page, E any](ctx context.Context, c *Client, options []CallOption, met
 	}
 }
 
+// maxIgnoredLogged limits the lines in the log about entries of one list.
+const maxIgnoredLogged = 8
+
 func listPage[Page any](ctx context.Context, c *Client, method string, cursor *string, o callOptions) (page *Page, raw json.RawMessage, cached bool, _ error) {
 	var params []byte
 	if cursor != nil {
@@ -131,7 +154,7 @@ func listPage[Page any](ctx context.Context, c *Client, method string, cursor *s
 	if err != nil {
 		return nil, nil, false, err
 	}
-	page, err = decodeResult[Page](method, raw)
+	page, raw, err = decodeResult[Page](c, method, raw)
 	return page, raw, cached, err
 }
 

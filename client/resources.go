@@ -58,7 +58,7 @@ func get[Result any](ctx context.Context, c *Client, req rpc.Request, options []
 	if err != nil {
 		return nil, err
 	}
-	result, err := decodeResult[Result](req.Method, raw)
+	result, raw, err := decodeResult[Result](c, req.Method, raw)
 	if err == nil && o.keepSource {
 		setSource(result, raw)
 	}

@@ -1,12 +1,17 @@
 package client_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/syncbuffer"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -140,15 +145,92 @@ func TestCompletionContextIsSentToNewServersOnly(t *testing.T) {
 func TestMalformedResultsAreInvalid(t *testing.T) {
 	s := modernServer()
 	s.Answers[mcp.MethodReadResource] = []string{`"result":{"contents":"none"}`}
-	s.Answers[mcp.MethodGetPrompt] = []string{`"result":{"messages":[{"role":"user"}]}`}
+	s.Answers[mcp.MethodGetPrompt] = []string{`"result":{"messages":7}`}
 	s.Answers[mcp.MethodComplete] = []string{`"result":{"completion":7}`}
+	s.Answers[mcp.MethodListTools] = []string{`"result":{"tools":[],"nextCursor":7}`}
 	c, _ := dial(t, s)
 	_, read := c.ReadResource(t.Context(), "note://a")
 	_, prompt := c.GetPrompt(t.Context(), "a", nil)
 	_, complete := c.Complete(t.Context(), mcp.CompleteParams{})
-	for _, err := range []error{read, prompt, complete} {
+	for _, err := range []error{read, prompt, complete, listError(c)} {
 		if !errors.Is(err, client.ErrInvalidResponse) {
 			t.Errorf("got %v", err)
+		}
+	}
+}
+
+func listError(c *client.Client) (last error) {
+	for _, last = range c.Tools(context.Background()) {
+	}
+	return last
+}
+
+// A fault in the content of a result costs the part that has it, and is logged with its place. The middleware sees the same.
+func TestFaultsInContentAreContained(t *testing.T) {
+	for _, pass := range [][]call.Middleware{nil, {func(next call.Handler) call.Handler { return next }}} {
+		s := modernServer()
+		s.Answers[mcp.MethodDiscover] = []string{`"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":true,"resources":{"subscribe":"no"},"extensions":[],"logging":7},` +
+			`"instructions":null,"ttlMs":0,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s","version":"1","title":7}}}`}
+		s.Answers[mcp.MethodListTools] = []string{`"result":{"tools":[{"name":"a","description":"cut \ud83d","inputSchema":{"type":"object"},"annotations":[],"icons":{},"title":null},7,null,` +
+			`{"name":7,"inputSchema":{}},{"name":"b\ud83d","inputSchema":{}},{"name":"b\ud83e","inputSchema":{}},{"name":"c","annotations":{"readOnlyHint":"yes","title":"C"},"_meta":7,"outputSchema":null,"future":{"x":[1]}}]}`}
+		s.Answers[mcp.MethodCallTool] = []string{`"result":{"content":["plain",{"type":"text","text":"cut \ud83d","annotations":{"priority":"high","audience":["user"]}},7,{"text":"x"},` +
+			`{"type":"image","data":"data:image/png;base64,_-8\r\n=","mimeType":"image/png"},{"type":"image","data":"!!!","mimeType":"image/png"},{"type":"future","x":1},` +
+			`{"type":"resource","resource":{"uri":"x:y","blob":"_-8"}}],"isError":"no","structuredContent":null,"_meta":[]}`}
+		s.Answers[mcp.MethodReadResource] = []string{`"result":{"contents":[{"uri":"a:b","blob":"YQ"},{"uri":7},{"uri":"a:c","text":"c","mimeType":7}]}`}
+		s.Answers[mcp.MethodGetPrompt] = []string{`"result":{"description":7,"messages":[{"role":"user","content":"text"},{"role":"user"},7]}`}
+		s.Answers[mcp.MethodComplete] = []string{`"result":{"completion":{"values":["a",7],"total":"many","hasMore":null}}`}
+		var log syncbuffer.Buffer
+		d := &client.Dialer{Revision: mcp.V20260728, Logger: slog.New(slog.NewTextHandler(&log, nil)), Middleware: pass}
+		to, _ := target(s)
+		c, err := d.Dial(t.Context(), to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		if info := c.Server(); info.Info.Name != "s" || info.Info.Title != "" || info.Capabilities.Tools == nil || info.Capabilities.Resources == nil || info.Capabilities.Logging != nil {
+			t.Errorf("%+v", info)
+		}
+		var tools []*mcp.Tool
+		for tool, err := range c.Tools(t.Context(), client.WithSource()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			tools = append(tools, tool)
+		}
+		if len(tools) != 2 || tools[0].Description != "cut \ufffd" || tools[1].Name != "c" || tools[1].Annotations.Title != "C" || tools[1].Annotations.ReadOnlyHint ||
+			tools[1].OutputSchema != nil || !strings.Contains(string(tools[1].Source), `"future":{"x":[1]}`) {
+			t.Errorf("%+v", tools)
+		}
+		result, err := c.CallTool(t.Context(), "a", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, _ := json.Marshal(result.Content)
+		const want = `[{"type":"text","text":"plain"},{"type":"text","text":"cut �","annotations":{"audience":["user"]}},{"type":"image","data":"/+8=","mimeType":"image/png"},` +
+			`{"type":"future","x":1},{"type":"resource","resource":{"uri":"x:y","blob":"/+8="}}]`
+		if string(got) != want || !result.IsError {
+			t.Errorf("%s, failed %v, want %s", got, result.IsError, want)
+		}
+		read, err := c.ReadResource(t.Context(), "a:b")
+		if err != nil || len(read.Contents) != 2 || string(read.Contents[0].Blob) != "a" || read.Contents[1].Text != "c" {
+			t.Errorf("%+v, %v", read, err)
+		}
+		prompt, err := c.GetPrompt(t.Context(), "a", nil)
+		if err != nil || len(prompt.Messages) != 1 {
+			t.Errorf("%+v, %v", prompt, err)
+		}
+		completion, err := c.Complete(t.Context(), mcp.CompleteParams{})
+		if err != nil || !slices.Equal(completion.Values, []string{"a"}) || completion.Total != nil {
+			t.Errorf("%+v, %v", completion, err)
+		}
+		for _, part := range []string{
+			"capabilities.logging", "capabilities.resources.subscribe", "part=title", "part=tools[1] ", "part=tools[3] ", "tools[6](c).annotations.readOnlyHint", "tools[6](c)._meta",
+			"name=\"b\ufffd\"", "must not be empty", "content[1].annotations.priority", "part=content[2] ", "part=content[3] ", "part=content[5] ", "part=isError", "part=contents[1] ",
+			"contents[2](a:c).mimeType", "part=description", "part=messages[1] ", "part=messages[2] ", "part=completion.values[1] ", "part=completion.total",
+		} {
+			if !strings.Contains(log.String(), part) {
+				t.Errorf("the log does not name %s:\n%s", part, log.String())
+			}
 		}
 	}
 }

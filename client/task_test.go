@@ -239,7 +239,7 @@ func TestInvalidTasksAreInvalidResponses(t *testing.T) {
 		"no error":          state("failed", ""),
 		"error null":        state("failed", `"error":null`),
 		"a task as a state": created(working),
-		"result malformed":  state("completed", `"result":{"content":7}`),
+		"result malformed":  state("completed", `"result":{"resultType":7}`),
 	} {
 		t.Run("state/"+name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -184,8 +184,9 @@ func (c *Client) decodeToolResult(name string, raw json.RawMessage, o callOption
 		}
 	}
 	result := new(mcp.CallToolResult)
-	if err := result.UnmarshalJSON(raw); err != nil {
-		return nil, fmt.Errorf("%w: tools/call %s: cannot decode the result: %w", ErrInvalidResponse, name, err)
+	raw, err := c.decode(mcp.MethodCallTool, name, raw, result)
+	if err != nil {
+		return nil, err
 	}
 	c.filterLinks(result.Content)
 	if o.keepSource {

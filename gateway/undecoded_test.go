@@ -155,20 +155,44 @@ func TestForwardedTextHasNoLineBreaks(t *testing.T) {
 	})
 }
 
-// A result that is not valid does not reach the client, in whatever part it is not valid.
+// What a tool has done is not lost because a part of its result has a fault.
+func TestFaultsOfResultsAreContained(t *testing.T) {
+	const text, image = `{"type":"text","text":"good"}`, `{"type":"image","data":"?","mimeType":"a/b"}`
+	for result, want := range map[string]string{
+		`"content":[` + text + `,7]`: text, `"content":` + text: text, `"content":"good"`: text, `"content":[{"type":"text","text":7},` + text + `]`: text,
+		`"content":[{"type":"text","text":"good","annotations":7}]`: text, `"content":[{"type":"text","text":"good","_meta":[]}]`: text,
+		`"content":[` + text + `],"isError":"no"`: text, `"content":[` + text + `],"_meta":7`: text,
+		`"content":[{"type":"text","text":"good\ud800"}]`: `{"type":"text","text":"good�"}`,
+		// What needs no decoding arrives unchanged.
+		`"content":[` + text + `,` + image + `]`: text + `,` + image,
+	} {
+		for _, from := range []mcp.Revision{mcp.V20251125, mcp.V20260728} {
+			s := gatewayTo(t, textUpstream(`{`+result+`}`).at(from).start(t, "up"))
+			for _, to := range mcp.Revisions() {
+				got, err := mcptest.Dial(t, s, mcptest.WithRevision(to)).CallTool(t.Context(), "up__t", nil, client.WithUndecodedText())
+				if err != nil {
+					t.Errorf("%s from %s to %s: %v", result, from, to, err)
+					continue
+				}
+				raw, _ := jsonrpc.Get(got.Source, "content")
+				content := strings.NewReplacer("\\ufFfD", "�", `,"_meta":{}`, "").Replace(string(raw))
+				if want := "[" + want + "]"; content != want || got.IsError != strings.Contains(result, "isError") {
+					t.Errorf("%s from %s to %s: %s, want %s", result, from, to, got.Source, want)
+				}
+			}
+		}
+	}
+}
+
+// A result that is not valid does not reach the client.
 func TestInvalidTextIsNotForwarded(t *testing.T) {
 	for _, invalid := range []string{
-		`"content":7`, `"content":{}`, `"content":"text"`, `"content":[7]`, `"content":[[]]`, `"content":[{}]`, `"content":[{"text":"evil"}]`,
-		`"content":[{"type":7,"text":"evil"}]`, `"content":[{"type":"text","text":7}]`, `"content":[{"type":"text","text":["evil"]}]`,
-		`"content":[{"type":"text","text":"evil"},7]`, `"content":[{"type":"text","text":"evil","annotations":7}]`,
-		`"content":[{"type":"text","text":"evil","_meta":[]}]`, `"content":[{"type":"image","data":"?","mimeType":"evil"}]`,
-		`"content":[{"type":"text","text":"evil"}],"isError":"no"`, `"content":[{"type":"text","text":"evil"}],"isError":0`,
-		`"content":[{"type":"text","text":"evil"}],"_meta":7`, `"content":[{"type":"text","text":"evil"}],"_meta":[]`,
 		`"content":[{"type":"text","text":"evil"}],"content":[]`, `"content":[{"type":"text","text":"evil","text":""}]`,
-		`"content":[{"type":"text","text":"evil"}],"x":{"a":1,"\u0061":2}`, `"content":[{"type":"text","text":"evil\ud800"}]`,
+		`"content":[{"type":"text","text":"evil"}],"x":{"a":1,"\u0061":2}`, `"content":[{"type":"text","text":"evil","\ud800":1}]`,
 		"\"content\":[{\"type\":\"text\",\"text\":\"evil\xff\"}]", "\"content\":[{\"type\":\"text\",\"text\":\"evil\x00\"}]",
 		`"content":[{"type":"text","text":"evil"}],"x":01`, `"content":[{"type":"text","text":"evil"}]}`,
 		`"content":[{"type":"text","text":"evil"}],"resultType":"input_required"`, `"content":[{"type":"text","text":"evil"}],"resultType":"x"`,
+		`"content":[{"type":"text","text":"evil"}],"resultType":7`,
 	} {
 		for _, from := range []mcp.Revision{mcp.V20251125, mcp.V20260728} {
 			if strings.Contains(invalid, "resultType") && !from.Modern() {

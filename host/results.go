@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/contain"
 	"github.com/parley-mcp/parley/internal/seal"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
@@ -68,7 +69,7 @@ func (s *supervisor) limited(ctx context.Context, tool string, arguments json.Ra
 	whole := result
 	if whole.Content == nil { // see client.WithUndecodedText
 		whole = new(mcp.CallToolResult)
-		if err := schema.Decode(result.Source, whole); err != nil {
+		if _, _, err := contain.Decode(result.Source, whole); err != nil {
 			return nil, fmt.Errorf("%w: tools/call %s: %w", client.ErrInvalidResponse, tool, err)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/parley-mcp/parley/internal/contain"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -57,7 +58,7 @@ func (s *Server) forwarded(r mcp.Revision, f *rpc.Forwarding) (any, error) {
 	return &rpc.Encoded{
 		Append: func(dst []byte) []byte { return f.Append(dst, r, s.core.http.Modern.Identity) },
 		Result: func() any {
-			decoded, _ := decodeForwarded(f.Result) // the client has found no error
+			decoded, _ := decodeForwarded(f.Result) // it is an object with a list of blocks
 			return decoded
 		},
 		Fresh: true,
@@ -67,8 +68,8 @@ func (s *Server) forwarded(r mcp.Revision, f *rpc.Forwarding) (any, error) {
 // decodeForwarded returns a result with the fields that its Source has.
 func decodeForwarded(result *mcp.CallToolResult) (*mcp.CallToolResult, error) {
 	decoded := new(mcp.CallToolResult)
-	source := revision.AppendForwarded(nil, mcp.V20251125, result, nil, nil)
-	err := decoded.UnmarshalJSON(source)
+	var source json.RawMessage = revision.AppendForwarded(nil, mcp.V20251125, result, nil, nil)
+	source, _, err := contain.Decode(source, decoded) // the client has checked the texts only
 	decoded.Source = source
 	return decoded, err
 }

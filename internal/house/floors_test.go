@@ -42,6 +42,7 @@ var packages = map[string]placement{
 	"auth/oauth":           {floor: 3},
 	"internal/rpc":         {floor: 2},
 	"call":                 {floor: 1},
+	"internal/contain":     {floor: 1},
 	"internal/revision":    {floor: 1},
 	"internal/seal":        {floor: 1},
 	"internal/lease":       {floor: 1},

@@ -11,12 +11,12 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/contain"
 	"github.com/parley-mcp/parley/internal/loglimit"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
-	"github.com/parley-mcp/parley/schema"
 )
 
 // Client is the client side of this era.
@@ -106,9 +106,11 @@ func (c *Client) Handshake(ctx context.Context, offer mcp.Revision, info mcp.Imp
 		return nil, err
 	}
 	var result mcp.InitializeResult
-	if err := schema.Decode(raw, &result); err != nil {
+	_, faults, err := contain.Decode(raw, &result)
+	if err != nil {
 		return nil, fmt.Errorf("%w: initialize: %w", call.ErrInvalidResponse, err)
 	}
+	faults.Log(c.logger, mcp.MethodInitialize)
 	if r := result.ProtocolVersion; !r.Known() || r.Modern() {
 		return nil, fmt.Errorf("%w: initialize: server answered with revision %.32q, which must be a supported revision with sessions", call.ErrRevision, string(r))
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/contain"
 	"github.com/parley-mcp/parley/internal/loglimit"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
@@ -139,15 +140,20 @@ func (c *Client) Discover(ctx context.Context, req *rpc.Request) (*mcp.DiscoverR
 // The description is for display only, so a malformed one is logged and ignored.
 func DecodeDiscovery(raw json.RawMessage, logger *slog.Logger) (*mcp.DiscoverResult, *mcp.Implementation, error) {
 	var result mcp.DiscoverResult
-	if err := schema.Decode(raw, &result); err != nil {
+	_, faults, err := contain.Decode(raw, &result)
+	if err != nil {
 		return nil, nil, fmt.Errorf("%w: server/discover: %w", call.ErrInvalidResponse, err)
 	}
+	faults.Log(logger, mcp.MethodDiscover)
 	if len(result.SupportedVersions) == 0 { // some legacy servers answer unknown methods with {}
 		return nil, nil, fmt.Errorf("%w: server/discover: supportedVersions must not be empty", call.ErrInvalidResponse)
 	}
 	var server mcp.Implementation
-	if _, err := result.Meta.Get(mcp.MetaServerInfo, &server); err != nil {
-		logger.Warn("malformed server info ignored", "error", err)
+	if info := result.Meta[mcp.MetaServerInfo]; info != nil {
+		if _, faults, err = contain.Decode(info, &server); err != nil {
+			logger.Warn("malformed server info ignored", "error", err)
+		}
+		faults.Log(logger, mcp.MethodDiscover, "in", mcp.MetaServerInfo)
 	}
 	return &result, &server, nil
 }

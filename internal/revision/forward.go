@@ -8,7 +8,7 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// DecodeExceptText decodes a result of tools/call whose content consists of text without
+// DecodeExceptText decodes a result of tools/call whose content consists of texts and images without
 // annotations, which all revisions can read. It sets StructuredContent and IsError, which refer to
 // raw, and Source to raw. It returns false for other results, and for those that the decoder of
 // package mcp might reject. Raw must be a JSON object that has been checked.
@@ -40,24 +40,29 @@ func DecodeExceptText(raw []byte) (result *mcp.CallToolResult, ok bool) {
 	return result, hasContent
 }
 
-// isText reports whether a value is an array of text blocks without annotations.
+// isText reports whether a value is an array of texts and images without annotations.
 func isText(value []byte) bool {
 	if value[0] != '[' {
 		return false
 	}
 	for block := range jsonscan.Elements(value) {
-		isText, hasText := false, false
+		var kind []byte
+		var hasText, hasData, hasMIMEType bool
 		for name, value := range jsonrpc.All(block) { // none if it is not an object
 			switch name {
 			case "type":
-				isText = string(value) == `"text"`
+				kind = value
 			case "text":
 				hasText = value[0] == '"'
+			case "data": // need not be base64: only the client decodes it
+				hasData = value[0] == '"'
+			case "mimeType":
+				hasMIMEType = value[0] == '"'
 			case "annotations", "_meta":
 				return false
 			}
 		}
-		if !isText || !hasText {
+		if !(hasText && string(kind) == `"text"`) && !(hasData && hasMIMEType && string(kind) == `"image"`) {
 			return false
 		}
 	}

@@ -5,9 +5,9 @@ import (
 	"fmt"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/contain"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
-	"github.com/parley-mcp/parley/schema"
 )
 
 // newResult returns a new result of a request that a client sends in revision r, or nil if the
@@ -75,7 +75,7 @@ func decodeResult(req *Request, r mcp.Revision, raw json.RawMessage) (any, error
 			return nil, nil
 		}
 	}
-	if err := schema.Decode(raw, result); err != nil {
+	if _, _, err := contain.Decode(raw, result); err != nil { // the client logs what is left out
 		return nil, fmt.Errorf("%w: %s: cannot decode the result: %w", call.ErrInvalidResponse, req.Method, err)
 	}
 	return result, nil

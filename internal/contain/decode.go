@@ -1,0 +1,77 @@
+package contain
+
+import (
+	"encoding/json"
+	"log/slog"
+	"reflect"
+
+	"github.com/parley-mcp/parley/schema"
+)
+
+// Decode decodes a result into the value that into points to. It leaves out what cannot be decoded, and corrects what every
+// program would correct in the same way. Kept is raw with these changes, and faults has what was left out; nil means nothing. The
+// error is that of the strict decoder if the whole result cannot be decoded. Raw must be a JSON object that has been checked.
+func Decode(raw json.RawMessage, into any) (kept json.RawMessage, faults *Faults, err error) {
+	if err = decode(raw, into); err == nil {
+		return raw, nil, nil
+	}
+	v := reflect.ValueOf(into).Elem()
+	var r repair
+	kept, failed := r.value(raw, v.Type(), "")
+	if failed != nil {
+		return nil, nil, err
+	}
+	v.SetZero()
+	if decode(kept, into) != nil {
+		return nil, nil, err
+	}
+	if len(r.faults.list) == 0 {
+		return kept, nil, nil
+	}
+	return kept, &r.faults, nil
+}
+
+// decode decodes strictly. A method that does it is faster than the JSON library, which scans its input first.
+func decode(raw json.RawMessage, into any) error {
+	if self, ok := into.(json.Unmarshaler); ok {
+		return self.UnmarshalJSON(raw)
+	}
+	return schema.Decode(raw, into)
+}
+
+// Faults are the parts of a result that were left out.
+type Faults struct {
+	list []fault
+	more int // that are not in list
+}
+
+// fault is a part of a result, such as tools[3](search).annotations, that cannot be decoded.
+type fault struct {
+	path string
+	err  error
+}
+
+// maxFaults limits the lines in a log.
+const maxFaults = 8
+
+func (f *Faults) add(path string, err error) {
+	if len(f.list) == maxFaults {
+		f.more++
+		return
+	}
+	f.list = append(f.list, fault{path, err})
+}
+
+// Log logs a warning for each fault in the result of a method, with the attributes. F may be nil.
+func (f *Faults) Log(logger *slog.Logger, method string, attributes ...any) {
+	if f == nil {
+		return
+	}
+	attributes = append(attributes, "method", method)
+	for _, one := range f.list {
+		logger.Warn("a part of a result is ignored: it cannot be decoded", append(attributes[:len(attributes):len(attributes)], "part", one.path, "error", one.err)...)
+	}
+	if f.more > 0 {
+		logger.Warn("more parts of a result are ignored", append(attributes, "count", f.more)...)
+	}
+}
