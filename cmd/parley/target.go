@@ -153,7 +153,7 @@ func (f *dialFlags) dialer(cmd *cobra.Command, target []string) (d *client.Diale
 		Name:     "parley",
 		Version:  version(),
 		Revision: mcp.Revision(f.revision),
-		Logger:   slog.New(slog.DiscardHandler),
+		Logger:   newLogger(cmd.ErrOrStderr(), slog.LevelWarn),
 	}
 	if r := d.Revision; r != "" && !r.Known() {
 		return nil, nil, fmt.Errorf("unknown revision %q; parley supports %s", f.revision, commas(mcp.Revisions()))

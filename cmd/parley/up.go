@@ -142,13 +142,13 @@ func up(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag, files *configFlags,
 	}
 	defer u.audit.Close()
 	defer u.rules.client.Close()
+	logger := newLogger(cmd.ErrOrStderr(), slog.LevelWarn)
 	u.host = &host.Host{
 		MaxName: o.maxName,
-		Dialer:  client.Dialer{Name: "parley", Version: version(), Auth: &u.authorizer, Logger: slog.New(slog.DiscardHandler)},
+		Dialer:  client.Dialer{Name: "parley", Version: version(), Auth: &u.authorizer, Logger: logger},
 		Logger:  slog.New(slog.DiscardHandler), // status prints the state of the servers
 	}
 	u.applyGuard(u.host)
-	logger := newLogger(cmd.ErrOrStderr(), slog.LevelWarn)
 	if o.verbose {
 		logger = newLogger(cmd.ErrOrStderr(), slog.LevelInfo)
 		u.host.Logger, u.host.Dialer.Logger = logger, logger
