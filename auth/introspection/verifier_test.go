@@ -166,7 +166,7 @@ func TestEndpointFailuresDoNotInvalidateTokens(t *testing.T) {
 	if _, err := repeating.Verify(t.Context(), "planted-token"); !errors.Is(err, auth.ErrUnavailable) || strings.Contains(err.Error(), "planted") || !strings.Contains(err.Error(), "malformed") {
 		t.Errorf("malformed response that repeats the request: %v", err)
 	}
-	for name, body := range map[string]string{"not JSON": "<html>", "array": `[]`, "duplicate name": `{"active":true,"active":false}`, "empty": ""} {
+	for name, body := range map[string]string{"not JSON": "<html>", "array": `[]`, "error with status 200": `{"error":"invalid_client"}`, "duplicate name": `{"active":true,"active":false}`, "empty": ""} {
 		broken := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			_, _ = w.Write([]byte(body))

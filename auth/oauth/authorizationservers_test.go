@@ -150,8 +150,14 @@ func TestInvalidScopeForgetsTheRegistration(t *testing.T) {
 }
 
 func TestErrorsNameTheTargetOfARedirectThatIsNotFollowed(t *testing.T) {
-	for _, path := range []string{"metadata", "/token", "/register"} {
+	for _, path := range []string{"metadata", "/token", "/register", "/mcp"} {
 		w := newEnvironment(t)
+		w.serveMCP = func(rw http.ResponseWriter, r *http.Request) bool {
+			if r.URL.Path == path {
+				http.Redirect(rw, r, w.unrelated.URL+"/moved?"+secret, http.StatusPermanentRedirect)
+			}
+			return r.URL.Path == path
+		}
 		w.serveAS = func(rw http.ResponseWriter, r *http.Request) bool {
 			matches := r.URL.Path == path || path == "metadata" && strings.HasPrefix(r.URL.Path, "/.well-known/")
 			if matches {

@@ -2,6 +2,7 @@ package oauth
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 
@@ -42,6 +43,9 @@ func (s *session) probe(ctx context.Context, n *need) error {
 	r, err := s.peers.do(stepChallenge, req)
 	if err != nil {
 		return err
+	}
+	if r.redirect != "" {
+		return fmt.Errorf("%w: %s responded with %s; if you trust it, log in at that URL", ErrDiscovery, withoutQuery(s.peers.server), r.statusText())
 	}
 	n.accepted = r.status != http.StatusUnauthorized && r.status != http.StatusForbidden
 	if c, supported := challengeOf(r.header, ""); supported && r.status == http.StatusUnauthorized {

@@ -205,6 +205,9 @@ func (f *loginFlags) registration(url string) (*registration, error) {
 
 // loginFailed adds advice to an error of a login.
 func loginFailed(err error) error {
+	if rejected := new(oauth.ServerError); errors.As(err, &rejected) && rejected.Code == "invalid_redirect_uri" {
+		return fmt.Errorf("%w; pass another with --redirect-uri, such as http://localhost:3118/callback", err)
+	}
 	if errors.Is(err, oauth.ErrRegistration) {
 		return fmt.Errorf("%w; pass a registered client with --client-id (see parley login --help)", err)
 	}
