@@ -32,6 +32,7 @@
 //	resumption, streams closed by the server    c s   c s          -            -
 //	caching hints, mirrored headers             -     -            c s          -
 //	methods of extensions                       c s   c s          c s          -
+//	tasks, with the client of the extension     -     -            s            -
 //	login, step-up, refresh of tokens           c s   s            c s          -
 //
 // A gateway presents our servers, published servers and those of gopeers/ to clients of both eras (gateway_test.go). The
