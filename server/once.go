@@ -1,7 +1,9 @@
 package server
 
 import (
+	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -30,6 +32,7 @@ var ErrOnceUncertain = errors.New("the operation was started before and its resu
 // onceEntry is the entry of one function in the store.
 type onceEntry struct {
 	Result json.RawMessage `json:"result,omitempty"` // nil: started, but not finished
+	Run    string          `json:"run,omitempty"`    // the run of the handler that has started it
 }
 
 // Once calls f once for the call of ctx, even if the handler runs several times for the call
@@ -40,7 +43,8 @@ type onceEntry struct {
 // The idempotencyKey is unique to the call and the key, and is the same in every run. Pass it to
 // the services that f calls, so that they can recognize a repetition. If f returns an error,
 // Once returns it, and the next run calls f again. If the result of f is lost, Once returns
-// [ErrOnceUncertain] and does not call f again.
+// [ErrOnceUncertain] and does not call f again. While the store is not available, Once waits for it:
+// until the context of a task ends, and otherwise for a minute.
 //
 // The result is stored as JSON in [Server.KV] for 24 hours. Its encoding must not exceed 16 KiB;
 // for a larger result Once returns an error that wraps ErrOnceUncertain. Replicas of a server
@@ -59,7 +63,7 @@ func Once[T any](ctx context.Context, key string, f func(ctx context.Context, id
 		return zero, err
 	}
 	idempotency := c.Key() + "/" + key
-	raw, err := runOnce(ctx, c.Store, c.Principal().Key()+"once/"+idempotency, func(ctx context.Context) (json.RawMessage, error) {
+	raw, err := runOnce(ctx, c, c.Principal().Key()+"once/"+idempotency, func(ctx context.Context) (json.RawMessage, error) {
 		value, err := f(ctx, idempotency)
 		if err != nil {
 			return nil, err
@@ -77,32 +81,39 @@ func Once[T any](ctx context.Context, key string, f func(ctx context.Context, id
 }
 
 // runOnce is Once without types. The entry changes from absent to started to finished, each
-// by compare-and-swap.
-func runOnce(ctx context.Context, kv store.KV, key string, f func(context.Context) (json.RawMessage, error)) (json.RawMessage, error) {
-	started, _ := json.Marshal(onceEntry{})
-	version, err := kv.Put(ctx, key, started, store.PutOptions{TTL: onceLifetime, IfAbsent: true})
-	if errors.Is(err, store.ErrConflict) {
+// by compare-and-swap. While the store has failed, it tries again.
+func runOnce(ctx context.Context, c *rpc.Call, key string, f func(context.Context) (json.RawMessage, error)) (json.RawMessage, error) {
+	kv, run := c.Store, rand.Text()
+	started, _ := json.Marshal(onceEntry{Run: run})
+	var entry onceEntry
+	var version uint64
+	err := c.Retry(ctx, func() (err error) {
+		if version, err = kv.Put(ctx, key, started, store.PutOptions{TTL: onceLifetime, IfAbsent: true}); err == nil {
+			entry.Run = run
+		}
+		if !errors.Is(err, store.ErrConflict) {
+			return err
+		}
 		item, err := kv.Get(ctx, key)
 		if err != nil {
-			return nil, fmt.Errorf("once: %w", err)
+			return err
 		}
-		var entry onceEntry
-		if err := jsonv2.Unmarshal(item.Value, &entry); err != nil {
-			return nil, fmt.Errorf("once: %w", err)
-		}
-		if entry.Result == nil {
-			return nil, ErrOnceUncertain
-		}
-		return entry.Result, nil
-	}
-	if err != nil {
+		version = item.Version
+		return jsonv2.Unmarshal(item.Value, &entry)
+	})
+	switch {
+	case err != nil:
 		return nil, fmt.Errorf("once: the operation was not started: %w", err)
+	case entry.Result != nil:
+		return entry.Result, nil
+	case entry.Run != run: // otherwise an earlier attempt has written it
+		return nil, ErrOnceUncertain
 	}
 	result, err := f(ctx)
 	// The outcome must be stored even if the client has disconnected meanwhile.
 	keep := context.WithoutCancel(ctx)
 	if err != nil {
-		if forget := kv.Delete(keep, key); forget != nil {
+		if forget := c.Retry(ctx, func() error { return kv.Delete(keep, key) }); forget != nil {
 			err = errors.Join(err, fmt.Errorf("once: cannot store that the operation failed: %w", forget))
 		}
 		return nil, err
@@ -114,7 +125,17 @@ func runOnce(ctx context.Context, kv store.KV, key string, f func(context.Contex
 	if err != nil {
 		return nil, fmt.Errorf("once: %w: %w", ErrOnceUncertain, err)
 	}
-	if _, err := kv.Put(keep, key, done, store.PutOptions{TTL: onceLifetime, IfVersion: version}); err != nil {
+	err = c.Retry(ctx, func() error {
+		_, err := kv.Put(keep, key, done, store.PutOptions{TTL: onceLifetime, IfVersion: version})
+		if !errors.Is(err, store.ErrConflict) {
+			return err
+		}
+		if item, failed := kv.Get(keep, key); failed != nil || bytes.Equal(item.Value, done) { // an earlier attempt has written it
+			return failed
+		}
+		return err
+	})
+	if err != nil {
 		return nil, fmt.Errorf("once: %w: cannot store the result: %w", ErrOnceUncertain, err)
 	}
 	return result, nil

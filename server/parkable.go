@@ -141,7 +141,11 @@ func (h *parkable) park(ctx context.Context, visible bool) (*tasks.Run, error) {
 		return nil, err
 	}
 	t.Parked = !visible
-	run, err := h.server.tasks.runner.Begin(ctx, t, nil)
+	var run *tasks.Run
+	err = h.call.Retry(ctx, func() (err error) {
+		run, err = h.server.tasks.runner.Begin(ctx, t, nil)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -70,8 +70,8 @@ func storedTask(c *rpc.Call, o *TaskOptions, ttl time.Duration) (*tasks.Task, er
 	}, err
 }
 
-// newTask begins the first run of a task for a call.
-func (s *Server) newTask(ctx context.Context, c *rpc.Call, entry *toolEntry, ttl time.Duration) (*tasks.Task, *tasks.Run, error) {
+// newTask begins the first run of a task for a call. Attempt calls its argument, again if the store fails.
+func (s *Server) newTask(ctx context.Context, c *rpc.Call, entry *toolEntry, ttl time.Duration, attempt func(context.Context, func() error) error) (*tasks.Task, *tasks.Run, error) {
 	t, err := storedTask(c, entry.task, ttl)
 	if err != nil {
 		return nil, nil, err
@@ -90,7 +90,11 @@ func (s *Server) newTask(ctx context.Context, c *rpc.Call, entry *toolEntry, ttl
 	if notifier != nil {
 		onChange = func(t *tasks.Task) { notifier.Notify(statusNotification(t)) }
 	}
-	run, err := s.tasks.runner.Begin(ctx, t, onChange)
+	var run *tasks.Run
+	err = attempt(ctx, func() (err error) {
+		run, err = s.tasks.runner.Begin(ctx, t, onChange)
+		return err
+	})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -114,7 +118,7 @@ func (s *Server) startTask(ctx context.Context, c *rpc.Call, entry *toolEntry, a
 	if entry.task.Driver != nil {
 		return s.startDriven(ctx, c, entry, arguments, ttl)
 	}
-	t, run, err := s.newTask(ctx, c, entry, ttl)
+	t, run, err := s.newTask(ctx, c, entry, ttl, func(_ context.Context, begin func() error) error { return begin() })
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +173,7 @@ func (s *Server) callDetachable(ctx context.Context, c *rpc.Call, entry *toolEnt
 		if err := handler.Err(); err != nil {
 			return handler, context.Cause(handler)
 		}
-		t, begun, err := s.newTask(ctx, c, entry, entry.task.TTL)
+		t, begun, err := s.newTask(ctx, c, entry, entry.task.TTL, c.Retry)
 		if err != nil {
 			return handler, err
 		}

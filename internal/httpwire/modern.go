@@ -44,6 +44,10 @@ func (s *Server) postModern(w http.ResponseWriter, r *http.Request, x *exchange,
 	}
 	defer usage.release()
 	c, fault := s.Modern.Open(r.Context(), m, class, owner.who, owner.address, binding(r.Header))
+	if fault == rpc.StoreFailure {
+		rejectStoreFailure(w, m.ID)
+		return
+	}
 	if fault != nil {
 		reject(w, max(modernStatus(fault.Code), http.StatusBadRequest), m.ID, fault)
 		return

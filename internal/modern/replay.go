@@ -1,6 +1,7 @@
 package modern
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -82,8 +83,8 @@ func restore(ctx context.Context, c *rpc.Call) *jsonrpc.Error {
 		r.early = responses
 		return nil
 	}
-	if err := r.restore(ctx, sealed); errors.Is(err, errStoreFailed) {
-		return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: err.Error()}
+	if err := r.restore(ctx, sealed); errors.Is(err, rpc.ErrStoreUnavailable) {
+		return rpc.StoreFailure
 	} else if err != nil {
 		return jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "invalid requestState: %s: send the request again without it", err)
 	}
@@ -161,7 +162,7 @@ func (r *replay) RequestInput(_ context.Context, _ *rpc.Call, questions []rpc.In
 	answers := make([]json.RawMessage, len(questions))
 	for i, q := range questions {
 		sum := q.Digest()
-		key, err := r.keys.Take(q)
+		key, err := r.keys.Take(q, r.digestOf)
 		if err != nil {
 			return nil, err
 		}
@@ -194,11 +195,16 @@ func (r *replay) RequestInput(_ context.Context, _ *rpc.Call, questions []rpc.In
 	return answers, nil
 }
 
+// digestOf returns the digest of the input request of an earlier round with a key, or "". It is called with mu held.
+func (r *replay) digestOf(key string) string {
+	return cmp.Or(r.state.Answers[key].Question, r.state.Open[key])
+}
+
 // Answered implements rpc.Replayer.
 func (r *replay) Answered(q rpc.InputRequest) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	known, ok := r.state.Answers[r.keys.Next(q)]
+	known, ok := r.state.Answers[r.keys.Next(q, r.digestOf)]
 	return ok && known.Question == q.Digest()
 }
 

@@ -34,9 +34,6 @@ type storedState struct {
 	Digest string `json:"d"`
 }
 
-// errStoreFailed reports that the store cannot be read. A retry may succeed.
-var errStoreFailed = errors.New("cannot read the stored state: try again later")
-
 // storeState writes a state to one of the slots of the call's principal. It seals the
 // state, so that a reader of the store cannot decrypt it.
 func (s *Server) storeState(ctx context.Context, c *rpc.Call, text []byte) (*storedState, error) {
@@ -68,7 +65,7 @@ func (s *Server) storeState(ctx context.Context, c *rpc.Call, text []byte) (*sto
 		}
 		if err != nil {
 			s.logger().ErrorContext(ctx, "cannot store the state of a call", "error", err)
-			return nil, errors.New("cannot store the answers of the client: try again later")
+			return nil, rpc.ErrStoreUnavailable
 		}
 		return &storedState{Slot: slot, Digest: digest.Join(sealed)}, nil
 	}
@@ -87,7 +84,7 @@ func (s *Server) loadState(ctx context.Context, who principal.Principal, ref *st
 		return nil, errors.New("the stored state is missing")
 	case err != nil:
 		s.logger().ErrorContext(ctx, "cannot read the state of a call", "error", err)
-		return nil, errStoreFailed
+		return nil, rpc.ErrStoreUnavailable
 	case digest.Join(item.Value) != ref.Digest:
 		return nil, errors.New("the stored state was modified or replaced")
 	}

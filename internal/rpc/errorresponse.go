@@ -20,14 +20,14 @@ var errInternal = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "inte
 // errorResponse returns the error that the peer receives for err, a *jsonrpc.Error. It logs an
 // error that is not for the peer, because that can contain anything.
 func (e *Engine) errorResponse(ctx context.Context, c *Call, err error) error {
+	if IsStoreFailure(err) || errors.Is(err, ErrStoreUnavailable) { // logged by the store
+		c.Overload = ErrStoreUnavailable
+		return StoreFailure
+	}
 	var overload *call.OverloadError
 	if errors.As(err, &overload) {
 		c.Overload = overload
 		return e.Overloaded(ctx, c.Method(), overload)
-	}
-	if IsStoreFailure(err) { // logged by the store
-		c.Overload = ErrStoreUnavailable
-		return StoreFailure
 	}
 	var protocol *jsonrpc.Error
 	if errors.As(err, &protocol) {

@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"strconv"
@@ -22,17 +23,21 @@ type InputKeys struct {
 func (k *InputKeys) Clone() InputKeys { return InputKeys{maps.Clone(k.used), maps.Clone(k.same)} }
 
 // Take returns the key of an input request, and generates one if it has none. The keys of a run
-// must be unique.
-func (k *InputKeys) Take(q InputRequest) (string, error) {
-	key := k.Next(q)
+// must be unique. Known returns the digest of the request of an earlier run with a key, or "". If it is another request, the
+// key is not used again: for the client, a key means one request (2026-07-28, basic/patterns/mrtr; tasks
+// extension, Input Requests).
+func (k *InputKeys) Take(q InputRequest, known func(key string) (digest string)) (string, error) {
+	key := cmp.Or(q.Key, k.Next(q, known))
 	if k.used == nil {
 		k.used, k.same = make(map[string]bool), make(map[string]int)
 	}
-	if q.Key == "" {
-		k.same[q.Digest()]++
-	}
 	if k.used[key] {
 		return "", fmt.Errorf("the key %q is used for two input requests of this call: choose another key", key)
+	}
+	k.used[key] = true
+	key = k.Next(q, known)
+	if q.Key == "" {
+		k.same[q.Digest()]++
 	}
 	k.used[key] = true
 	return key, nil
@@ -42,10 +47,13 @@ func (k *InputKeys) Take(q InputRequest) (string, error) {
 func (k *InputKeys) Used(key string) bool { return k.used[key] }
 
 // Next returns the key that Take would return for q.
-func (k *InputKeys) Next(q InputRequest) string {
-	if q.Key != "" {
-		return q.Key
-	}
+func (k *InputKeys) Next(q InputRequest, known func(key string) (digest string)) string {
 	sum := q.Digest()
+	if q.Key != "" {
+		if before := known(q.Key); before == "" || before == sum {
+			return q.Key
+		}
+		return q.Key + "-" + sum[:12]
+	}
 	return q.Method + "-" + sum[:12] + "-" + strconv.Itoa(k.same[sum]+1)
 }

@@ -52,12 +52,26 @@ const (
 	maxRetry   = 2 * time.Second
 )
 
+// maxStall is how long a call waits for the store, if its client waits for the call.
+const maxStall = time.Minute
+
+// Retry is the function Retry for an operation of the handler. It returns after maxStall at the latest, unless the call is a
+// task.
+func (c *Call) Retry(ctx context.Context, operation func() error) error {
+	if c.AsTask().Detach == nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, maxStall)
+		defer cancel()
+	}
+	return Retry(ctx, operation)
+}
+
 // Retry calls operation until it returns an error that is not that of a failed store, or until ctx ends. It then returns
 // the last error. Operation must be safe to repeat if an earlier attempt has succeeded without an answer.
 func Retry(ctx context.Context, operation func() error) error {
 	for pause := firstRetry; ; pause = min(2*pause, maxRetry) {
 		err := operation()
-		if !IsStoreFailure(err) {
+		if !IsStoreFailure(err) || errors.Is(err, store.ErrFull) { // a full store stays full for long
 			return err
 		}
 		timer := time.NewTimer(pause)

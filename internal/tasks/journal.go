@@ -46,16 +46,20 @@ func (j *journal) RequestInput(ctx context.Context, _ *rpc.Call, requests []rpc.
 	if answers, err := j.answers(keys, requests); err != errOpen {
 		return answers, err
 	}
-	t, err := j.store.Update(ctx, j.task.Request.Principal, j.task.ID, func(t *Task) error {
-		result := errUnchanged
-		for i, q := range requests {
-			if err := t.Ask(keys[i], q); err == nil {
-				result = nil
-			} else if err != errUnchanged {
-				return err
+	var t *Task
+	err := rpc.Retry(ctx, func() (err error) {
+		t, err = j.store.Update(ctx, j.task.Request.Principal, j.task.ID, func(t *Task) error {
+			result := errUnchanged
+			for i, q := range requests {
+				if err := t.Ask(keys[i], q); err == nil {
+					result = nil
+				} else if err != errUnchanged {
+					return err
+				}
 			}
-		}
-		return result
+			return result
+		})
+		return err
 	})
 	if err != nil {
 		return nil, err
@@ -80,8 +84,11 @@ func (j *journal) RequestInput(ctx context.Context, _ *rpc.Call, requests []rpc.
 func (j *journal) take(q rpc.InputRequest) (string, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.keys.Take(q)
+	return j.keys.Take(q, j.digestOf)
 }
+
+// digestOf returns the digest of the question with a key, or "". It is called with mu held.
+func (j *journal) digestOf(key string) string { return j.known[key].Digest }
 
 // restart forgets which questions the handler has asked.
 func (j *journal) restart() {
@@ -134,7 +141,7 @@ func (j *journal) update(t *Task) {
 func (j *journal) Answered(q rpc.InputRequest) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	known, ok := j.known[j.keys.Next(q)]
+	known, ok := j.known[j.keys.Next(q, j.digestOf)]
 	return ok && !known.IsOpen() && known.Digest == q.Digest()
 }
 

@@ -370,6 +370,9 @@ func (run *Run) Progress(ctx context.Context, _, _ float64, text string) error {
 		return nil
 	}
 	_, err := run.runner.Store.Update(ctx, run.task.Request.Principal, run.task.ID, func(t *Task) error { return t.Describe(text) })
+	if rpc.IsStoreFailure(err) { // the handler must go on
+		return nil
+	}
 	return err
 }
 

@@ -1,11 +1,14 @@
 package tasks
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -866,4 +869,44 @@ func TestClocksThatAreSetLoseNoOutcome(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A key means one question during the life of a task, also if the handler asks another one when it runs again
+// (tasks extension, Input Requests).
+func TestAKeyIsNotUsedAgainForAnotherQuestion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newFleet(t).replica(nil)
+		run := begin(t, r, newTask("1"))
+		asked := func(message string) string {
+			params, _ := json.Marshal(map[string]string{"message": message})
+			answers := make(chan string, 1)
+			run.Restart()
+			go func() {
+				raw, err := run.Call.RequestInput(run.Call.Context(), rpc.InputRequest{Key: "k", Method: mcp.MethodElicit, Params: params})
+				answers <- fmt.Sprint(string(bytes.Join(bytesOf(raw), nil)), err)
+			}()
+			synctest.Wait()
+			keys := slices.Collect(maps.Keys(get(t, r, "1").Open()))
+			answer(t, r, "1", `{"to":"`+message+`"}`)
+			return strings.Join(append(keys, <-answers), " ")
+		}
+		first, second := asked("first"), asked("second")
+		key, _, _ := strings.Cut(second, " ")
+		if first != `k {"to":"first"}<nil>` || key == "k" || second != key+` {"to":"second"}<nil>` {
+			t.Errorf("%s, %s", first, second)
+		}
+		for _, message := range []string{"first", "second"} { // known
+			if got := asked(message); got != `{"to":"`+message+`"}<nil>` {
+				t.Error(got)
+			}
+		}
+		run.End(Outcome{Result: json.RawMessage(`{}`)})
+	})
+}
+
+func bytesOf(raw []json.RawMessage) (all [][]byte) {
+	for _, r := range raw {
+		all = append(all, r)
+	}
+	return all
 }
