@@ -85,7 +85,7 @@ func (f *adminFlags) observe(s *server.Server) (err error) {
 	if f.metrics, err = newMetrics(); err != nil {
 		return err
 	}
-	f.state.store, f.state.require = s.KV, f.require
+	f.state.store, f.state.bus, f.state.require = s.KV, s.Bus, f.require
 	f.metrics.observe(s)
 	return nil
 }
@@ -156,12 +156,13 @@ func onlyLocal(listener net.Listener, next http.Handler) http.Handler {
 type readiness struct {
 	host     *host.Host // may be nil
 	store    store.KV   // may be nil
+	bus      store.Bus  // may be nil
 	require  []string
 	draining atomic.Bool
 
 	mu      sync.Mutex
 	checked time.Time // when the store was asked
-	failed  bool      // the store did not respond; false while the first question is open
+	missing []string  // what the store did not do; nil while the first check runs
 }
 
 // readinessReport is the body of /readyz. It contains no reasons for failures, which can have secrets.
@@ -169,6 +170,7 @@ type readinessReport struct {
 	Ready    bool          `json:"ready"`
 	Draining bool          `json:"draining,omitempty"`
 	Store    string        `json:"store,omitempty"`
+	Missing  []string      `json:"missing,omitempty"` // what the store does not do
 	Servers  []serverReady `json:"servers,omitempty"`
 }
 
@@ -195,9 +197,12 @@ func (r *readiness) report(ctx context.Context) readinessReport {
 	report := readinessReport{Draining: r.draining.Load()}
 	report.Ready = !report.Draining
 	if r.store != nil {
-		report.Store = "reachable"
-		if !r.reachable(ctx) {
-			report.Store, report.Ready = "unreachable", false
+		report.Store, report.Missing = "reachable", r.missingOfStore(ctx)
+		switch {
+		case slices.Contains(report.Missing, canRead):
+			report.Store, report.Missing, report.Ready = "unreachable", nil, false
+		case report.Missing != nil:
+			report.Store, report.Ready = "incomplete", false
 		}
 	}
 	missing := slices.DeleteFunc(slices.Clone(r.require), func(name string) bool { return name == "all" })
@@ -219,25 +224,56 @@ func (r *readiness) report(ctx context.Context) readinessReport {
 	return report
 }
 
-// reachable reports whether the store responds. It asks at most once a second, however many requests there are.
-func (r *readiness) reachable(ctx context.Context) bool {
+// What a replica needs of its store. A Redis server that is a replica of another one, or the limited rights of a user,
+// leave out parts.
+const (
+	canRead      = "read (GET)"
+	canWrite     = "write (SET)"
+	canScript    = "scripts (EVALSHA, EVAL)"
+	canPublish   = "publish (PUBLISH)"
+	canSubscribe = "subscribe (SUBSCRIBE)"
+)
+
+// missingOfStore returns what the store does not do. It asks at most once a second, however many requests there are.
+func (r *readiness) missingOfStore(ctx context.Context) []string {
 	r.mu.Lock()
-	recent, ok := time.Since(r.checked) < time.Second, !r.failed
+	recent, missing := time.Since(r.checked) < time.Second, r.missing
 	if !recent {
 		r.checked = time.Now()
 	}
 	r.mu.Unlock()
 	if recent {
-		return ok
+		return missing
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeCheckTimeout)
 	defer cancel()
-	_, err := r.store.Get(ctx, "parley/readyz")
-	ok = err == nil || errors.Is(err, store.ErrNotFound)
+	missing = nil
+	check := func(name string, err error) {
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			missing = append(missing, name)
+		}
+	}
+	const key = "parley/readyz"
+	_, err := r.store.Get(ctx, key)
+	check(canRead, err)
+	if missing == nil {
+		_, err = r.store.Put(ctx, key, nil, store.PutOptions{TTL: time.Minute})
+		check(canWrite, err)
+		_, err = r.store.Touch(ctx, key, time.Minute)
+		check(canScript, err)
+	}
+	if missing == nil && r.bus != nil {
+		check(canPublish, r.bus.Publish(ctx, key, nil))
+		subscription, err := r.bus.Subscribe(ctx, key, 1)
+		check(canSubscribe, err)
+		if err == nil {
+			subscription.Close()
+		}
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.failed = !ok
-	return ok
+	r.missing = missing
+	return missing
 }
 
 // drain makes /readyz report that the program ends, and waits until load balancers have noticed.

@@ -102,6 +102,9 @@ func (r *readinessReport) text() string {
 	fmt.Fprintln(&b, state)
 	if r.Store != "" {
 		fmt.Fprintln(&b, "store: "+terminal.Line(r.Store))
+		for _, missing := range r.Missing {
+			fmt.Fprintln(&b, terminal.Line("store: cannot "+missing))
+		}
 	}
 	for _, s := range r.Servers {
 		required := ""

@@ -26,7 +26,7 @@ any of them, and tasks of a process that has ended continue in another. Forms of
 rediss:// is redis:// with TLS. A user and password are written redis://USER:PASSWORD@HOST, with
 percent-encoding. Other users can see the command line, so write '${NAME}' for the password or for
 the whole URL; it refers to an environment variable. Further parameters are prefix=TEXT, which
-begins each key, conns=N, the maximum number of connections to each Redis server, and
+begins each key and is parley: with the name of the server by default, conns=N, the maximum number of connections to each Redis server, and
 allow-eviction=true.
 
 --key-file names a file with the keys that encrypt what is stored and the state that clients hold. Each
@@ -63,6 +63,9 @@ func (f *storeFlags) apply(cmd *cobra.Command, s *server.Server) (closeStore fun
 	if err != nil {
 		return nil, fmt.Errorf("--store: %s", strings.TrimPrefix(err.Error(), "redisstore: "))
 	}
+	if options.Prefix == "" { // servers with one prefix are replicas of one server
+		options.Prefix = prefixOf(s.Name)
+	}
 	logging.Disable() // the errors of the operations are logged
 	opened, err := redisstore.Open(cmd.Context(), options)
 	if err != nil {
@@ -70,6 +73,11 @@ func (f *storeFlags) apply(cmd *cobra.Command, s *server.Server) (closeStore fun
 	}
 	s.KV, s.Log, s.Bus = opened, opened, opened
 	return func() { _ = opened.Close() }, nil // the server has ended, so an error changes nothing
+}
+
+// prefixOf returns the prefix of the keys of a server. It has no braces, which have a meaning in a cluster.
+func prefixOf(name string) string {
+	return redisstore.DefaultPrefix + strings.NewReplacer("{", "_", "}", "_").Replace(name) + ":"
 }
 
 // parseStore parses a URL that can refer to environment variables.

@@ -100,3 +100,11 @@ func TestStoreFlagsExplainErrors(t *testing.T) {
 		}
 	}
 }
+
+func TestProgramsHavePrefixesOfTheirOwn(t *testing.T) {
+	for name, want := range map[string]string{"parley-files": "parley:parley-files:", "a{b}": "parley:a_b_:"} {
+		if got := prefixOf(name); got != want {
+			t.Errorf("%q: %q, want %q", name, got, want)
+		}
+	}
+}

@@ -13,7 +13,7 @@ import (
 )
 
 // subscribeTimeout limits how long Subscribe waits for Redis.
-const subscribeTimeout = 10 * time.Second
+const subscribeTimeout = 4 * time.Second
 
 // bus has all subscriptions of a Store, on one connection.
 //
@@ -72,7 +72,7 @@ func (s *Store) Publish(ctx context.Context, topic string, message []byte) error
 	return err
 }
 
-// Subscribe implements [store.Bus]. It waits at most 10 seconds for Redis.
+// Subscribe implements [store.Bus]. It waits at most 4 seconds for Redis.
 func (s *Store) Subscribe(ctx context.Context, topic string, queue int) (*store.Subscription, error) {
 	if err := store.CheckSubscribe(topic, queue); err != nil {
 		return nil, errors.Join(ctx.Err(), err)
@@ -97,7 +97,9 @@ func (b *bus) subscribe(ctx context.Context, name string, queue int) (*store.Sub
 	case <-ready:
 		return s, nil
 	case <-ctx.Done():
-		err = ctx.Err()
+		if err = ctx.Err(); errors.Is(err, context.DeadlineExceeded) {
+			err = fmt.Errorf("%w: %w", err, b.reason())
+		}
 	case <-b.closed:
 		err = ErrClosed
 	case <-timeout.C:
@@ -112,9 +114,9 @@ func (b *bus) reason() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.failure != nil {
-		return fmt.Errorf("cannot subscribe within %v: %w", b.timeout, explain(context.Background(), b.failure))
+		return fmt.Errorf("cannot subscribe: %w", explain(context.Background(), b.failure))
 	}
-	return fmt.Errorf("%w: cannot subscribe within %v", ErrUnavailable, b.timeout)
+	return fmt.Errorf("%w: cannot subscribe in time", ErrUnavailable)
 }
 
 // acquire counts a subscription of a topic. It returns a channel that is closed when Redis

@@ -206,5 +206,11 @@ func TestSubscribeExplainsMissingPermission(t *testing.T) {
 		if _, err := s.Subscribe(ctx, "t", 1); err == nil || !strings.Contains(err.Error(), "grant") {
 			t.Errorf("Subscribe: %v, want an error that says what to grant", err)
 		}
+		s.bus.timeout = patience
+		short, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		if _, err := s.Subscribe(short, "t", 1); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "grant") {
+			t.Errorf("Subscribe with a deadline: %v, want an error that says what to grant", err)
+		}
 	})
 }
