@@ -47,6 +47,9 @@ var advice = []struct {
 	{"unknown command", "use version 7 or newer of Redis or Valkey", false},
 }
 
+// foreign says what to do about a key of another program.
+const foreign = "the key in Redis has a value of another program: use another Prefix"
+
 // full reports whether Redis rejected a write because maxmemory is reached.
 func full(err error) bool { return redis.HasErrorPrefix(err, "OOM ") }
 
@@ -66,6 +69,9 @@ func explain(ctx context.Context, err error) error {
 	}
 	if full(err) {
 		return fmt.Errorf("%w: raise maxmemory of Redis, or lower the limits and times to live of the server: %w", store.ErrFull, err)
+	}
+	if redis.HasErrorPrefix(err, "WRONGTYPE") {
+		return fmt.Errorf("%w: %s: %w", store.ErrInvalidArgument, foreign, err)
 	}
 	for _, a := range advice {
 		if !redis.HasErrorPrefix(err, a.code) {

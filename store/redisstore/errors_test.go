@@ -18,11 +18,12 @@ func TestErrorsOfRedisAreExplained(t *testing.T) {
 		advice      string
 		unavailable bool
 	}{
-		"NOPERM User ada has no permissions to run the 'get' command": {"grant the user", false},
-		"ERR unknown command 'UNLINK', with args beginning with: ":    {"version 7", false},
-		"ERR max number of clients reached":                           {"maxclients", true},
-		"ERR max number of clients + cluster connections reached":     {"maxclients", true},
-		"LOADING Redis is loading the dataset in memory":              {"starting", true},
+		"NOPERM User ada has no permissions to run the 'get' command":       {"grant the user", false},
+		"ERR unknown command 'UNLINK', with args beginning with: ":          {"version 7", false},
+		"ERR max number of clients reached":                                 {"maxclients", true},
+		"ERR max number of clients + cluster connections reached":           {"maxclients", true},
+		"LOADING Redis is loading the dataset in memory":                    {"starting", true},
+		"WRONGTYPE Operation against a key holding the wrong kind of value": {"another program", false},
 		"ERR syntax error": {"redisstore: ERR syntax error", false},
 	} {
 		err := explain(context.Background(), reply(text))

@@ -34,7 +34,7 @@ func encodeVersion(v uint64) string {
 
 func parseRecord(key string, record []byte) (store.Item, error) {
 	if len(record) < versionLength {
-		return store.Item{}, fmt.Errorf("redisstore: the Redis key %q has a value that is not of this store: use another Prefix", key)
+		return store.Item{}, fmt.Errorf("%w: %s, key %q", store.ErrInvalidArgument, foreign, key)
 	}
 	return store.Item{Value: record[versionLength:], Version: binary.BigEndian.Uint64(record)}, nil
 }
