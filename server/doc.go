@@ -80,8 +80,9 @@
 // Replicas of a server that receive requests of the same clients must share some fields. With
 // the same Server.Keys, a client can continue a list, or a call of 2026-07-28 that waits for an
 // answer, on any replica. With the same Server.KV and Server.Log, it can continue a session.
-// [Once] needs a shared Server.KV, too. Changes are not shared: call [Server.ResourceUpdated] on
-// every replica.
+// [Once] needs a shared Server.KV, too. With the same Server.Bus, clients of every replica are
+// notified of changes of lists and resources; without it, make them, and call
+// [Server.ResourceUpdated], on every replica.
 //
 // # Security
 //

@@ -219,3 +219,37 @@ func TestCallsThatAskNothingAreNotParked(t *testing.T) {
 		}
 	})
 }
+
+// A request that waits for a parked call at another replica gets an error soon after the replica of the call has ended.
+func TestARequestForAParkedCallEndsWithItsReplica(t *testing.T) {
+	for phase := range 5 {
+		synctest.Test(t, func(t *testing.T) {
+			memory := store.NewMemory(store.MemoryOptions{})
+			var wires []*wire
+			var stores []*cutStore
+			for range 2 {
+				db := &cutStore{Memory: memory}
+				s := &server.Server{KV: db, Log: db, Bus: db, Keys: [][]byte{make([]byte, 32)}, Logger: slog.New(slog.DiscardHandler)}
+				server.AddTool(s, mcp.Tool{Name: "book"}, func(ctx context.Context, _ struct{}) (string, error) {
+					if _, err := server.Elicit[struct{ Name string }](ctx, "name?"); err != nil {
+						return "", err
+					}
+					<-ctx.Done()
+					return "", context.Cause(ctx)
+				}, server.Parked())
+				defer shutdownNow(t, s)
+				wires, stores = append(wires, connect(t, s)), append(stores, db)
+			}
+			callBook(wires[0], "", "")
+			first := wires[0].receive()
+			callBook(wires[1], first, `{"Name":"Ada"}`)
+			time.Sleep(time.Minute + time.Duration(phase)*time.Second)
+			stores[0].cut.Store(true)
+			begun := time.Now()
+			m, err := wires[1].conn.Read(t.Context())
+			if took := time.Since(begun); err != nil || !strings.Contains(string(m), "the process that ran the task has ended") || took > 20*time.Second {
+				t.Errorf("after %v: %s %v", took, m, err)
+			}
+		})
+	}
+}

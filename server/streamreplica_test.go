@@ -362,7 +362,7 @@ func TestStreamsOfAReplicaThatHasEndedEndWithOneError(t *testing.T) {
 			for time.Since(started) < time.Minute && !(followers[0].ended() && followers[1].ended()) {
 				time.Sleep(time.Second)
 			}
-			if waited := time.Since(started); waited > 21*time.Second {
+			if waited := time.Since(started); waited > 20*time.Second {
 				t.Errorf("the streams end after %v", waited)
 			}
 			later := f.resume(3, session, last)

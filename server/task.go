@@ -60,7 +60,7 @@ const (
 // status message. Log messages are not sent.
 //
 // When the process ends, a task ends with it, unless [Server.KV] is set. Then another replica that has
-// the tool takes over the task within 15 seconds, see [TaskOptions.Replay].
+// the tool takes over the task within 20 seconds, see [TaskOptions.Replay].
 //
 // Tasks are kept in [Server.KV], encrypted if there are [Server.Keys]. Only the principal of the call can
 // read, answer or cancel its tasks. Without authentication, everyone who knows the id of a task

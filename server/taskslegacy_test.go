@@ -84,7 +84,7 @@ func TestTaskHasTheTTLThatTheServerAllows(t *testing.T) {
 		p := w.connect(t, s)
 		seen := make(map[string]bool)
 		for task, want := range map[string]int64{
-			`{}`: 3_600_000, `{"ttl":60000}`: 60_000, `{"ttl":1e4}`: 10_000, `{"ttl":null}`: 3_600_000,
+			`{}`: 3_600_000, `{"ttl":1}`: 1000, `{"ttl":999}`: 1000, `{"ttl":1001}`: 1001, `{"ttl":60000}`: 60_000, `{"ttl":1e4}`: 10_000, `{"ttl":null}`: 3_600_000,
 			`{"ttl":86400000}`: 3_600_000, `{"ttl":9007199254740991}`: 3_600_000, `{"unknown":1}`: 3_600_000,
 		} {
 			created := p.created(p.must(mcp.MethodCallTool, `"name":"work","task":`+task))

@@ -388,3 +388,23 @@ func TestForbiddenToolsDoNotRunAsTasks(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// An id of any length that is not that of a task is unknown, also if the store has no such keys.
+func TestLongTaskIDsAreUnknown(t *testing.T) {
+	onTaskWires(t, func(t *testing.T, w taskWire) {
+		s, _ := taskServer()
+		p := w.connect(t, s)
+		methods := []string{mcp.MethodGetTask, mcp.MethodCancelTask, mcp.MethodTaskResult}
+		if w.revision.Modern() {
+			methods = []string{mcp.MethodGetTask, mcp.MethodCancelTask, mcp.MethodUpdateTask}
+		}
+		for _, n := range []int{257, store.MaxKey, 3 * store.MaxKey} {
+			for _, method := range methods {
+				r := p.ask(method, taskMembers(strings.Repeat("x", n))+`,"inputResponses":{}`)
+				if r.err == nil || r.err.Code != jsonrpc.CodeInvalidParams {
+					t.Errorf("%s with %d bytes: %.200s", method, n, r.raw)
+				}
+			}
+		}
+	})
+}
