@@ -151,6 +151,9 @@ type ServerConfig struct {
 	// Annotations).
 	Trusted bool
 
+	// Revision is the only revision to use with the server, in place of Dialer.Revision, unless it is empty.
+	Revision mcp.Revision
+
 	// Sharing says which callers share a client of the server. See [Sharing].
 	Sharing Sharing
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/mcp"
 )
 
 // roster is the servers of a Host at one time. It is immutable.
@@ -95,7 +96,7 @@ func (h *Host) replaceRoster(servers []ServerConfig) (renamed []*supervisor, err
 
 // sameConfig reports whether a server can continue with another configuration.
 func sameConfig(a, b *ServerConfig) bool {
-	return sameTarget(a.Target, b.Target) && a.Lazy == b.Lazy && a.Idle == b.Idle && a.Trusted == b.Trusted && a.Sharing == b.Sharing && a.MaxResult == b.MaxResult && a.CallerAuth == b.CallerAuth &&
+	return sameTarget(a.Target, b.Target) && a.Lazy == b.Lazy && a.Idle == b.Idle && a.Trusted == b.Trusted && a.Sharing == b.Sharing && a.MaxResult == b.MaxResult && a.Revision == b.Revision && a.CallerAuth == b.CallerAuth &&
 		a.InputLimits == b.InputLimits && reflect.DeepEqual(a.Extensions, b.Extensions) && reflect.DeepEqual(a.Roots, b.Roots)
 }
 
@@ -141,7 +142,7 @@ func (h *Host) check(servers []ServerConfig) error {
 	return nil
 }
 
-// Check returns an error if the name, the prefix, a selection or an extension is invalid. A Host checks its servers, too.
+// Check returns an error if the name, the prefix, the revision, a selection or an extension is invalid. A Host checks its servers, too.
 func (config *ServerConfig) Check() error {
 	if err := CheckName(config.Name); err != nil {
 		return err
@@ -150,6 +151,9 @@ func (config *ServerConfig) Check() error {
 		if err := CheckName(*p); err != nil {
 			return fmt.Errorf("prefix of server %q: %w", config.Name, err)
 		}
+	}
+	if r := config.Revision; r != "" && !r.Known() {
+		return fmt.Errorf("revision of server %q must be one of %q, not %q", config.Name, mcp.Revisions(), string(r))
 	}
 	if err := config.Tools.check(true); err != nil {
 		return fmt.Errorf("tools of server %q: %w", config.Name, err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/parley-mcp/parley/client"
@@ -172,5 +173,20 @@ func TestInvalidServersChangeNothing(t *testing.T) {
 	}
 	if err := new(host.Host).SetServers(nil); !errors.Is(err, host.ErrClosed) {
 		t.Errorf("before Start: %v", err)
+	}
+}
+
+func TestRevisionOfAServerReplacesThatOfTheDialer(t *testing.T) {
+	old, other := configOf(t, newCounted().Server, "old"), configOf(t, newCounted().Server, "other")
+	old.Revision = mcp.V20250618
+	h := start(t, &host.Host{Servers: []host.ServerConfig{old, other}, Dialer: client.Dialer{Revision: mcp.V20251125}})
+	for name, want := range map[string]mcp.Revision{"old": mcp.V20250618, "other": mcp.V20251125} {
+		if s := await(t, h, name, isReady); s.Revision != want {
+			t.Errorf("%s uses %s, want %s", name, s.Revision, want)
+		}
+	}
+	old.Revision = "2025-06-17"
+	if err := old.Check(); err == nil || !strings.Contains(err.Error(), `revision of server "old" must be one of`) {
+		t.Error(err)
 	}
 }

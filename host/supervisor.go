@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -91,6 +92,7 @@ func newSupervisor(h *Host, config ServerConfig) *supervisor {
 		s.status.State = NotStarted
 	}
 	s.ctx, s.cancel = context.WithCancelCause(h.ctx)
+	s.dialer.Revision = cmp.Or(config.Revision, s.dialer.Revision)
 	if s.dialer.Logger == nil {
 		s.dialer.Logger = s.logger
 	} else {

@@ -16,6 +16,7 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/credstore"
 	"github.com/parley-mcp/parley/cmd/parley/internal/form"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
+	"github.com/parley-mcp/parley/mcp"
 )
 
 const configHelp = `Configuration files are JSON and may contain comments. parley reads the files of other programs as
@@ -23,9 +24,10 @@ they are: "mcpServers" (also of the project in "projects" that contains the curr
 "servers" with "inputs", and "context_servers". Each member is a server, with "command", "args",
 "env", "envFile" and "cwd", or with "url" and "headers". Paths are relative to the file. "type" is
 optional, and "disabled": true disables a server. With "lazy": true, a server starts when a client
-first lists what the servers have, or uses one of its names. With "idle": "10m", it ends when it was not used for that time, and starts again
-when it is needed. An entry that parley cannot use is reported, and
-the others are used. Several files cannot have different servers of one name. Unknown members are errors,
+first lists what the servers have, or uses one of its names. With "idle": "10m", it ends when it was
+not used for that time, and starts again when it is needed. "revision": "2025-06-18" is the only
+revision of the protocol to use with a server. An entry that parley cannot use is reported, and the
+others are used. Two files cannot have different servers of one name. An unknown member is an error,
 except in the files of other programs.
 
 "tools" and "prompts" of a server select what clients can use, as in {"only": ["read_*"], "hide":
@@ -49,13 +51,15 @@ Values can refer to others:
   ${file:PATH}, ${keyring:SERVICE/ACCOUNT}  a file, or a secret in the system's keyring
   ${input:ID}                               an input, which parley asks for; see --input
   ${workspaceFolder}, ${userHome}, ${/}     the current directory, your directory, a separator
-$NAME without braces is text.`
+$NAME without braces is text, except in a file settings.json of Gemini CLI.`
 
 // configFlags are the flags for configuration files.
 type configFlags struct {
 	paths  []string
 	policy []string // files that decide about the servers of all files
 	inputs []string // ID=VALUE
+
+	revision mcp.Revision // that the server whose target was returned last must have; may be empty
 }
 
 const policyHelp = `A policy, webhooks and toolsets are for the servers of all files if their file is named by --policy, is
@@ -163,6 +167,7 @@ func (f *configFlags) target(cmd *cobra.Command, name string) (client.Target, er
 	if err != nil {
 		return nil, fmt.Errorf("%s: server %q: %w", s.Source, name, err)
 	}
+	f.revision = s.Revision
 	return target, nil
 }
 

@@ -151,14 +151,14 @@ func (f *inspectFlags) servers(cmd *cobra.Command, args []string) ([]inspect.Ser
 		for _, path := range f.config.paths {
 			words = append(words, "--config", path)
 		}
-		servers = append(servers, inspected(cmd, name, append(words, name), target))
+		servers = append(servers, inspected(cmd, name, append(words, name), target, f.config.revision))
 	}
 	if len(command) > 0 {
 		options, err := f.env.command(command)
 		if err != nil {
 			return nil, err
 		}
-		servers = append(servers, inspected(cmd, command[0], append([]string{"--"}, command...), &client.CommandTarget{CommandOptions: options}))
+		servers = append(servers, inspected(cmd, command[0], append([]string{"--"}, command...), &client.CommandTarget{CommandOptions: options}, ""))
 	}
 	return servers, nil
 }
@@ -183,15 +183,15 @@ func inspectedURL(cmd *cobra.Command, target *client.HTTPTarget) inspect.Server 
 	if _, rest, ok := strings.Cut(name, "://"); ok {
 		name = rest
 	}
-	return inspected(cmd, name, []string{target.URL}, target)
+	return inspected(cmd, name, []string{target.URL}, target, "")
 }
 
-// inspected returns a server for the page.
-func inspected(cmd *cobra.Command, name string, words []string, target client.Target) inspect.Server {
+// inspected returns a server for the page. Revision is the only one to use; empty means any.
+func inspected(cmd *cobra.Command, name string, words []string, target client.Target, revision mcp.Revision) inspect.Server {
 	s := inspect.Server{
 		Name: name, Words: words, Target: target, Explain: explainInPage,
 		Dialer: func(ctx context.Context) (*client.Dialer, error) {
-			d := &client.Dialer{Name: "parley", Version: version(), Logger: slog.New(slog.DiscardHandler)}
+			d := &client.Dialer{Name: "parley", Version: version(), Revision: revision, Logger: slog.New(slog.DiscardHandler)}
 			var err error
 			d.Auth, err = authorizerFor(ctx, target) // reads the logins, which may have changed
 			return d, err

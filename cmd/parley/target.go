@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -176,6 +177,7 @@ func (f *dialFlags) dialer(cmd *cobra.Command, target []string) (d *client.Diale
 	if to, err = f.target(cmd, target); err != nil {
 		return nil, nil, err
 	}
+	d.Revision = cmp.Or(d.Revision, f.config.revision)
 	if err := f.record.observe(d, to); err != nil {
 		return nil, nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/mcp"
 )
 
 const maxFile = 16 << 20 // bytes; some programs keep their whole state in the file
@@ -51,6 +52,8 @@ type Server struct {
 	Lazy bool
 	// Idle is how long the server is not used before it ends. 0 means that it does not end.
 	Idle time.Duration
+	// Revision is the only revision of the protocol to use; empty means any.
+	Revision mcp.Revision
 	// Trusted means that the policy may use the annotations of the server's tools.
 	Trusted bool
 	// Roots are directories, relative to the directory of the file. Nil means that the entry has none.
@@ -84,7 +87,7 @@ type Server struct {
 
 // Settings returns the configuration of the server for a host, without the target and the roots.
 func (s *Server) Settings() *host.ServerConfig {
-	return &host.ServerConfig{Name: s.Name, Lazy: s.Lazy, Idle: s.Idle, Trusted: s.Trusted, Sharing: s.Sharing, InputLimits: s.InputLimits, Extensions: s.Extensions, MaxResult: s.MaxResult, Prefix: s.Prefix, Tools: s.Tools, Prompts: s.Prompts}
+	return &host.ServerConfig{Name: s.Name, Lazy: s.Lazy, Idle: s.Idle, Trusted: s.Trusted, Revision: s.Revision, Sharing: s.Sharing, InputLimits: s.InputLimits, Extensions: s.Extensions, MaxResult: s.MaxResult, Prefix: s.Prefix, Tools: s.Tools, Prompts: s.Prompts}
 }
 
 // Pair is a name and a value.

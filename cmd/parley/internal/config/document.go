@@ -21,7 +21,8 @@ type document struct {
 	inputsByID map[string]*Input
 	// foreign means that the file belongs to another program, which has members that parley does not know. In other
 	// files, such a member is an error: it may be a misspelt limit or policy.
-	foreign bool
+	foreign   bool
+	inProject bool // the servers of a project are being read
 }
 
 // member is one member of an object.
@@ -101,6 +102,18 @@ func readOwn[T any](d *document, to *T, by readers[T], v *hujson.Value, what, se
 	own := *d
 	own.foreign = false
 	return read(&own, to, by, v, what, separator)
+}
+
+// withoutNull removes members of an object whose value is null.
+func withoutNull(v *hujson.Value, names ...string) {
+	object, ok := v.Value.(*hujson.Object)
+	if !ok {
+		return
+	}
+	object.Members = slices.DeleteFunc(object.Members, func(m hujson.ObjectMember) bool {
+		literal, ok := m.Value.Value.(hujson.Literal)
+		return ok && literal.Kind() == 'n' && slices.Contains(names, m.Name.Value.(hujson.Literal).String())
+	})
 }
 
 // has reports whether an object has a member.

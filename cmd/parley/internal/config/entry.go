@@ -6,26 +6,25 @@ import (
 	"maps"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/tailscale/hujson"
 
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/mcp"
 )
 
 // entry is an entry of a server that is being read.
 type entry struct {
 	*Server
-	kind   string // the value of type
+	kind   string // the value of type or transport
 	source string
 }
 
 // serverMembers are the members of the entry of a server.
 var serverMembers = readers[entry]{
-	"type": func(d *document, e *entry, v *hujson.Value, name string) (err error) {
-		e.kind, err = d.text(v, name)
-		return err
-	},
+	"type": readKind, "transport": readKind, "transportType": readKind,
 	"command": func(d *document, e *entry, v *hujson.Value, name string) (err error) {
 		if _, ok := v.Value.(*hujson.Object); ok {
 			return read(d, e.Server, commandMembers, v, name, ".")
@@ -52,6 +51,13 @@ var serverMembers = readers[entry]{
 	"url": readURL, "httpUrl": readURL, "serverUrl": readURL,
 	"headers": func(d *document, e *entry, v *hujson.Value, name string) (err error) {
 		e.Headers, err = d.pairs(v, name)
+		return err
+	},
+	"revision": func(d *document, e *entry, v *hujson.Value, name string) error {
+		text, err := d.text(v, name)
+		if e.Revision = mcp.Revision(text); err == nil && !e.Revision.Known() {
+			err = d.errorf(v, "%s must be one of %q, not %q", name, mcp.Revisions(), text)
+		}
 		return err
 	},
 	"disabled": func(d *document, e *entry, v *hujson.Value, name string) (err error) {
@@ -137,6 +143,12 @@ var serverMembers = readers[entry]{
 // otherMembers are members of entries that other programs have. Parley does what is stricter, so it reads files with them.
 var otherMembers = []string{"autoApprove", "alwaysAllow", "description", "timeout", "trust"}
 
+// nullable are the members for which some programs write null if an entry does not have them. A null limit is an error.
+var nullable = []string{
+	"type", "transport", "transportType", "command", "args", "env", "envFile", "cwd", "url", "httpUrl", "serverUrl", "headers", "disabled", "enabled",
+	"includeTools", "excludeTools", "disabledTools", "source",
+}
+
 // entryMembers are serverMembers and otherMembers.
 var entryMembers = func() readers[entry] {
 	all := maps.Clone(serverMembers)
@@ -151,6 +163,18 @@ var entryMembers = func() readers[entry] {
 
 // sharings are the values of sharing.
 var sharings = map[string]host.Sharing{"automatic": host.ShareAutomatically, "shared": host.Shared, "perCaller": host.PerCaller}
+
+func readKind(d *document, e *entry, v *hujson.Value, name string) (err error) {
+	e.kind, err = d.text(v, name)
+	return err
+}
+
+// kinds are the values of type as programs spell them, in lower case and without hyphens and underscores. The value is
+// whether the server is a program.
+var kinds = map[string]bool{
+	"stdio": true, "local": true, "command": true,
+	"http": false, "sse": false, "streamablehttp": false, "streamable": false, "httpstream": false, "remote": false,
+}
 
 func readURL(d *document, e *entry, v *hujson.Value, name string) (err error) {
 	if e.URL != "" {
@@ -180,14 +204,16 @@ var commandMembers = readers[Server]{
 	},
 }
 
-// server reads an entry.
-func (d *document) server(m member) (*Server, error) {
+// server reads an entry. If dollars is set, $NAME is a reference: Gemini CLI, and programs that have its form of a file
+// settings.json, expand it.
+func (d *document) server(m member, dollars bool) (*Server, error) {
 	s := &Server{
 		Name: validName(m.name), Original: m.name, Source: fmt.Sprintf("%s:%d", d.path, d.line(m.value)),
 		foreign: d.isAt(editorFiles...), folder: filepath.Dir(d.path), inputs: d.inputs(),
 	}
 	what := fmt.Sprintf("server %q", m.name)
 	e := &entry{Server: s}
+	withoutNull(m.value, nullable...)
 	if err := read(d, e, entryMembers, m.value, what, ": "); err != nil {
 		return nil, err
 	}
@@ -201,11 +227,19 @@ func (d *document) server(m member) (*Server, error) {
 	if err != nil {
 		return nil, d.errorf(m.value, "%s: %w", what, err)
 	}
+	if dollars {
+		s.expandDollars()
+	}
 	d.warnUnused(s, m.value, what)
 	return s, nil
 }
 
 func (d *document) warnUnused(s *Server, v *hujson.Value, what string) {
+	for _, p := range slices.Concat(s.Env, s.Headers) {
+		if name := dollar.FindString(p.Value); name != "" && name == p.Value {
+			d.warn(v, "%s: %s is text, not a variable; write ${%s}", what, name, name[1:])
+		}
+	}
 	for _, unused := range []struct {
 		given       bool
 		field, with string
@@ -242,18 +276,17 @@ func (s *Server) check(kind string) error {
 		(err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
 		return errors.New("the url must begin with http:// or https:// and have a host")
 	}
-	switch kind {
-	case "":
-	case "stdio", "local":
-		if s.Command == "" {
-			return fmt.Errorf("type %q requires a command", kind)
-		}
-	case "http", "sse", "streamable-http", "streamableHttp", "remote":
-		if s.URL == "" {
-			return fmt.Errorf("type %q requires a url", kind)
-		}
-	default:
+	if kind == "" {
+		return nil
+	}
+	program, known := kinds[strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(kind))]
+	switch {
+	case !known:
 		return fmt.Errorf("unknown type %q; use stdio or http", kind)
+	case program && s.Command == "":
+		return fmt.Errorf("type %q requires a command", kind)
+	case !program && s.URL == "":
+		return fmt.Errorf("type %q requires a url", kind)
 	}
 	return nil
 }

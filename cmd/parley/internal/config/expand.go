@@ -45,6 +45,24 @@ func (s *Server) OwnReference() string {
 	return ""
 }
 
+// dollar matches $NAME, which Gemini CLI expands.
+var dollar = regexp.MustCompile(`\$([A-Za-z_][A-Za-z0-9_]*)`)
+
+// expandDollars makes references of $NAME. In a command, a variable that is not set stays, because it may be one of a shell.
+func (s *Server) expandDollars() {
+	ofCommand := map[*string]bool{&s.Command: true}
+	for i := range s.Args {
+		ofCommand[&s.Args[i]] = true
+	}
+	for _, text := range s.values() {
+		if ofCommand[text] {
+			*text = dollar.ReplaceAllString(*text, "$${$1:-$$$1}")
+		} else {
+			*text = dollar.ReplaceAllString(*text, "$${$1}")
+		}
+	}
+}
+
 // Expand replaces references in text. Other dollar signs stay. The values are not expanded again.
 //
 //	${NAME}, ${env:NAME}          an environment variable

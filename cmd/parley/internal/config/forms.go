@@ -67,14 +67,13 @@ func readServers(d *document, found *bool, v *hujson.Value, name string) error {
 var ownMembers = []string{"policy", "hooks", "toolsets", "defaultToolset"}
 
 // editorFiles are the ends of the paths of the files of other programs.
-var editorFiles = []string{
-	"/claude_desktop_config.json", "/.claude.json", "/.mcp.json", "/.cursor/mcp.json", "/.vscode/mcp.json", "/.vscode/settings.json",
-	"/Code/User/mcp.json", "/Code/User/settings.json", "/windsurf/mcp_config.json", "/.zed/settings.json", "/zed/settings.json",
-	"/Zed/settings.json", geminiFile,
-}
+var editorFiles = append([]string{
+	"/claude_desktop_config.json", "/.claude.json", "/.mcp.json", "/.cursor/mcp.json", "/windsurf/mcp_config.json", "/.zed/settings.json",
+	"/zed/settings.json", "/Zed/settings.json", "/.gemini/settings.json",
+}, codeFiles...)
 
-// geminiFile is the end of the paths of the files of Gemini CLI.
-const geminiFile = "/.gemini/settings.json"
+// codeFiles are the ends of the paths of the files of VS Code.
+var codeFiles = []string{"/.vscode/mcp.json", "/.vscode/settings.json", "/Code/User/mcp.json", "/Code/User/settings.json"}
 
 // isAt reports whether the path of the file ends with one of several ends.
 func (d *document) isAt(ends ...string) bool {
@@ -102,6 +101,7 @@ func (d *document) recognize(members []member) []member {
 // read reads the servers of every form that the file has, and the toolsets. Unknown members of the file of another
 // program are not for parley, unless their names are almost those of members that are.
 func (d *document) read(root *hujson.Value) error {
+	withoutNull(root, "mcpServers", "servers", "context_servers", "inputs", "mcp", "projects")
 	members, err := d.members(root, "the file")
 	if err != nil {
 		return err
@@ -182,6 +182,7 @@ func (d *document) project(v *hujson.Value) (found bool, err error) {
 	if nearest == nil {
 		return found, nil
 	}
+	d.inProject = true
 	return true, d.servers(nearest, "mcpServers")
 }
 
@@ -198,21 +199,25 @@ func (d *document) servers(v *hujson.Value, what string) error {
 		return err
 	}
 	for _, m := range members {
-		s, err := d.server(m)
+		s, err := d.server(m, what == ServersMember && d.isAt("/settings.json"))
 		if err != nil {
 			d.config.Problems = append(d.config.Problems, Problem{m.name, err})
 			continue
 		}
-		d.add(s)
+		d.add(s, what)
 	}
 	return nil
 }
 
-// add adds a server. It replaces a server of another object of the file that has the same name.
-func (d *document) add(s *Server) {
+// add adds a server of an object of the file. A server of a project replaces that of the user, and VS Code uses those of
+// servers. Two different servers of one name in other files are reported; see separate.
+func (d *document) add(s *Server, object string) {
+	ofCode := d.isAt(codeFiles...)
 	for i := range d.config.Servers {
-		if d.config.Servers[i].Original == s.Original {
-			d.config.Servers[i] = *s
+		if other := &d.config.Servers[i]; other.Original == s.Original && (d.inProject || ofCode) {
+			if d.inProject || strings.HasSuffix(object, "servers") {
+				*other = *s
+			}
 			return
 		}
 	}

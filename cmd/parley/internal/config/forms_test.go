@@ -212,3 +212,49 @@ func TestUnknownMembersAreToleratedInFilesOfOtherProgramsOnly(t *testing.T) {
 		}
 	}
 }
+
+// Other programs spell the type of a server in many ways, write null for what it does not have, and begin files with a byte
+// order mark.
+func TestFilesAreReadAsTheirProgramsReadThem(t *testing.T) {
+	for _, c := range []struct{ path, text, want string }{
+		{"f", "\ufeff{\r\n\"mcpServers\": {\"a\": {\"command\": \"x\"}}}", "a x"},
+		{"f", `{"mcpServers": {"a": {"type": "streamable_http", "url": "http://x"}, "b": {"transport": "streamableHTTP", "url": "http://y"}, "c": {"transportType": "STDIO", "command": "z"}, "d": {"type": "SSE", "url": "http://z"}}}`, "a http://x, b http://y, c z, d http://z"},
+		{"f", `{"mcpServers": {"a": {"transport": "stdio", "url": "http://x"}}}`, `problem f:1: server "a": type "stdio" requires a command`},
+		{"f", `{"mcpServers": {"a": {"type": "websocket", "url": "http://x"}}}`, `problem f:1: server "a": unknown type "websocket"; use stdio or http`},
+		{"f", `{"inputs": null, "servers": null, "mcpServers": {"a": {"type": null, "command": "x", "args": null, "env": null, "cwd": null, "url": null, "headers": null, "disabled": null, "includeTools": null}}}`, "a x"},
+		{"f", `{"mcpServers": {"a": {"command": null, "url": null}}}`, `problem f:1: server "a": must have a command or a url`},
+		// What limits is never absent because it is null.
+		{"f", `{"mcpServers": {"a": {"command": "x", "tools": null}}}`, `problem f:1: server "a": tools must be an object`},
+		{"f", `{"mcpServers": {"a": {"command": "x", "inputLimits": null}}}`, `problem f:1: server "a": inputLimits must be an object`},
+		{"f", `{"mcpServers": {}, "policy": null}`, `error f:1: policy must be an object`},
+		// Servers of both objects are used, but not one of two that differ, unless the program of the file uses it.
+		{"f", `{"mcpServers": {"a": {"command": "x"}}, "servers": {"b": {"command": "y"}, "a": {"type": "stdio", "command": "x"}}}`, "a x, b y"},
+		{"f", `{"mcpServers": {"a": {"command": "x"}}, "servers": {"a": {"command": "y"}}}`, `problem f:1: there are several servers "a", at f:1, f:1; rename or remove one of them`},
+		{".vscode/mcp.json", `{"servers": {"a": {"command": "x"}}, "mcpServers": {"a": {"command": "y"}}}`, "a x"},
+		{".vscode/mcp.json", `{"mcpServers": {"a": {"command": "y"}}, "servers": {"a": {"command": "x"}}}`, "a x"},
+		// Gemini CLI expands $NAME. What it leaves to a shell stays.
+		{".gemini/settings.json", `{"mcpServers": {"a": {"command": "sh", "args": ["echo $B ${C} $1"], "env": {"A": "$B/${C}$$"}}}}`, "a sh echo ${B:-$B} ${C} $1 A=${B}/${C}$$"},
+		{"copy/settings.json", `{"mcpServers": {"a": {"url": "http://x/$A"}}}`, "a http://x/${A}"},
+		{".zed/settings.json", `{"context_servers": {"a": {"url": "http://x/$A"}}}`, "a http://x/$A"},
+		{".cursor/mcp.json", `{"mcpServers": {"a": {"command": "sh", "args": ["$B"], "env": {"A": "$B", "C": "pa$word"}}}}`, `a sh $B A=$B C=pa$word, warning .cursor/mcp.json:1: server "a": $B is text, not a variable; write ${B}`},
+	} {
+		read, err := Parse("", c.path, []byte(c.text))
+		var got []string
+		if err != nil {
+			got = append(got, "error "+err.Error())
+			read = new(Config)
+		}
+		for i := range read.Servers {
+			got = append(got, line(&read.Servers[i]))
+		}
+		for _, w := range read.Warnings {
+			got = append(got, "warning "+w)
+		}
+		if len(read.Problems) > 0 {
+			got = append(got, "problem "+read.Problems[0].Err.Error())
+		}
+		if got := strings.Join(got, ", "); got != c.want {
+			t.Errorf("%s %s:\ngot  %s\nwant %s", c.path, c.text, got, c.want)
+		}
+	}
+}

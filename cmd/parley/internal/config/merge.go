@@ -105,7 +105,7 @@ func (c *Config) govern(f *Config, files []*Config) {
 		c.DefaultToolset = f.DefaultToolset
 	}
 	source, what := "", ""
-	var others []string
+	var others, shared []string // servers of other files only, and of others and this one
 	for i := range f.Hooks {
 		source, what = f.Hooks[i].Source, "webhook"
 	}
@@ -113,7 +113,7 @@ func (c *Config) govern(f *Config, files []*Config) {
 		source, what = p.Source, "policy"
 	}
 	if !f.decides && what != "" {
-		others = f.othersOf(c)
+		others, shared = f.othersOf(c)
 		switch {
 		case len(f.Servers)+len(f.Problems) == 0:
 			fail(source, "the %s is for no server, because its file has none; name the file with --policy to use it for the servers of all files", what)
@@ -124,22 +124,26 @@ func (c *Config) govern(f *Config, files []*Config) {
 	for i := range f.Policies {
 		f.Policies[i].Except = others
 	}
-	for i := range f.Hooks {
-		f.Hooks[i].Except = others
+	for i := range f.Hooks { // the webhook of one file does not receive what a server of another file does
+		f.Hooks[i].Except = slices.Concat(others, shared)
 	}
 	c.Policies = append(c.Policies, f.Policies...)
 	c.Hooks = append(c.Hooks, f.Hooks...)
 }
 
-// othersOf returns the names, as they are written, of the servers of all that are not of the file.
-func (c *Config) othersOf(all *Config) (names []string) {
+// othersOf returns the names, as they are written, of the servers of all that are not of the file. Shared are those that the
+// file has, too, but another file has them first.
+func (c *Config) othersOf(all *Config) (others, shared []string) {
 	for i := range all.Servers {
 		s := &all.Servers[i]
-		if !slices.ContainsFunc(c.Servers, func(own Server) bool { return own.Source == s.Source }) {
-			names = append(names, s.Original)
+		switch at := slices.IndexFunc(c.Servers, func(own Server) bool { return own.Original == s.Original && Same(&own, s) }); {
+		case at < 0:
+			others = append(others, s.Original)
+		case c.Servers[at].Source != s.Source:
+			shared = append(shared, s.Original)
 		}
 	}
-	return names
+	return others, shared
 }
 
 // Check returns an error if a file must not decide what it decides, or if a rule, webhook or toolset names a server, method

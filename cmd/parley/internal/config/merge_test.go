@@ -49,6 +49,7 @@ func TestFilesDecideAboutTheirOwnServersUnlessTheyAreNamed(t *testing.T) {
 		"in the other order":   {[]string{`deciding {` + denyAll + `}`, `a {` + oneServer + `}`}, "policy deciding:1 not for []"},
 		"two deciding files":   {[]string{`deciding1 {` + oneServer + `, ` + denyAll + `}`, `deciding2 {"policy": {"default": "allow"}}`}, "policy deciding1:1 not for [] policy deciding2:1 not for []"},
 		"a later file":         {[]string{`deciding {` + oneServer + `, ` + denyAll + `}`, `b {"mcpServers": {"two": {"command": "2"}}, "policy": {"default": "allow"}, "hooks": [{"url": "https://h"}]}`}, "policy deciding:1 not for [] policy b:1 not for [one] webhook b:1 not for [one]"},
+		"a server of both":     {[]string{`deciding {` + oneServer + `}`, `b {` + oneServer + `, ` + denyAll + `, "hooks": [{"url": "https://h"}]}`}, "policy b:1 not for [] webhook b:1 not for [one]"},
 		"without servers":      {[]string{`a {` + oneServer + `}`, `b {` + denyAll + `}`}, "b:1: the policy is for no server, because its file has none; name the file with --policy"},
 		"hooks alone":          {[]string{`a {` + oneServer + `}`, `b {"hooks": [{"url": "https://h"}]}`}, "b:1: the webhook is for no server"},
 		"no deciding file":     {[]string{`a {` + oneServer + `, ` + denyAll + `}`, `b {"mcpServers": {"two": {"command": "2"}}}`}, `a:1: the policy is for the servers of its own file only, and not for ["two"]; name the file that decides`},
@@ -85,7 +86,7 @@ func TestServersOfOneNameAreUsedFromTheDecidingFileOrNotAtAll(t *testing.T) {
 		"the deciding file first": {[]string{`deciding {"mcpServers": {"a": {"command": "mine"}}}`, `b {"mcpServers": {"a": {"command": "theirs"}}}`}, "a mine"},
 		"the deciding file last":  {[]string{`b {"mcpServers": {"a": {"command": "theirs"}}}`, `deciding {"mcpServers": {"a": {"command": "mine"}}}`}, "a mine"},
 		"a name that becomes one": {[]string{`b {"mcpServers": {"a b": {"command": "theirs"}}}`, `deciding {"mcpServers": {"a-b": {"command": "mine"}}}`}, "a-b mine"},
-		"no deciding file":        {[]string{`a {"mcpServers": {"a": {"command": "1"}, "x": {"command": "x"}}}`, `b {"mcpServers": {"a": {"command": "2"}}}`}, `x x problem a:1: several files have a server "a": a:1, b:1; rename or remove one of them problem b:1: several files have a server "a": a:1, b:1; rename or remove one of them`},
+		"no deciding file":        {[]string{`a {"mcpServers": {"a": {"command": "1"}, "x": {"command": "x"}}}`, `b {"mcpServers": {"a": {"command": "2"}}}`}, `x x problem a:1: there are several servers "a", at a:1, b:1; rename or remove one of them problem b:1: there are several servers "a", at a:1, b:1; rename or remove one of them`},
 		"the same server":         {[]string{`a {"mcpServers": {"a": {"command": "1", "cwd": "w"}}}`, `b {"servers": {"a": {"type": "stdio", "command": "1", "cwd": "w"}}}`}, "a 1 w"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -86,6 +86,8 @@ func (c *Config) separate() {
 		}
 		if one := preferred(all); one == s {
 			kept = append(kept, *s)
+		} else if one != nil && Same(one, s) && one.Original == s.Original {
+			continue
 		} else if one != nil {
 			c.Warnings = append(c.Warnings, fmt.Sprintf("%s: server %q is not used, because %s has the name", s.Source, s.Original, one.Source))
 		} else {
@@ -129,7 +131,7 @@ func ambiguous(s *Server, all []*Server) error {
 		names, sources = append(names, other.Original), append(sources, other.Source)
 	}
 	if slices.Equal(names, slices.Repeat([]string{s.Original}, len(names))) {
-		return fmt.Errorf("%s: several files have a server %q: %s; rename or remove one of them", s.Source, s.Original, strings.Join(sources, ", "))
+		return fmt.Errorf("%s: there are several servers %q, at %s; rename or remove one of them", s.Source, s.Original, strings.Join(sources, ", "))
 	}
 	return fmt.Errorf("%s: the names of the servers %q all become %s; rename one of them", s.Source, names, s.Name)
 }

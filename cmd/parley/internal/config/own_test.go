@@ -147,6 +147,7 @@ func TestSchemaRejectsWhatIsReported(t *testing.T) {
 		{server, `"extensions": {"com.example/a": {"methods": []}}`, `extensions["com.example/a"].methods is unknown; remove it`},
 		{server, `"extensions": {"com.example/a": {"settings": 1}}`, `extensions["com.example/a"].settings must be an object`},
 		{server, `"inputLimits": {"perminute": 1}`, `inputLimits.perminute is unknown; did you mean "perMinute"?`},
+		{server, `"revision": "2025-06-17"`, `revision must be one of ["2026-07-28" `},
 		{server, `"trusted": 1`, `trusted must be true or false`},
 		{toolset, `"servers": "a"`, `servers must be an array of strings`},
 		{toolset, `"tool": [], "tools": ["a"]`, `toolset "a": tool is unknown; did you mean "tools"?`},
@@ -198,7 +199,7 @@ func TestOwnFormIsRead(t *testing.T) {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff(&host.ServerConfig{
-		Name: "search", Lazy: true, Idle: 10 * time.Minute, Sharing: host.PerCaller, InputLimits: host.InputLimits{PerCall: 8, PerMinute: -1, MaxTokens: 4096}, MaxResult: 100_000,
+		Name: "search", Revision: "2025-06-18", Lazy: true, Idle: 10 * time.Minute, Sharing: host.PerCaller, InputLimits: host.InputLimits{PerCall: 8, PerMinute: -1, MaxTokens: 4096}, MaxResult: 100_000,
 		Extensions: []host.Extension{{ID: "com.example/jobs", Settings: json.RawMessage(`{"priority":7}`), Requests: []string{"jobs/run"}, Notifications: []string{"notifications/jobs/running"}}},
 		Prefix:     new(""), Tools: host.Selection{Only: []string{"find"}}, Prompts: host.Selection{Only: []string{}},
 	}, search.Settings()); diff != "" {

@@ -65,6 +65,7 @@ type form struct {
 	Disabled    bool        `json:"disabled,omitempty"`
 	Lazy        bool        `json:"lazy,omitempty"`
 	Idle        string      `json:"idle,omitempty"`
+	Revision    string      `json:"revision,omitempty"`
 	Trusted     bool        `json:"trusted,omitempty"`
 	Roots       []string    `json:"roots,omitzero"`
 	Sharing     string      `json:"sharing,omitempty"`
@@ -125,7 +126,7 @@ func (s *Server) MarshalJSON() ([]byte, error) {
 	}
 	f := &form{
 		Command: s.Command, Args: s.Args, Env: s.Env, EnvFile: s.EnvFile, Dir: s.Dir, URL: s.URL, Headers: s.Headers,
-		Disabled: s.Disabled, Lazy: s.Lazy, Trusted: s.Trusted, Roots: s.Roots, Extensions: newExtensions(s.Extensions), MaxResult: s.MaxResult, Prefix: s.Prefix,
+		Disabled: s.Disabled, Lazy: s.Lazy, Revision: string(s.Revision), Trusted: s.Trusted, Roots: s.Roots, Extensions: newExtensions(s.Extensions), MaxResult: s.MaxResult, Prefix: s.Prefix,
 		Tools: newSelection(&s.Tools), Prompts: newSelection(&s.Prompts), Origin: s.Origin,
 	}
 	if s.Idle > 0 {

@@ -16,6 +16,8 @@ import (
 	"github.com/parley-mcp/parley/internal/atomicfile"
 )
 
+var byteOrderMark = []byte("\ufeff")
+
 const maxFile = 16 << 20 // bytes; some programs keep their whole state in the file
 
 // File is a JSON file, in which comments and trailing commas are allowed. It is not safe for concurrent use.
@@ -23,6 +25,7 @@ type File struct {
 	path    string
 	old     []byte // nil if the file does not exist
 	mode    fs.FileMode
+	mark    []byte // the byte order mark, which some editors write
 	root    hujson.Value
 	newline string
 	indent  string // of one level
@@ -48,14 +51,18 @@ func Open(path string) (*File, error) {
 		return nil, err
 	}
 	f.mode = info.Mode().Perm()
-	if len(bytes.TrimSpace(f.old)) == 0 {
+	content, marked := bytes.CutPrefix(f.old, byteOrderMark)
+	if marked {
+		f.mark = byteOrderMark
+	}
+	if len(bytes.TrimSpace(content)) == 0 {
 		f.root = emptyObject()
 		return f, nil
 	}
 	if bytes.Contains(f.old, []byte("\r\n")) {
 		f.newline = "\r\n"
 	}
-	if f.root, err = hujson.Parse(bytes.Clone(f.old)); err != nil {
+	if f.root, err = hujson.Parse(bytes.Clone(content)); err != nil {
 		return nil, fmt.Errorf("%s: %s", path, strings.TrimPrefix(err.Error(), "hujson: "))
 	}
 	root, ok := f.root.Value.(*hujson.Object)
@@ -84,7 +91,7 @@ func (f *File) Exists() bool { return f.old != nil }
 func (f *File) Old() []byte { return f.old }
 
 // Bytes returns the content with all changes.
-func (f *File) Bytes() []byte { return f.root.Pack() }
+func (f *File) Bytes() []byte { return append(bytes.Clone(f.mark), f.root.Pack()...) }
 
 // Changed reports whether the content has changed.
 func (f *File) Changed() bool { return !bytes.Equal(f.old, f.Bytes()) }

@@ -263,3 +263,28 @@ func TestDiffShowsNoStringsOfOtherEntries(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
+
+func TestByteOrderMarkAndLineEndsAreKept(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f.json")
+	for content, want := range map[string]string{
+		"\ufeff{\r\n  \"a\": 1\r\n}\r\n": "\ufeff{\r\n  \"a\": 1,\r\n  \"b\": 2\r\n}\r\n",
+		"\ufeff":                         "\ufeff{\n  \"b\": 2\n}\n",
+	} {
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f, err := Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Set(2, "b"); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Save(); err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := os.ReadFile(path); string(got) != want {
+			t.Errorf("%q becomes %q, want %q", content, got, want)
+		}
+	}
+}
