@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -152,7 +153,7 @@ func (s *server) dialer(settings Settings) (*client.Dialer, error) {
 	}
 	d := *dialer
 	record := recorder{log: s.hub.log, server: s.Name, observe: s.observe}
-	d.Revision, d.NoTasks = settings.Revision, !settings.Tasks
+	d.Revision, d.NoTasks = cmp.Or(settings.Revision, d.Revision), !settings.Tasks
 	d.OnConnectionLost = func(err error) { s.lost(err) }
 	if t, ok := s.Target.(*client.HTTPTarget); ok {
 		exchanges := &httpRecorder{recorder: record, secret: secretNames(t.Header), open: make(map[int64]*exchange)}
