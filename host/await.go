@@ -51,24 +51,35 @@ func attempt[Result any](ctx context.Context, s *supervisor, f func(context.Cont
 	result, err = f(ctx, c)
 	inputsOf(ctx).report()
 	if err == nil {
+		if !s.answered.Load() {
+			s.answered.Store(true)
+		}
 		return result, false, nil
 	}
 	notSent := errors.Is(err, call.ErrNotSent)
-	lost = errors.Is(err, client.ErrConnectionLost) && (c == shared || notSent) ||
-		c == shared && errors.As(err, new(*client.DialError)) && ctx.Err() == nil
+	lost = errors.Is(err, client.ErrConnectionLost) && (c == shared || notSent) || c == shared && isLost(ctx, err)
 	if lost {
 		s.lost(shared, err)
 	}
 	return result, lost, err
 }
 
+// isLost reports whether err shows that a server cannot be used any more.
+func isLost(ctx context.Context, err error) bool {
+	return ctx.Err() == nil && (errors.Is(err, client.ErrConnectionLost) || errors.As(err, new(*client.DialError)))
+}
+
 // await returns the client when the server is ready. It starts a server that is down
-// unless the backoff is in effect, which it awaits after the loss of the server.
+// unless the backoff is in effect, which it awaits after the loss of the server. After that
+// time, it awaits one attempt for a server over HTTP that was ready; there is at most one in a second.
 func (s *supervisor) await(ctx context.Context) (*client.Client, error) {
+	began := time.Now()
 	for {
 		changed := s.changed.wait()
 		s.mu.Lock()
 		c, status, until := s.client, s.status, s.lostAt.Add(restartTime)
+		again := time.Until(s.attempted.Add(firstBackoff))
+		mayReturn := c != nil && s.isHTTP() && s.attempted.Before(began)
 		s.mu.Unlock()
 		wait := time.Until(status.Retry)
 		switch {
@@ -84,6 +95,11 @@ func (s *supervisor) await(ctx context.Context) (*client.Client, error) {
 		case wait <= 0:
 			s.want()
 			wait = forever
+		case status.State == Down && status.Retry.After(until) && mayReturn:
+			if wait = again; wait <= 0 {
+				s.want()
+				wait = forever
+			}
 		case status.State == NeedsLogin || status.Retry.After(until):
 			return nil, status.downError()
 		}

@@ -190,3 +190,55 @@ func TestCallsWaitForAProgramThatRestarts(t *testing.T) {
 		calls.Wait()
 	}
 }
+
+// The state of a server is true although no calls come: it is down soon after the server is away, and ready soon after the
+// server is back.
+func TestStateIsTrueWithoutCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, h := newFlaky(t, mcp.V20251125)
+		defer h.Close()
+		time.Sleep(time.Minute)
+		for range 5 { // also if it restarts often
+			f.interrupt(unreachableHost)
+			time.Sleep(40 * time.Second)
+			if s := h.Status()[0]; s.State.Usable() || s.Err == nil || len(s.Tools) == 0 {
+				t.Errorf("the server is away and %s with %d tools: %v", s.State, len(s.Tools), s.Err)
+			}
+			time.Sleep(5 * time.Minute)
+			f.interrupt(nil)
+			time.Sleep(12 * time.Second) // of the backoff, and for the subscription, which this network does not confirm
+			if s := h.Status()[0]; s.State != host.Ready {
+				t.Errorf("the server is back and %s: %v", s.State, s.Err)
+			}
+		}
+		if n := f.calls.Load(); n != 0 {
+			t.Errorf("%d calls", n)
+		}
+	})
+}
+
+// A server that answers calls and is lost again and again is not one that fails again and again.
+func TestServerThatHasAnsweredACallIsStartedAtOnceAfterItsLoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, h := newFlaky(t, mcp.V20260728)
+		defer h.Close()
+		began := time.Now()
+		for i := range 20 {
+			if _, err := h.CallTool(t.Context(), "flaky", "count", nil); err != nil {
+				t.Fatalf("call %d: %v", i, err)
+			}
+			away := true
+			f.interrupt(func() error {
+				if away {
+					away = false
+					return unreachableHost()
+				}
+				return nil
+			})
+		}
+		// This network does not confirm subscriptions, so each restart takes five seconds.
+		if took := time.Since(began); took > 100*time.Second {
+			t.Errorf("20 restarts have taken %v", took)
+		}
+	})
+}

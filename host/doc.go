@@ -16,10 +16,11 @@
 //	result, err := h.Call(ctx, "files__read_text_file", map[string]any{"path": "notes.txt"})
 //
 // A server that fails does not affect the others. [Host.WaitReady], [Host.Status],
-// [Host.Watch] and the log report it. If the server has never been ready, the Host starts
-// or dials it again until it is ready. Otherwise the Host does so when a call needs the
-// server. After each failure in a row it waits longer before the next attempt, from one
-// second up to one minute. Calls made in that time fail with a [DownError].
+// [Host.Watch] and the log report it. The Host starts or dials it again until it is
+// ready. After each failure in a row it waits longer before the next attempt, from one
+// second up to one minute, or up to five seconds if the server is over HTTP and was ready.
+// Calls made in that time fail with a [DownError]; for ten seconds after the loss of a
+// server they wait for it.
 //
 // By default a Host sends every request. [Host.Policy] decides which requests are sent, and which only if
 // [Host.Approve] approves them. [Host.Hooks] can change requests and results, [Host.Review] withholds

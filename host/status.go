@@ -83,9 +83,7 @@ type ServerStatus struct {
 	// Err is the reason why the server is down, or why it was down before it is started
 	// again. It is nil if the server is ready or degraded, or is started for the first time.
 	Err error
-	// Retry is the earliest time of the next attempt to start a server that is down. A
-	// server that has never been ready is started again at that time, and any other
-	// server when a call needs it.
+	// Retry is the time of the next attempt to start a server that is down.
 	Retry time.Time
 
 	// Prefix is the beginning of the merged names of the server's tools and prompts, with the

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/parley-mcp/parley/call"
@@ -23,8 +24,12 @@ const (
 	// have logged in since the last attempt.
 	loginBackoff = 15 * time.Second
 
+	// lostBackoff limits the backoff of a server over HTTP that was ready. It will probably
+	// return, and an attempt is cheap.
+	lostBackoff = 5 * time.Second
+
 	// stable is how long a server must be ready for its next failure not to increase
-	// the backoff.
+	// the backoff. A server that has answered a call need not.
 	stable = 10 * time.Second
 )
 
@@ -38,7 +43,8 @@ type supervisor struct {
 	local    rpc.InputKinds // the input requests that are not forwarded
 	inputs   inputLimiter
 	callers  callers
-	common   // of the shared client
+	common               // of the shared client
+	answered atomic.Bool // the server has answered a call since it became ready
 	logger   *slog.Logger
 
 	catalog *catalog // of the last search; guarded by Host.cataloging
@@ -64,6 +70,7 @@ type supervisor struct {
 	since         time.Time          // when the server became usable
 	lostAt        time.Time          // when a server that was ready was lost, until it is ready again
 	failures      int                // in a row
+	attempted     time.Time          // when the last attempt to connect began
 	calls         int                // in flight, see enter
 	used          time.Time          // the end of the last call, with Idle
 	retiring      bool               // see retire
@@ -113,9 +120,9 @@ func newSupervisor(h *Host, config ServerConfig) *supervisor {
 	return s
 }
 
-// run connects to the server at first, and again each time the server is wanted, until
-// s.ctx ends. Only run dials. A server that has never been ready is wanted after each
-// backoff: its tools are not known yet, so no call may come.
+// run connects to the server at first, and again after each backoff or when the server is
+// wanted, until s.ctx ends. Only run dials. It does not wait for a call: no call may come to a
+// server whose tools are not known, or behind a load balancer that waits for /readyz.
 func (s *supervisor) run() {
 	ctx := s.ctx
 	defer s.cancel(nil)
@@ -139,27 +146,27 @@ func (s *supervisor) run() {
 		}
 	}
 	for {
+		s.mu.Lock()
+		s.attempted = time.Now()
+		s.mu.Unlock()
 		err := s.connect(ctx)
 		if ctx.Err() != nil {
 			return
 		}
-		var again <-chan time.Time
 		if err != nil {
-			retry := s.down(err)
-			if s.current() == nil || s.snapshot().State == CallersOnly {
-				again = time.After(time.Until(retry))
-			}
+			s.down(err)
 		}
-		if !s.awaitNeed(ctx, again) {
+		if !s.awaitNeed(ctx) {
 			return
 		}
 	}
 }
 
-// awaitNeed returns true when the server must be dialled again: it is wanted, or again receives. Meanwhile it ends a
+// awaitNeed returns true when the server must be dialled again: it is wanted, or its backoff is over. Meanwhile it ends a
 // server that is idle. It returns false when ctx ends.
-func (s *supervisor) awaitNeed(ctx context.Context, again <-chan time.Time) bool {
+func (s *supervisor) awaitNeed(ctx context.Context) bool {
 	for {
+		changed := s.changed.wait()
 		select {
 		case <-ctx.Done():
 			return false
@@ -167,14 +174,26 @@ func (s *supervisor) awaitNeed(ctx context.Context, again <-chan time.Time) bool
 			return true
 		case <-s.idleTimer():
 			s.endIdle()
-		case <-again:
+		case <-s.retryTimer():
 			if s.snapshot().State != CallersOnly { // which remains usable during the attempt
 				s.want()
 				<-s.wanted // sent by want, here or in a call
 			}
 			return true
+		case <-changed: // lost, perhaps
 		}
 	}
+}
+
+// retryTimer returns a channel that receives when the backoff of a server is over; nil if it has none.
+func (s *supervisor) retryTimer() <-chan time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	failed := s.status.State.isDown() || s.status.State == CallersOnly && s.status.Err != nil
+	if !failed || s.client != nil && !s.canRestart() {
+		return nil
+	}
+	return time.After(time.Until(s.status.Retry))
 }
 
 // connect dials the server, or makes the existing client reconnect, and lists what the
@@ -210,6 +229,7 @@ func (s *supervisor) ready(c *client.Client, listed lists) {
 		return allKinds
 	}, func(status *ServerStatus) bool {
 		s.client, s.since, s.lostAt = c, time.Now(), time.Time{}
+		s.answered.Store(false)
 		*status = ServerStatus{
 			Name: s.name, State: Ready, Revision: c.Revision(), Sharing: s.sharing(c), MaxResult: s.config.MaxResult,
 			CallerAuth: s.config.CallerAuth != nil, Extensions: s.config.Extensions, Server: c.Server(),
@@ -244,7 +264,7 @@ func (s *supervisor) lost(c *client.Client, err error) {
 		if !status.State.Usable() || c != nil && c != s.client {
 			return false
 		}
-		if time.Since(s.since) >= stable {
+		if time.Since(s.since) >= stable || s.answered.Load() {
 			s.failures = -1 // allow the first attempt at once
 		}
 		if s.canRestart() {
@@ -267,10 +287,15 @@ func (s *supervisor) canRestart() bool {
 	return false
 }
 
-// down marks a server as down that could not be started, and returns the time of the next
-// attempt. It logs an error that attempts repeat once as a warning.
-func (s *supervisor) down(err error) (retry time.Time) {
-	level, text := slog.LevelWarn, "server down"
+func (s *supervisor) isHTTP() bool {
+	_, ok := s.config.Target.(*client.HTTPTarget)
+	return ok
+}
+
+// down marks a server as down that could not be started. It logs an error that attempts repeat
+// once as a warning.
+func (s *supervisor) down(err error) {
+	level, text, retry := slog.LevelWarn, "server down", time.Time{}
 	s.set(func(status *ServerStatus) bool {
 		if status.Err != nil && status.Err.Error() == err.Error() {
 			level = slog.LevelDebug
@@ -282,7 +307,6 @@ func (s *supervisor) down(err error) (retry time.Time) {
 		return true
 	})
 	s.logger.Log(context.Background(), level, text, "error", err, "retry", time.Until(retry).Round(time.Second))
-	return retry
 }
 
 // fail requires that mu is held. It stops the watcher, because a watch would make the
@@ -293,6 +317,9 @@ func (s *supervisor) fail(status *ServerStatus, err error) {
 	}
 	s.failures++
 	wait := backoff(s.failures)
+	if s.client != nil && s.isHTTP() {
+		wait = min(wait, lostBackoff)
+	}
 	status.State, status.Err = Down, err
 	switch {
 	case !isUnauthorized(err):

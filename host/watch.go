@@ -24,6 +24,9 @@ const (
 	// fresh (2026-07-28, server/utilities/caching).
 	pollInterval = time.Minute
 
+	// checkInterval is the time between two checks whether a server with sessions over HTTP still responds.
+	checkInterval = 30 * time.Second
+
 	// subscribeDelay is the time to collect changes of the subscriptions before they
 	// are sent to the server: each request contains all of them.
 	subscribeDelay = 50 * time.Millisecond
@@ -57,6 +60,7 @@ func (s *supervisor) startWatching(ctx context.Context, c *client.Client) {
 	w.done.Go(func() { w.watchLists(ctx) })
 	w.done.Go(func() { w.watchResources(ctx) })
 	w.done.Go(func() { w.pollLists(ctx) })
+	w.done.Go(func() { w.checkSession(ctx) })
 	timer := time.NewTimer(openTimeout)
 	defer timer.Stop()
 	select {
@@ -93,9 +97,31 @@ func (w *watcher) watchLists(ctx context.Context) {
 				w.relist(ctx, change.Kind, client.WithRefresh())
 			}
 		}
+		w.check(ctx)
 		if !sleep(ctx, rewatchDelay, nil) {
 			return
 		}
+	}
+}
+
+// check marks a server over HTTP as lost if it does not answer a ping. The loss of others is known without one.
+func (w *watcher) check(ctx context.Context) {
+	if !w.supervisor.isHTTP() {
+		return
+	}
+	if err := w.client.Ping(ctx); err != nil && isLost(ctx, err) {
+		w.supervisor.lost(w.client, err)
+	}
+}
+
+// checkSession checks a server with sessions over HTTP, so that its state is true although no calls come. Others, of
+// 2026-07-28, have no sessions that must be kept; they are checked when a subscription ends or a list is requested.
+func (w *watcher) checkSession(ctx context.Context) {
+	if w.client.Revision().Modern() {
+		return
+	}
+	for sleep(ctx, checkInterval, nil) {
+		w.check(ctx)
 	}
 }
 
@@ -221,6 +247,10 @@ func (w *watcher) relist(ctx context.Context, kind client.ChangeKind, options ..
 	}
 	listed, err := list(ctx, w.client, kind, options...)
 	if ctx.Err() != nil {
+		return
+	}
+	if err != nil && s.isHTTP() && isLost(ctx, err) {
+		s.lost(w.client, err)
 		return
 	}
 	if err != nil {
