@@ -157,6 +157,7 @@ func (d *Dialer) openSSE(ctx context.Context, options httpwire.Options) (*link, 
 	if err != nil {
 		return nil, err
 	}
+	era.OneStream = d.answerer() != nil
 	wire, err := httpwire.DialPair(ctx, d.Timeouts.Initialize, options, era)
 	if err != nil {
 		era.Close()

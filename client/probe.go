@@ -44,6 +44,7 @@ func (d *Dialer) newProbe(conn transport.Conn, started <-chan struct{}) (*probe,
 	for _, o := range []*rpc.Outbound{&m.Outbound, &l.Outbound} {
 		o.IDs, o.Started, o.StartAllowance = ids, started, d.Timeouts.Start
 	}
+	l.OneStream = d.answerer() != nil
 	p := &probe{Dialer: d, conn: conn, modern: m, legacy: l}
 	p.eras = &eraSwitch{modern: m, legacy: l}
 	p.eras.ready.Add(1)

@@ -214,13 +214,14 @@ func questioning(t *testing.T) host.ServerConfig {
 		return answer.Name, err
 	})
 	near, far := transport.Pipe()
+	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
-		_ = up.ServeConn(context.Background(), far)
+		_ = up.ServeConn(ctx, far)
 	}()
 	t.Cleanup(func() {
-		far.Close()
+		cancel()
 		<-served
 	})
 	return host.ServerConfig{Name: "up", Target: client.Conn(near)}
@@ -234,7 +235,7 @@ func leaveAtQuestion(t *testing.T, url string) {
 	session := ""
 	post := func(body string) *http.Response {
 		r, _ := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(`{"jsonrpc":"2.0",`+body+`}`))
-		r.Header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}}
+		r.Close, r.Header = true, http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}}
 		if session != "" {
 			r.Header.Set("Mcp-Session-Id", session)
 		}
@@ -247,6 +248,14 @@ func leaveAtQuestion(t *testing.T, url string) {
 	begun := post(`"id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{}},"clientInfo":{"name":"c","version":"1"}}`)
 	session = begun.Header.Get("Mcp-Session-Id")
 	begun.Body.Close()
+	t.Cleanup(func() { // the server would wait for the call
+		r, _ := http.NewRequest(http.MethodDelete, url, nil)
+		r.Close = true
+		r.Header.Set("Mcp-Session-Id", session)
+		if resp, err := http.DefaultClient.Do(r); err == nil {
+			resp.Body.Close()
+		}
+	})
 	post(`"method":"notifications/initialized"`).Body.Close()
 	called := post(`"id":2,"method":"tools/call","params":{"name":"up__ask","arguments":{"Who":"gone"}}`)
 	defer called.Body.Close()
@@ -266,7 +275,12 @@ func TestAbandonedQuestionsDoNotBlockOthers(t *testing.T) {
 	local := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.ServeHTTP(w, r.WithContext(rpc.WithLocalUser(r.Context())))
 	}))
-	t.Cleanup(local.Close)
+	t.Cleanup(func() {
+		now, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = s.Shutdown(now) // ends the call that was left
+		local.Close()
+	})
 	dial := func(url string, r mcp.Revision, answer func(question string) (*mcp.ElicitResult, error)) *client.Client {
 		d := client.Dialer{Revision: r, Logger: quiet}
 		d.Elicit = func(_ context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
@@ -301,7 +315,9 @@ func TestAbandonedQuestionsDoNotBlockOthers(t *testing.T) {
 	}
 	calls.Wait()
 	// Without a user, the caller may be another person, who must not see the question.
-	stranger := dial(serveHTTP(t, s), mcp.V20251125, func(question string) (*mcp.ElicitResult, error) {
+	other := httptest.NewServer(s)
+	t.Cleanup(other.Close)
+	stranger := dial(other.URL, mcp.V20251125, func(question string) (*mcp.ElicitResult, error) {
 		t.Errorf("another person is asked %q", question)
 		return nil, errors.New("no")
 	})
@@ -310,4 +326,32 @@ func TestAbandonedQuestionsDoNotBlockOthers(t *testing.T) {
 	if got, err := client.CallTool[string](ctx, stranger, "up__ask", map[string]string{"Who": "stranger"}); err == nil {
 		t.Errorf("the call of another person has the result %q", got)
 	}
+}
+
+// Users who share a server are asked one after the other, and never for each other.
+func TestUsersWhoShareAServerTakeTurns(t *testing.T) {
+	s := &server.Server{Name: "gateway"}
+	gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{questioning(t)}, Dialer: client.Dialer{Revision: mcp.V20251125}}, s)
+	url := protect(t, s)
+	var calls sync.WaitGroup
+	for i, r := range []mcp.Revision{mcp.V20250618, mcp.V20251125, mcp.V20260728, mcp.V20260728} {
+		who := fmt.Sprint("user ", i)
+		d := client.Dialer{Revision: r, Logger: quiet}
+		d.Elicit = func(_ context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+			return mcp.AcceptElicit(struct{ Name string }{strings.TrimPrefix(form.Message, asksOf("up"))})
+		}
+		c, err := d.Dial(t.Context(), as(fmt.Sprint("u", i), url))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		for range 3 {
+			calls.Go(func() {
+				if got, err := client.CallTool[string](t.Context(), c, "up__ask", map[string]string{"Who": who}); err != nil || got != "Are you "+who+"?" {
+					t.Errorf("%s: %s was asked %q, %v", r, who, got, err)
+				}
+			})
+		}
+	}
+	calls.Wait()
 }

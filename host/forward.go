@@ -105,6 +105,9 @@ func ask[Result any](ctx context.Context, kinds rpc.InputKinds, method string, p
 	defer cancel(nil)
 	defer context.AfterFunc(c.Context(), func() { cancel(call.ErrCallDone) })() // ctx may belong to several calls
 	answer, err := c.ForwardInput(during, q)
+	if err != nil && c.Context().Err() != nil && !errors.As(err, new(*call.AnswerError)) && !errors.Is(err, rpc.ErrInputRequired) {
+		err = call.ErrCallDone // and not the error of what the end of the context has interrupted
+	}
 	ended := errors.Is(err, call.ErrCallDone) || errors.Is(err, rpc.ErrClientLeft)
 	if n := c.SessionNotifier; method == mcp.MethodListRoots && ended && ctx.Err() == nil && n != nil && n.Listens() {
 		// The server may have requested the roots for its session while the call was in flight.

@@ -54,7 +54,7 @@ func (o *Outbound) QuestionOf(stream jsonrpc.ID, may func(*Request) bool) (Origi
 	origin, err := o.originOf(stream, may)
 	for i, p := range origin {
 		if stream.IsZero() && (i == 0 || err != nil) {
-			o.turns.learn(p)
+			o.turns.learn(p, true)
 		}
 	}
 	if err != nil {
@@ -94,7 +94,7 @@ func (o *Outbound) originOf(stream jsonrpc.ID, may func(*Request) bool) (Origin,
 	slices.SortFunc(all, func(a, b *pending) int {
 		return cmp.Or(
 			first(a.isConnected(), b.isConnected()), first(a.asked == 0, b.asked == 0),
-			first(o.turns.asks[a.target()], o.turns.asks[b.target()]), cmp.Compare(b.number, a.number),
+			first(o.turns.known[a.target()], o.turns.known[b.target()]), cmp.Compare(b.number, a.number),
 		)
 	})
 	return all, nil
@@ -113,7 +113,7 @@ func first(a, b bool) int {
 
 // hasUserOf reports whether an answer to one request may be that to the other.
 func (p *pending) hasUserOf(other *pending) bool {
-	a, b := CallerOf(p.ctx), CallerOf(other.ctx)
+	a, b := &p.caller, &other.caller
 	return a.Key == b.Key || a.User != nil && a.User == b.User
 }
 

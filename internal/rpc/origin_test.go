@@ -173,6 +173,46 @@ func TestCallsForWhichThePeerAsksTakeTurns(t *testing.T) {
 	})
 }
 
+// The first calls of a tool show whether the peer asks for it: callers that call it at the same time are asked one after
+// the other, and others wait once, for two seconds.
+func TestPeersAreExpectedToAskUntilTheyDoNot(t *testing.T) {
+	for _, user := range []any{"user", nil} {
+		synctest.Test(t, func(t *testing.T) {
+			p := newPeer(t)
+			p.OneStream = true
+			p.call("a", user, true, "ask")
+			p.call("b", user, true, "ask")
+			p.call("a", user, true, "ask")
+			for _, caller := range []string{"a ", "b ", "a "} {
+				origin, got := p.question()
+				if got != caller {
+					t.Errorf("the question is for %s, want %s", got, caller)
+				}
+				p.AddQuestions(origin, 1)
+				if n := p.answer(1); n != 1 && user == nil {
+					t.Errorf("%d calls of several users are in flight", n)
+				}
+			}
+			begun := time.Now()
+			for _, caller := range []string{"a", "b", "c"} {
+				p.call(caller, user, true, "slow")
+			}
+			for len(p.wire.sent) < 3 {
+				time.Sleep(100 * time.Millisecond)
+			}
+			if waited := time.Since(begun); waited < 2*time.Second || waited > 3*time.Second {
+				t.Errorf("calls of a tool that does not ask wait for %v", waited)
+			}
+			p.answer(3)
+			p.call("a", user, true, "slow")
+			p.call("b", user, true, "slow")
+			if n := p.answer(2); n != 2 {
+				t.Errorf("%d calls of a tool that does not ask are in flight", n)
+			}
+		})
+	}
+}
+
 func TestTheQueueForTurnsIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPeer(t)

@@ -26,6 +26,9 @@ type Outbound struct {
 	// NotifyCancelled makes Do send notifications/cancelled for a request that it gives up.
 	// Otherwise the end of Wire.Send cancels the request.
 	NotifyCancelled bool
+	// OneStream means that the peer asks for all requests on one stream, which does not say for which
+	// of them. See turns.
+	OneStream bool
 	// Started, if set, is closed when the peer sends its first byte. Until then time-outs are
 	// longer by StartAllowance, because a package runner may have to download the program
 	// first.
@@ -57,7 +60,7 @@ func (o *Outbound) Do(ctx context.Context, req *Request) (Response, error) {
 	caller := ctx
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	p := &pending{req: req, ctx: caller, cancel: cancel, wake: make(chan struct{}, 1)}
+	p := &pending{req: req, ctx: caller, caller: CallerOf(caller), cancel: cancel, wake: make(chan struct{}, 1)}
 	started := p.startTimeouts(o) // before the peer can report progress
 	if err := o.awaitTurn(ctx, p); err != nil {
 		return Response{}, err
@@ -146,6 +149,9 @@ func (o *Outbound) begin(p *pending) error {
 	o.pending[p.id] = p
 	o.begun++
 	p.number = o.begun
+	if p.caller.Key != nil {
+		p.begun = time.Now()
+	}
 	for pause := range o.pauses {
 		pause.add(p)
 	}
@@ -164,7 +170,7 @@ func (o *Outbound) restart(p *pending) {
 func (o *Outbound) end(p *pending) {
 	o.mu.Lock()
 	delete(o.pending, p.id)
-	o.turns.changed()
+	o.turns.ended(p)
 	for pause := range o.pauses {
 		pause.remove(p)
 	}

@@ -20,11 +20,13 @@ type pending struct {
 	id     jsonrpc.ID
 	req    *Request
 	ctx    context.Context // of the caller; see OriginOf
+	caller Caller
 	cancel context.CancelCauseFunc
 
 	// Guarded by Outbound.mu.
-	number uint64 // increases with each request
-	asked  int    // requests of the peer that wait for an answer of the caller
+	number uint64    // increases with each request
+	begun  time.Time // zero without a caller
+	asked  int       // requests of the peer that wait for an answer of the caller
 
 	mu       sync.Mutex
 	queue    []Progress

@@ -9,20 +9,21 @@ import (
 	"github.com/parley-mcp/parley/call"
 )
 
-// On a byte stream, a peer does not say for which request it asks a question. Once it has asked while requests of
-// several callers were in flight, the requests for which it may ask take turns, so that only one caller can be meant.
+// On a byte stream, a peer does not say for which request it asks a question. The requests of several callers for which
+// it may ask therefore take turns, so that only one caller can be meant.
 
 // Limits of the requests that wait for their turn.
 const (
 	maxTurnQueue   = 64
 	maxTurnWait    = time.Minute
-	turnPoll       = time.Second // how often the connections of clients are examined
-	maxTurnTargets = 1024        // above it, requests for further targets do not wait
+	maxTurn        = 2 * time.Second        // in which a peer asks, if nothing but this is known
+	turnPoll       = 250 * time.Millisecond // how often the ages of requests and the connections of clients are examined
+	maxTurnTargets = 1024                   // above it, requests for further targets do not wait
 )
 
 // turns is the queue of the requests that wait for their turn. Outbound.mu guards it.
 type turns struct {
-	asks  map[target]bool // the targets for which the peer may ask
+	known map[target]bool // whether the peer asks for a target
 	queue []*pending      // in the order of their arrival
 	wake  chan struct{}   // closed when a request may have its turn; nil if none waits
 }
@@ -32,15 +33,29 @@ type target struct{ method, name string }
 
 func (p *pending) target() target { return target{p.req.Method, p.req.Name} }
 
-// learn records that the peer may ask for the target of a request.
-func (t *turns) learn(p *pending) {
-	if !MayRequestInput(p.req.Method) || len(t.asks) >= maxTurnTargets {
+// learn records whether the peer asks for the target of a request.
+func (t *turns) learn(p *pending, asks bool) {
+	if !MayRequestInput(p.req.Method) || len(t.known) >= maxTurnTargets {
 		return
 	}
-	if t.asks == nil {
-		t.asks = make(map[target]bool)
+	if t.known == nil {
+		t.known = make(map[target]bool)
 	}
-	t.asks[p.target()] = true
+	t.known[p.target()] = asks
+}
+
+// asksFor reports whether the peer asks for the target of a request, and whether that is known.
+func (t *turns) asksFor(p *pending) (asks, known bool) {
+	asks, known = t.known[p.target()]
+	return asks, known || len(t.known) >= maxTurnTargets
+}
+
+// ended records that the peer has not asked for a request that has a response.
+func (t *turns) ended(p *pending) {
+	if _, known := t.asksFor(p); !known && p.caller.Key != nil && p.isAnswered() {
+		t.learn(p, false)
+	}
+	t.changed()
 }
 
 // changed wakes the requests that wait.
@@ -109,7 +124,7 @@ func (o *Outbound) leaveQueue(p *pending) {
 // mustWait reports whether a request in flight, or one that waits for longer, must end before p begins. The caller holds
 // mu.
 func (o *Outbound) mustWait(p *pending) bool {
-	if len(o.turns.asks) == 0 || !MayRequestInput(p.req.Method) {
+	if !o.OneStream && len(o.turns.known) == 0 || p.caller.Key == nil || !MayRequestInput(p.req.Method) {
 		return false
 	}
 	for _, earlier := range o.turns.queue {
@@ -128,16 +143,28 @@ func (o *Outbound) mustWait(p *pending) bool {
 	return false
 }
 
-// excludes reports whether p must not be in flight together with an earlier request. Requests of one user must not if
-// the peer may ask for both, unless the earlier one waits for an answer, or has no client that could be asked. Requests
-// of several users must not if the peer may ask for one of them.
+// excludes reports whether p must not be in flight together with an earlier request. Requests of several users must not
+// if the peer asks for one of them. Otherwise p only waits for the time in which a peer asks, if it may ask for both: until
+// the earlier one waits for an answer, or its client has left.
 func (o *Outbound) excludes(earlier, p *pending) bool {
-	a, b := o.turns.asks[earlier.target()], o.turns.asks[p.target()]
-	switch {
-	case CallerOf(earlier.ctx).Key == CallerOf(p.ctx).Key, !a && !b:
+	if earlier.caller.Key == p.caller.Key {
 		return false
-	case !earlier.hasUserOf(p):
+	}
+	asksForEarlier, knowsEarlier := o.turns.asksFor(earlier)
+	asksForP, knowsP := o.turns.asksFor(p)
+	several := !earlier.hasUserOf(p)
+	if several && (asksForEarlier || asksForP) {
 		return true
 	}
-	return a && b && earlier.asked == 0 && earlier.isConnected()
+	mayAskForEarlier, mayAskForP := asksForEarlier || !knowsEarlier && o.OneStream, asksForP || !knowsP && o.OneStream
+	if !mayAskForEarlier || !mayAskForP && !several {
+		return false
+	}
+	if !earlier.begun.IsZero() && time.Since(earlier.begun) >= maxTurn {
+		if !knowsEarlier {
+			o.turns.learn(earlier, false)
+		}
+		return false
+	}
+	return several || earlier.asked == 0 && earlier.isConnected()
 }
