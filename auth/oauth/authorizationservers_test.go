@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/call"
@@ -40,6 +41,40 @@ func TestErrorWithStatus200IsAnError(t *testing.T) {
 		}
 		if c.Identity(w.url()) != "" {
 			t.Errorf("with %q the token is used", more)
+		}
+	}
+}
+
+// Some authorization servers send the lifetime of a token as a string.
+func TestLifetimeCanBeAString(t *testing.T) {
+	for lifetime, known := range map[any]bool{"3600": true, 3600.5: true, "soon": false, "-1": false, nil: false} {
+		w := newEnvironment(t)
+		w.onToken = func(_ url.Values, body map[string]any) { body["expires_in"] = lifetime }
+		c := w.client()
+		if err := c.Login(t.Context(), w.url()); err != nil {
+			t.Fatal(err)
+		}
+		status, err := c.Status(t.Context(), w.url())
+		if err != nil || !status.Expires.IsZero() != known || known && time.Until(status.Expires) > 2*time.Hour {
+			t.Errorf("%v: %+v, %v", lifetime, status, err)
+		}
+	}
+}
+
+// Some authorization servers answer every unknown path with a web page. Invalid JSON at a well-known URL is an error.
+func TestWebPageIsNoMetadata(t *testing.T) {
+	for page, valid := range map[string]bool{"<html></html>": true, "": true, `{}`: true, `{"issuer":`: false} {
+		w := newEnvironment(t)
+		w.serveAS = func(rw http.ResponseWriter, r *http.Request) bool {
+			if r.URL.Path == "/.well-known/oauth-authorization-server" {
+				_, _ = io.WriteString(rw, page)
+				return true
+			}
+			return false
+		}
+		w.issuerPath = "/.well-known/openid-configuration"
+		if err := w.client().Login(t.Context(), w.url()); (err == nil) != valid {
+			t.Errorf("%q: %v", page, err)
 		}
 	}
 }
