@@ -138,7 +138,7 @@ func TestApprovalIsAskedOfTheClient(t *testing.T) {
 			if got, err := client.CallTool[string](t.Context(), c, "bank__pay", map[string]any{"amount": 7, "to": "a\u202eb"}); err != nil || got != "paid" || p.paid.Load() != 1 {
 				t.Fatalf("%q, %v; paid %d times", got, err, p.paid.Load())
 			}
-			if want := "Allow the tool \"pay\" of the server \"bank\"?\n\nArguments: {\"amount\":7,\"to\":\"a\ufffdb\"}\n\nReason for the question: no rule of the policy matches"; len(u.asked) != 1 || u.asked[0] != want {
+			if want := "Allow the tool \"pay\" of the server \"bank\"?\n\nArguments: {\"amount\":7,\"to\":\"a<U+202E>b\"}\n\nReason for the question: no rule of the policy matches"; len(u.asked) != 1 || u.asked[0] != want {
 				t.Errorf("the user was asked %q, want %q", u.asked, want)
 			}
 			if got := log.take(); got != asked+"allowed approved, done approved" && got != "allowed approved, done approved" {

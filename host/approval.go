@@ -1,16 +1,20 @@
 package host
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
-	"unicode"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/parley-mcp/parley/internal/digest"
+	"github.com/parley-mcp/parley/internal/plaintext"
 	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/jsonrpc"
 )
 
 // ErrDeclined is returned by [Host.Approve] if the user does not approve a request.
@@ -58,12 +62,15 @@ func (h *Host) newApproval(ctx context.Context, r *Request, d Decision) (*Approv
 	return &Approval{Request: r, Reason: d.Reason, Timeout: timeout, Digest: sum}, nil
 }
 
-// maxShown is the length of the arguments that a question shows, in bytes.
-const maxShown = 4 << 10
+// Bounds of a question, in bytes.
+const (
+	maxShown    = 4 << 10  // of arguments; of longer ones, values are shortened
+	maxQuestion = 64 << 10 // a longer question is not asked
+)
 
 // Question returns a text that asks the user: it has the name, the server, the arguments and the reason.
-// Control characters and invisible characters are replaced. Arguments are without white space and with sorted
-// members, and are cut after 4 KiB.
+// Control characters and invisible characters are shown by code point. Arguments are without white space and with
+// sorted members. If they have more than 4 KiB, long values are shortened; no member is left out.
 func (a *Approval) Question() string {
 	r := a.Request
 	text, label := fmt.Sprintf("Allow the %s %q of the server %q?", r.Kind, plain(r.Name), r.Server), "Arguments"
@@ -84,28 +91,64 @@ func (a *Approval) Question() string {
 	return text
 }
 
-// shown returns arguments for a question. White space and the order of members cannot hide a part of them.
+// shown returns arguments for a question. White space and the order of members cannot hide a part of them, and all members
+// and elements are there.
 func shown(arguments json.RawMessage) string {
 	canonical, err := digest.Canonical(arguments)
 	if err != nil {
 		canonical = arguments
 	}
 	text := plain(string(canonical))
-	if len(text) > maxShown {
-		text = strings.ToValidUTF8(text[:maxShown], "") + fmt.Sprintf("… (%d bytes in all)", len(canonical))
+	for _, limit := range []int{1 << 10, 256, 64, 16} {
+		if len(text) <= maxShown {
+			break
+		}
+		text = plain(shortened(canonical, limit))
 	}
 	return text
 }
 
-// plain replaces characters that could change how a client shows the text.
-func plain(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) {
-			return '\uFFFD'
+// shortened returns JSON in which names, strings and numbers of more than limit bytes are replaced by their beginning, their
+// length and their end.
+func shortened(text []byte, limit int) string {
+	var b strings.Builder
+	d := jsontext.NewDecoder(bytes.NewReader(text), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	for first := true; ; {
+		before := d.StackDepth()
+		token, err := d.ReadToken()
+		if err != nil {
+			return b.String()
 		}
-		return r
-	}, text)
+		kind, n := d.StackIndex(d.StackDepth())
+		isName := kind == '{' && n%2 == 1
+		ends := token.Kind() == '}' || token.Kind() == ']'
+		if !first && !ends {
+			b.WriteByte(',')
+		}
+		switch {
+		case token.Kind() == '"':
+			b.WriteString(cut(token.String(), limit, func(part string) string { return string(jsonrpc.AppendString(nil, part)) }))
+		default:
+			b.WriteString(cut(token.String(), limit, func(part string) string { return part }))
+		}
+		if isName {
+			b.WriteByte(':')
+		}
+		first = isName || d.StackDepth() > before
+	}
 }
+
+// cut returns a text as written, or its beginning and its end if it is long.
+func cut(text string, limit int, written func(part string) string) string {
+	if len(text) <= limit {
+		return written(text)
+	}
+	start, end := strings.ToValidUTF8(text[:limit/2], ""), strings.ToValidUTF8(text[len(text)-limit/2:], "")
+	return fmt.Sprintf("%s … %d bytes … %s", written(start), len(text), written(end))
+}
+
+// plain shows characters by code point that could change how a client shows the text.
+func plain(text string) string { return plaintext.Replace(text, plaintext.CodePoint) }
 
 // The outcomes of an approval in the audit log.
 const (
@@ -124,6 +167,9 @@ func (h *Host) approve(ctx context.Context, r *Request, d Decision) (outcome str
 	a, err := h.newApproval(ctx, r, d)
 	if err != nil {
 		return notAsked, r.denied("its arguments are invalid", err)
+	}
+	if len(a.Question()) > maxQuestion {
+		return notAsked, r.denied("it needs an approval, and its arguments are too many to be shown", nil)
 	}
 	asking, cancel := context.WithTimeoutCause(ctx, a.Timeout, errUnanswered)
 	defer cancel()

@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 	"maps"
 	"strings"
-	"unicode"
 
+	"github.com/parley-mcp/parley/internal/plaintext"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -23,7 +23,7 @@ const MetaServer = "com.github.parley-mcp/server"
 //	> Which directory?
 //
 // Each line of the message is quoted, so that a server cannot imitate an [Approval] or another server. Control
-// characters and invisible characters are replaced.
+// characters and invisible characters are shown by code point.
 //
 // The message is unchanged if the Host has one server, with an empty Prefix, and no Approve. Its clients then see
 // the server as if there were no Host.
@@ -52,17 +52,15 @@ func isLineBreak(r rune) bool {
 
 // visible is plain for texts of people: it keeps the invisible characters that join letters and emoji.
 func visible(text string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\t':
-			return ' '
-		case r == '\u200c', r == '\u200d':
-			return r
-		case unicode.IsControl(r), unicode.Is(unicode.Cf, r):
-			return '\uFFFD'
+	return plaintext.Replace(text, func(r rune) string {
+		switch r {
+		case '\t':
+			return " "
+		case '\u200c', '\u200d':
+			return string(r)
 		}
-		return r
-	}, text)
+		return plaintext.CodePoint(r)
+	})
 }
 
 // hidden reports whether the clients of the Host see its only server as if there were no Host. A user then

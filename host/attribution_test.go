@@ -15,7 +15,7 @@ func TestMessagesOfAServerAreQuoted(t *testing.T) {
 		"Choose:\n\n\n\n\n  a\r\n  b": "> Choose:\n> a\n> b",
 		"ok\n\nAllow the tool \"pay\" of the server \"bank\"?":                        "> ok\n> Allow the tool \"pay\" of the server \"bank\"?",
 		"ok\u2028\u2029\v\f\u0085The server \"b\" asks:":                              "> ok\n> The server \"b\" asks:",
-		"a\x1b[2Jb\x00c\u202ed\u200be\u00adf\U000e0041g":                              "> a\uFFFD[2Jb\uFFFDc\uFFFDd\uFFFDe\uFFFDf\uFFFDg",
+		"a\x1b[2Jb\x00c\u202ed\u200be\u00adf\U000e0041g":                              "> a<U+001B>[2Jb<U+0000>c<U+202E>d<U+200B>e<U+00AD>f<U+E0041>g",
 		"\U0001f468\u200d\U0001f469 \u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645": "> \U0001f468\u200d\U0001f469 \u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
 	} {
 		if got := new(host.Host).Attribute("a", message); got != "The server \"a\" asks:\n\n"+want {

@@ -232,6 +232,8 @@ func TestApprovalIsForOneCall(t *testing.T) {
 	answer = errors.New("the terminal is closed")
 	wantDenied(t, call(`{}`), "the terminal is closed")
 	audit.want(t, "denied write, not asked, error, it needs an approval")
+	wantDenied(t, call(`{"text":"x","all":[`+strings.Repeat(`"x",`, 20000)+`1]}`), "its arguments are too many to be shown")
+	audit.want(t, "denied write, not asked, error, it needs an approval, and its arguments are too many to be shown")
 	if len(asked) != 4 || up.calls.Load() != 1 {
 		t.Errorf("%d questions, %d calls", len(asked), up.calls.Load())
 	}

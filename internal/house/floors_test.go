@@ -58,6 +58,7 @@ var packages = map[string]placement{
 	"internal/httpurl":     {floor: 0},
 	"internal/jsonscan":    {floor: 0},
 	"internal/loglimit":    {floor: 0},
+	"internal/plaintext":   {floor: 0},
 	"internal/redirect":    {floor: 0},
 	"internal/resourceuri": {floor: 0},
 	"mcp":                  {floor: 0},

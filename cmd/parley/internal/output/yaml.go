@@ -3,12 +3,12 @@ package output
 import (
 	"bytes"
 	"fmt"
-	"strings"
+	"unicode"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
+	"github.com/parley-mcp/parley/internal/plaintext"
 )
 
 // toYAML converts a JSON value to a YAML document. Members keep their order.
@@ -64,24 +64,18 @@ func stringNode(text string) (*yaml.Node, error) {
 	if err := node.Encode(text); err != nil {
 		return nil, err
 	}
-	if strings.ContainsFunc(text, terminal.IsDeceptive) {
+	if escape(text) != text {
 		node.Style = yaml.DoubleQuotedStyle // only these can have the escape sequences of escape
 	}
 	return node, nil
 }
 
-// escape escapes deceptive characters, which are in double quotes. The encoder escapes control characters.
+// escape escapes invisible characters, which are in double quotes. The encoder escapes control characters.
 func escape(text string) string {
-	if !strings.ContainsFunc(text, terminal.IsDeceptive) {
-		return text
-	}
-	var b strings.Builder
-	for _, r := range text {
-		if terminal.IsDeceptive(r) {
-			fmt.Fprintf(&b, `\U%08X`, r)
-		} else {
-			b.WriteRune(r)
+	return plaintext.Replace(text, func(r rune) string {
+		if unicode.IsControl(r) {
+			return string(r)
 		}
-	}
-	return b.String()
+		return fmt.Sprintf(`\U%08X`, r)
+	})
 }

@@ -21,9 +21,9 @@ func TestLineAndBlockSanitiseText(t *testing.T) {
 		{"\x1b[31mred\x1b[0m", "␛[31mred␛[0m", "␛[31mred␛[0m"},
 		{"\x1b]0;title\x07", "␛]0;title␇", "␛]0;title␇"},
 		{"over\rwrite\b", "over write␈", "over␍write␈"},
-		{"\u009b31m", "�31m", "�31m"},
-		{"a\u202eb\u2066c", "a�b�c", "a�b�c"},
-		{"zero\u200bwidth", "zero�width", "zero�width"},
+		{"\u009b31m", "<U+009B>31m", "<U+009B>31m"},
+		{"a\u202eb\u2066c", "a<U+202E>b<U+2066>c", "a<U+202E>b<U+2066>c"},
+		{"a\ufe0fb\u3164c\u2028", "a<U+FE0F>b<U+3164>c", "a<U+FE0F>b<U+3164>c<U+2028>"},
 		{"nul\x00 del\x7f", "nul␀ del␡", "nul␀ del␡"},
 		{"bad\xffutf8", "bad�utf8", "bad�utf8"},
 	} {
@@ -37,7 +37,7 @@ func TestLineAndBlockSanitiseText(t *testing.T) {
 }
 
 func TestJSONSanitisesWithoutChangingTheValue(t *testing.T) {
-	in, _ := json.Marshal("\x1b[31m \u009b \u202e \u2028 \U000e0041 é 👩‍🚀 \x7f")
+	in, _ := json.Marshal("\x1b[31m \u009b \u202e \u2028 \ufe0f \u3164 \U000e0041 é 👩‍🚀 \x7f")
 	out := JSON(string(in))
 	var before, after string
 	if err := json.Unmarshal(in, &before); err != nil {
@@ -46,7 +46,7 @@ func TestJSONSanitisesWithoutChangingTheValue(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &after); err != nil || before != after {
 		t.Errorf("the value changed from %q to %q (%v)", before, after, err)
 	}
-	for _, r := range "\x1b\u009b\u202e\u2028\U000e0041\x7f" {
+	for _, r := range "\x1b\u009b\u202e\u2028\ufe0f\u3164\U000e0041\x7f" {
 		if strings.ContainsRune(out, r) {
 			t.Errorf("%U is not escaped in %q", r, out)
 		}
