@@ -16,6 +16,7 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/config"
 	"github.com/parley-mcp/parley/cmd/parley/internal/credstore"
 	"github.com/parley-mcp/parley/cmd/parley/internal/nearest"
+	"github.com/parley-mcp/parley/cmd/parley/internal/quoting"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/host"
 )
@@ -148,7 +149,7 @@ func (f *addFlags) server(cmd *cobra.Command, args []string) (*config.Server, er
 	case dash > 1:
 		return nil, fmt.Errorf("unexpected argument %q; write the command after --", args[1])
 	case dash < 0 && len(args) == 1, dash == 1 && len(args) == 1:
-		return nil, fmt.Errorf("no URL and no command; write parley add %s URL, or parley add %[1]s -- COMMAND", args[0])
+		return nil, fmt.Errorf("no URL and no command; write %s URL, or %[1]s -- COMMAND", quoting.OfUser().Command([]string{"add"}, args[0]))
 	case dash < 0 && len(args) > 2:
 		return nil, fmt.Errorf("unexpected argument %q; write -- before a command", args[2])
 	case dash < 0 && !isURL(args[1]) && !strings.Contains(args[1], "${"):

@@ -18,6 +18,7 @@ type completing struct {
 	dial   *dialFlags // nil if the command does not connect to a server
 	args   []string   // the arguments before the word
 	word   string     // the beginning of the word
+	dashed bool       // the word comes after --, and can begin with -
 }
 
 // completion returns the words that a shell offers for an argument. It prints nothing, and without words the shell offers
@@ -42,17 +43,22 @@ func wordsOf[Word ~string](words []Word) (all []string) {
 }
 
 // completes lets shells complete the arguments of a command. Each of kinds completes one argument, and the last one
-// also completes all further arguments. After --, shells complete commands and files.
+// also completes all further arguments. After --, shells complete commands and files, unless a word there begins with -: such
+// a name is no command.
 func completes(cmd *cobra.Command, flags completionFlags, kinds ...completion) {
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		c := &completing{ctx: cmd.Context(), cmd: cmd, args: args, word: word}
 		if shellOf(cmd) != nil {
-			args = slices.Insert(args, 0, "") // TARGET, which commands of parley shell do not have
-		} else if afterDash(cmd, args) {
-			return nil, cobra.ShellCompDirectiveDefault
+			c.args = slices.Insert(args, 0, "") // TARGET, which commands of parley shell do not have
+		} else if dash := dashOf(cmd, args); dash >= 0 {
+			names := append(args[dash:len(args):len(args)], word)
+			if !strings.HasPrefix(names[0], "-") || slices.Contains(names[:len(names)-1], "--") {
+				return nil, cobra.ShellCompDirectiveDefault
+			}
+			c.dashed = true
 		}
 		cmd.SetIn(strings.NewReader("")) // completion asks no questions
 		cmd.SetErr(io.Discard)
-		c := &completing{ctx: cmd.Context(), cmd: cmd, args: args, word: word}
 		c.config, c.dial = flags.completionFlags()
 		if c.dial != nil {
 			c.dial.named = true // Cobra adds a -- to a line that a shell completes
@@ -60,7 +66,7 @@ func completes(cmd *cobra.Command, flags completionFlags, kinds ...completion) {
 		if shellOf(cmd) == nil {
 			c.parseOnce()
 		}
-		return kinds[min(len(args), len(kinds)-1)](c)
+		return kinds[min(len(c.args), len(kinds)-1)](c)
 	}
 }
 
@@ -76,9 +82,16 @@ func (c *completing) parseOnce() {
 	}
 }
 
-// afterDash reports whether the word that a shell completes comes after --. Cobra has added another -- to the end of the
+// dashOf returns the index in args of the first word after --, or -1. Cobra has added another -- to the end of the
 // arguments, so ArgsLenAtDash alone does not tell if -- is the argument before the word.
-func afterDash(cmd *cobra.Command, args []string) bool {
-	line := os.Args
-	return cmd.ArgsLenAtDash() < len(args) || len(line) > 1 && line[len(line)-2] == "--"
+func dashOf(cmd *cobra.Command, args []string) int {
+	line, ok := cmd.Context().Value(lineKey{}).([]string)
+	if !ok {
+		line = os.Args
+	}
+	dash := cmd.ArgsLenAtDash()
+	if dash < len(args) || len(line) > 1 && line[len(line)-2] == "--" {
+		return dash
+	}
+	return -1
 }

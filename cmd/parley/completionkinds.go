@@ -18,12 +18,13 @@ const (
 )
 
 // offer returns the words that begin like the word of the command line. A word that a terminal would not show unchanged is
-// left out.
+// left out, and so is one that parley would take for a flag.
 func (c *completing) offer(words []cobra.Completion, directive cobra.ShellCompDirective) ([]cobra.Completion, cobra.ShellCompDirective) {
 	var offered []cobra.Completion
 	for _, w := range words {
 		text, _, _ := strings.Cut(w, "\t")
-		if text != "" && strings.HasPrefix(text, c.word) && terminal.Line(text) == text && len(offered) < maxOffered {
+		isFlag := strings.HasPrefix(text, "-") && !c.dashed
+		if text != "" && !isFlag && strings.HasPrefix(text, c.word) && terminal.Line(text) == text && len(offered) < maxOffered {
 			offered = append(offered, w)
 		}
 	}

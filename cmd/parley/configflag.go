@@ -15,6 +15,7 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/config"
 	"github.com/parley-mcp/parley/cmd/parley/internal/credstore"
 	"github.com/parley-mcp/parley/cmd/parley/internal/form"
+	"github.com/parley-mcp/parley/cmd/parley/internal/quoting"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -87,6 +88,14 @@ func (f *configFlags) read() (*config.Config, error) {
 		files.Deciding = append(slices.Clone(files.Deciding), own)
 	}
 	return files.Load()
+}
+
+// words returns the flags for a command line.
+func (f *configFlags) words() (words []string) {
+	for _, path := range f.paths {
+		words = append(words, "--config", path)
+	}
+	return words
 }
 
 // files returns the paths of the files: those of --config and --policy, or the user's if it exists.
@@ -200,7 +209,7 @@ func (f *configFlags) values(cmd *cobra.Command) (*config.Values, error) {
 		case in.Default != "":
 			value = in.Default
 		default:
-			err = fmt.Errorf("input %q has no value; add --input %s=VALUE, or run parley at a terminal", in.ID, in.ID)
+			err = fmt.Errorf("input %q has no value; add --input %s, or run parley at a terminal", in.ID, quoting.OfUser().Quote(in.ID+"=VALUE"))
 		}
 		if err != nil {
 			return "", err

@@ -16,6 +16,7 @@ import (
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/internal/connection"
 	"github.com/parley-mcp/parley/cmd/parley/internal/nearest"
+	"github.com/parley-mcp/parley/cmd/parley/internal/quoting"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/server"
@@ -83,7 +84,7 @@ const backgroundFlag = "background"
 
 func connectAs(cmd *cobra.Command, flags *connectFlags, target []string) error {
 	if flags.name == "" {
-		if cmd.ArgsLenAtDash() >= 0 || isURL(target[0]) {
+		if commandAt(cmd) >= 0 || isURL(target[0]) {
 			return errors.New("--as is missing; it is the name of the connection")
 		}
 		flags.name = target[0]
@@ -116,7 +117,7 @@ func connectAs(cmd *cobra.Command, flags *connectFlags, target []string) error {
 		return err
 	}
 	return show(cmd, info, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "Connected %s. It ends after %v without a command, or with: parley disconnect %[1]s\n", flags.name, flags.idle)
+		_, err := fmt.Fprintf(w, "Connected %s. It ends after %v without a command, or with: %s\n", flags.name, flags.idle, disconnectCommand(flags.name))
 		return err
 	})
 }
@@ -127,8 +128,12 @@ func backgroundArgs(args []string) []string {
 	return slices.Insert(slices.Clone(args), at, "--"+backgroundFlag)
 }
 
+func disconnectCommand(name string) string {
+	return quoting.OfUser().Command([]string{"disconnect"}, name)
+}
+
 func inUse(name string) error {
-	return fmt.Errorf("%s is connected already; end it with parley disconnect %[1]s, or choose another name with --as", name)
+	return fmt.Errorf("%s is connected already; end it with %s, or choose another name with --as", name, disconnectCommand(name))
 }
 
 // serveConnection connects to the target, and serves the name.

@@ -36,7 +36,7 @@ func (f *envFlags) words() (words []string) {
 	}
 	for _, v := range f.variables {
 		name, _, _ := strings.Cut(v, "=")
-		words = append(words, "--env", shellWord(name))
+		words = append(words, "--env", name)
 	}
 	return words
 }

@@ -177,7 +177,7 @@ func (f *installFlags) set(cmd *cobra.Command, c *editors.Client, file *jsonedit
 
 // server returns the server that TARGET describes, and the arguments with which parley serves it.
 func (f *installFlags) server(cmd *cobra.Command, words []string) (s *config.Server, bridge []string, err error) {
-	isCommand := cmd.ArgsLenAtDash() >= 0
+	isCommand := commandAt(cmd) >= 0
 	if !isCommand && !isURL(words[0]) {
 		if s, err = f.config.find(cmd, words[0]); err != nil {
 			return nil, nil, err

@@ -18,6 +18,7 @@ import (
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/internal/config"
 	"github.com/parley-mcp/parley/cmd/parley/internal/lock"
+	"github.com/parley-mcp/parley/cmd/parley/internal/quoting"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/host"
 )
@@ -331,7 +332,7 @@ func diffLock(cmd *cobra.Command, flags *lockFlags, args []string) error {
 		if err := found.print(w); err != nil || found.Digest == "" || len(all.missing) > 0 {
 			return err
 		}
-		_, err := fmt.Fprintf(w, "Accept these differences with:\n  %s\n", terminal.Line(flags.acceptCommand(found.Digest, args)))
+		_, err := fmt.Fprintf(w, "Accept these differences with:\n  %s\n", terminal.Verbatim(flags.acceptCommand(found.Digest, args)))
 		return err
 	})
 	if err != nil {
@@ -348,22 +349,11 @@ func diffLock(cmd *cobra.Command, flags *lockFlags, args []string) error {
 
 // acceptCommand returns the command that accepts differences with a digest.
 func (f *lockFlags) acceptCommand(digest string, args []string) string {
-	words := []string{"parley", "lock", "accept"}
-	for _, path := range f.files.paths {
-		words = append(words, "--config", path)
-	}
+	words := append([]string{"lock", "accept"}, f.files.words()...)
 	if f.path != "" {
 		words = append(words, "--lock", f.path)
 	}
-	words = append(words, "--digest", digest)
-	if slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "-") }) {
-		words = append(words, "--")
-	}
-	words = append(words, args...)
-	for i := range words {
-		words[i] = shellWord(words[i])
-	}
-	return strings.Join(words, " ")
+	return quoting.OfUser().Command(append(words, "--digest", digest), args...)
 }
 
 // indentedBlock indents the lines of a text of a server.

@@ -16,6 +16,7 @@ import (
 	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/internal/credstore"
+	"github.com/parley-mcp/parley/cmd/parley/internal/quoting"
 	"github.com/parley-mcp/parley/schema"
 )
 
@@ -263,38 +264,17 @@ func (e *loginError) Error() string {
 	switch {
 	case e.missing != nil:
 		scopes := strings.Join(e.missing, " ")
-		return fmt.Sprintf("%s requires a login with the scope %s; run: parley login --scope %s %s", e.server, scopes, quoted(scopes), quoted(e.server))
+		return fmt.Sprintf("%s requires a login with the scope %s; run: %s", e.server, scopes,
+			quoting.OfUser().Command([]string{"login", "--scope", scopes}, e.server))
 	case e.expired:
-		return fmt.Sprintf("the login to %s has expired; run: parley login %s", e.server, quoted(e.server))
+		return fmt.Sprintf("the login to %s has expired; run: %s", e.server, quoting.OfUser().Command([]string{"login"}, e.server))
 	}
 	given := ""
 	if e.given != nil {
 		given = ", although the request has " + strings.Join(e.given, ", ")
 	}
-	return fmt.Sprintf("%s requires a login%s; run: parley login %s", e.server, given, quoted(e.server))
+	return fmt.Sprintf("%s requires a login%s; run: %s", e.server, given, quoting.OfUser().Command([]string{"login"}, e.server))
 }
 
 // Unwrap returns the error of package oauth.
 func (e *loginError) Unwrap() error { return e.err }
-
-// quoted quotes a word for a shell if necessary, or if it could be taken for a flag. Scopes come from the server and can
-// contain any printable character.
-func quoted(word string) string {
-	if strings.HasPrefix(word, "-") {
-		return inQuotes(word)
-	}
-	return shellWord(word)
-}
-
-// shellWord quotes a word for a shell if necessary.
-func shellWord(word string) string {
-	plain := func(r rune) bool {
-		return '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || strings.ContainsRune("-._:/@%+,=", r)
-	}
-	if word != "" && word[0] != '=' && strings.IndexFunc(word, func(r rune) bool { return !plain(r) }) < 0 { // zsh replaces =name
-		return word
-	}
-	return inQuotes(word)
-}
-
-func inQuotes(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/parley-mcp/parley/cmd/parley/internal/quoting"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/cmd/parley/internal/toolargs"
 	"github.com/parley-mcp/parley/mcp"
@@ -86,7 +87,7 @@ func printHead(w io.Writer, name, title, description, line string) error {
 }
 
 func printExample(w io.Writer, command string) error {
-	_, err := fmt.Fprintf(w, "\nExample:\n\n  %s\n", terminal.Line(command))
+	_, err := fmt.Fprintf(w, "\nExample:\n\n  %s\n", terminal.Verbatim(command))
 	return err
 }
 
@@ -191,29 +192,18 @@ func printPrompt(w io.Writer, width int, p *mcp.Prompt, command commandLine) err
 	return printExample(w, command("prompt", words...))
 }
 
-// command returns a function that returns a command line with the same target, without headers and the values of variables, which can be
-// secret.
+// command returns a function that returns a command line with the same target, without headers and the values of
+// variables, which can be secret.
 func (f *dialFlags) command(cmd *cobra.Command, target []string) commandLine {
-	return func(verb string, words ...string) string {
-		line := []string{"parley", verb}
-		isCommand := cmd.ArgsLenAtDash() >= 0
-		if shellOf(cmd) != nil {
-			line = line[1:] // the shell knows the target
-		} else if !isCommand {
-			for _, path := range f.config.paths {
-				line = append(line, "--config", shellWord(path))
-			}
-			line = append(line, shellWord(target[0]))
+	return func(verb string, names ...string) string {
+		dialect, words := quoting.OfUser(), []string{verb}
+		switch {
+		case shellOf(cmd) != nil: // the shell of parley knows the target
+			_, line, _ := strings.Cut(quoting.Unix.Command(words, names...), " ")
+			return line
+		case commandAt(cmd) >= 0:
+			return dialect.CommandWith(append(words, f.env.words()...), target, names...)
 		}
-		for _, w := range words {
-			line = append(line, shellWord(w))
-		}
-		if isCommand && shellOf(cmd) == nil {
-			line = append(append(line, f.env.words()...), "--")
-			for _, w := range target {
-				line = append(line, shellWord(w))
-			}
-		}
-		return strings.Join(line, " ")
+		return dialect.Command(append(words, f.config.words()...), append(target[:1:1], names...)...)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/config"
 	"github.com/parley-mcp/parley/cmd/parley/internal/credstore"
 	"github.com/parley-mcp/parley/cmd/parley/internal/form"
+	"github.com/parley-mcp/parley/cmd/parley/internal/quoting"
 	"github.com/parley-mcp/parley/cmd/parley/internal/registry"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/host"
@@ -214,9 +215,9 @@ func whatRuns(s *config.Server) (lines []string) {
 	if s.URL != "" {
 		lines = append(lines, "connects to "+s.URL)
 	} else {
-		words := []string{"runs", shellWord(s.Command)}
+		words := []string{"runs", quoting.OfUser().Quote(s.Command)}
 		for _, arg := range s.Args {
-			words = append(words, shellWord(arg))
+			words = append(words, quoting.OfUser().Quote(arg))
 		}
 		lines = append(lines, strings.Join(words, " "))
 	}
@@ -407,7 +408,7 @@ func (v *registryValues) ask(name string, in registry.Input) (string, error) {
 	case !interactive && !in.IsRequired:
 		return "", nil
 	case !interactive:
-		return "", fmt.Errorf("%s has no value; add --set %s=VALUE, or run parley at a terminal", name, shellWord(name))
+		return "", fmt.Errorf("%s has no value; add --set %s, or run parley at a terminal", name, quoting.OfUser().Quote(name+"=VALUE"))
 	default:
 		var err error
 		if value, err = enter(v.cmd, &config.Input{ID: name, Description: strings.TrimSuffix(name+": "+in.Description, ": "), Default: in.Default, Options: in.Choices, Secret: in.IsSecret}); err != nil {

@@ -65,21 +65,16 @@ parley ls -- npx -y @modelcontextprotocol/server-everything`,
 			root.AddCommand(c)
 		}
 	}
-	root.AddCommand(newVersion())
-	// Replace Cobra's descriptions of its own commands.
+	root.AddCommand(newVersion(), newCompletion(), newOffer())
+	root.CompletionOptions.DisableDefaultCmd = true // its scripts evaluate words of servers
 	root.InitDefaultHelpCmd()
-	root.InitDefaultCompletionCmd()
 	indentExamples(root)
 	addOutput(root)
 	addExitCodes(root)
 	for _, c := range root.Commands() {
-		switch c.Name() {
-		case "help":
+		if c.Name() == "help" { // Cobra's
 			c.Short = "Show the help of a command"
 			c.Long = "Show the help of a command, as its --help flag does."
-		case "completion":
-			c.Short = "Generate a shell completion script"
-			c.Long = "Print a script with which a shell completes commands, flags, servers, tools, prompts, resources and\narguments. The help of each subcommand says how to install the script."
 		}
 	}
 	return root

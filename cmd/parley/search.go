@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/parley-mcp/parley/cmd/parley/internal/quoting"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/cmd/parley/internal/toolargs"
 )
@@ -81,14 +82,9 @@ func search(cmd *cobra.Command, files *configFlags, query string, limit int, tim
 	found := []*foundTool{}
 	for _, t := range h.Search(cmd.Context(), query, limit) {
 		d := &t.Definition
-		line := []string{"parley", "call"}
-		for _, path := range files.paths {
-			line = append(line, "--config", shellWord(path))
-		}
-		for _, word := range append([]string{t.Server, d.Name}, toolargs.Example(d.InputSchema)...) {
-			line = append(line, shellWord(word))
-		}
-		found = append(found, &foundTool{t.Server, d.Name, d.Title, d.Description, strings.Join(line, " ")})
+		names := append([]string{t.Server, d.Name}, toolargs.Example(d.InputSchema)...)
+		line := quoting.OfUser().Command(append([]string{"call"}, files.words()...), names...)
+		found = append(found, &foundTool{t.Server, d.Name, d.Title, d.Description, line})
 	}
 	_ = h.Close() // a server that does not end well has no effect
 	for _, name := range slices.Sorted(maps.Keys(failed)) {
@@ -111,7 +107,7 @@ func search(cmd *cobra.Command, files *configFlags, query string, limit int, tim
 			if text, _, _ := strings.Cut(strings.TrimSpace(f.Description), "\n"); text != "" {
 				b.WriteString("  " + terminal.Line(text) + "\n")
 			}
-			fmt.Fprintf(&b, "  %s\n", terminal.Line(f.Example))
+			fmt.Fprintf(&b, "  %s\n", terminal.Verbatim(f.Example))
 		}
 		_, err := io.WriteString(w, b.String())
 		return err

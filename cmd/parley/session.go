@@ -159,7 +159,7 @@ func (f *sessionFlags) open(cmd *cobra.Command, target []string, label string, s
 // serverName returns the user's name for the server. The name that the server declares is not
 // trustworthy.
 func (f *sessionFlags) serverName(cmd *cobra.Command, target []string, to client.Target) string {
-	if _, isHTTP := to.(*client.HTTPTarget); cmd.ArgsLenAtDash() >= 0 || isHTTP && strings.Contains(target[0], "://") {
+	if _, isHTTP := to.(*client.HTTPTarget); commandAt(cmd) >= 0 || isHTTP && strings.Contains(target[0], "://") {
 		return to.String()
 	}
 	return "server " + target[0]

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/listcache"
+	"github.com/parley-mcp/parley/cmd/parley/internal/quoting"
 	linesh "github.com/parley-mcp/parley/cmd/parley/internal/shell"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/mcp"
@@ -79,9 +80,9 @@ func (s *shell) complete(line string) linesh.Candidates {
 			continue
 		}
 		if name, isName := strings.CutSuffix(word, "="); isName {
-			word = shellWord(name) + "="
+			word = quoting.Unix.Quote(name) + "="
 		} else {
-			word = shellWord(word)
+			word = quoting.Unix.Quote(word)
 		}
 		found.Words = append(found.Words, word)
 	}

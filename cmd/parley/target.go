@@ -7,17 +7,20 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/cmd/parley/internal/quoting"
 	"github.com/parley-mcp/parley/mcp"
 )
 
 const targetHelp = `TARGET is a URL, the name of a server in your configuration or of a connection (see parley list, --config and
-parley connect), or, at the end of the command line, -- and the command that starts the server.
+parley connect), or, at the end of the command line, -- and the command that starts the server. Names that
+begin with - come after a -- of their own.
 
 ` + commandHelp
 
@@ -39,7 +42,7 @@ type dialFlags struct {
 
 // isCommand reports whether TARGET is a command.
 func (f *dialFlags) isCommand(cmd *cobra.Command) bool {
-	return f.starts || cmd.ArgsLenAtDash() >= 0 && !f.named
+	return f.starts || commandAt(cmd) >= 0 && !f.named
 }
 
 // add adds the flags to a command that ends by itself. --timeout limits the whole command.
@@ -98,16 +101,30 @@ func (f *dialFlags) addUnrecorded(cmd *cobra.Command, timeout string) {
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "print log messages, and the stderr of the server's program")
 }
 
-// split splits the arguments of a command line: TARGET is the first argument, or all
-// arguments after --.
+// commandAt returns the index in the arguments at which the command after -- begins, or -1 if there is none. Words after
+// -- that begin with - are no command, but names that begin with -. Another -- ends them.
+func commandAt(cmd *cobra.Command) int {
+	args, dash := cmd.Flags().Args(), cmd.ArgsLenAtDash()
+	if dash < 0 || dash == len(args) || !strings.HasPrefix(args[dash], "-") {
+		return dash
+	}
+	if i := slices.Index(args[dash:], "--"); i >= 0 {
+		return dash + i + 1
+	}
+	return -1
+}
+
+// split splits the arguments of a command line: TARGET is the first argument, or the command after --.
 func split(cmd *cobra.Command, args []string) (target, rest []string, err error) {
-	switch dash := cmd.ArgsLenAtDash(); {
+	switch at := commandAt(cmd); {
 	case shellOf(cmd) != nil:
 		return []string{""}, args, nil
-	case dash >= 0 && dash == len(args):
+	case at >= 0 && at == len(args):
 		err = errors.New("no command after --; write the command that starts the server")
-	case dash >= 0:
-		return args[dash:], args[:dash], nil
+	case at > cmd.ArgsLenAtDash():
+		return args[at:], args[:at-1], nil
+	case at >= 0:
+		return args[at:], args[:at], nil
 	case len(args) == 0:
 		err = fmt.Errorf("no TARGET; name a URL, or write -- and a command; see %s --help", cmd.CommandPath())
 	default:
@@ -213,7 +230,7 @@ func (f *dialFlags) target(cmd *cobra.Command, words []string) (client.Target, e
 			return nil, err
 		}
 	}
-	if cmd.ArgsLenAtDash() < 0 && !f.starts && f.env.given() {
+	if commandAt(cmd) < 0 && !f.starts && f.env.given() {
 		return nil, errors.New("--env and --env-all require -- and a command; a server of a configuration file has its variables there")
 	}
 	if p, ok := target.(*client.CommandTarget); ok && f.timeout > 0 {
@@ -250,7 +267,7 @@ func invalidTarget(name string) error {
 	case strings.HasSuffix(name, ".json"), strings.HasSuffix(name, ".jsonc"):
 		return fmt.Errorf("%q is not a server; name the configuration file with --config, and one of its servers", name)
 	case host == "localhost", strings.Contains(host, ":"):
-		return fmt.Errorf("%q is not a URL; write http://%s", name, name)
+		return fmt.Errorf("%q is not a URL; write %s", name, quoting.OfUser().Quote("http://"+name))
 	}
 	return fmt.Errorf("%q is neither a URL nor the name of a server; write https:// before a host, add the server with parley add, or write -- before a command", name)
 }

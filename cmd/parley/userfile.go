@@ -14,6 +14,7 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/credstore"
 	"github.com/parley-mcp/parley/cmd/parley/internal/form"
 	"github.com/parley-mcp/parley/cmd/parley/internal/jsonedit"
+	"github.com/parley-mcp/parley/cmd/parley/internal/quoting"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 )
 
@@ -90,5 +91,7 @@ func confirm(cmd *cobra.Command, yes bool, question string) (bool, error) {
 
 // referenceAdvice says how to store a secret.
 func referenceAdvice(name string) string {
-	return fmt.Sprintf("write a reference, such as '${%s}' or '${keyring:parley/%s}', or add --plain", strings.ToUpper(strings.NewReplacer("-", "_", " ", "_").Replace(name)), name)
+	variable := strings.ToUpper(strings.NewReplacer("-", "_", " ", "_").Replace(name))
+	quote := quoting.OfUser().Quote
+	return fmt.Sprintf("write a reference, such as %s or %s, or add --plain", quote("${"+variable+"}"), quote("${keyring:parley/"+name+"}"))
 }

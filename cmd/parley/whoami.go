@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/cmd/parley/internal/quoting"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 )
 
@@ -76,7 +77,7 @@ func whoami(cmd *cobra.Command, url string) error {
 		return err
 	}
 	if status == nil {
-		return &codeError{exitLogin, fmt.Errorf("you are not logged in to %s; run: parley login %s", url, quoted(url))}
+		return &codeError{exitLogin, fmt.Errorf("you are not logged in to %s; run: %s", url, quoting.OfUser().Command([]string{"login"}, url))}
 	}
 	return show(cmd, statusOf(status), func(w io.Writer) error {
 		return printStatus(w, status)

@@ -24,6 +24,7 @@ import (
 	"sync"
 
 	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/cmd/parley/internal/quoting"
 	"github.com/parley-mcp/parley/internal/atomicfile"
 )
 
@@ -222,7 +223,7 @@ func (s *Store) readKeyFile() ([]byte, error) {
 		return nil, err
 	}
 	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("the key file must be readable by you only; run: chmod 600 %s", path)
+		return nil, fmt.Errorf("the key file must be readable by you only; run: chmod 600 %s", quoting.OfUser().Quote(path))
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {

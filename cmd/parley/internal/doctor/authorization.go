@@ -12,6 +12,7 @@ import (
 	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/cmd/parley/internal/quoting"
 	"github.com/parley-mcp/parley/internal/challenge"
 	"github.com/parley-mcp/parley/internal/httpurl"
 	"github.com/parley-mcp/parley/schema"
@@ -110,7 +111,7 @@ func (e *Examination) login(ctx context.Context, target *client.HTTPTarget) {
 		return
 	}
 	status, err := e.Status(ctx)
-	fix := "run parley login " + target.URL
+	fix := "run " + quoting.OfUser().Command([]string{"login"}, target.URL)
 	switch {
 	case err != nil:
 		e.report("login", Warning, "run parley whoami", "cannot read the stored logins: %s", e.text(err))

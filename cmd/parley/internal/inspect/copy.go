@@ -1,16 +1,19 @@
 package inspect
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/cmd/parley/internal/quoting"
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
@@ -47,29 +50,13 @@ func (h *hub) serveCopy(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write([]byte(text))
 }
 
-// commandLine returns a command of parley. target are the words that name the server; a command after -- comes last.
-func commandLine(target []string, command string, words ...string) string {
-	all := append([]string{"parley"}, strings.Fields(command)...)
+// commandLine returns a command of parley. target are the words that name the server, or -- and its command.
+func commandLine(target, words []string, names ...string) string {
+	dialect := quoting.OfUser()
 	if len(target) > 0 && target[0] == "--" {
-		all = slices.Concat(all, words, target)
-	} else {
-		all = slices.Concat(all, target, words)
+		return dialect.CommandWith(words, target[1:], names...)
 	}
-	for i, word := range all {
-		all[i] = quoted(word)
-	}
-	return strings.Join(all, " ")
-}
-
-// quoted quotes a word for a shell if necessary.
-func quoted(word string) string {
-	plain := func(r rune) bool {
-		return '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || strings.ContainsRune("-._:/@%+,=", r)
-	}
-	if word != "" && word[0] != '=' && strings.IndexFunc(word, func(r rune) bool { return !plain(r) }) < 0 {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	return dialect.Command(words, slices.Concat(target, names)...)
 }
 
 // asParley returns the command of parley that sends the same request.
@@ -77,11 +64,10 @@ func asParley(target []string, m *jsonrpc.Message) (string, error) {
 	arguments, has := m.Params.Get("arguments")
 	switch name := stringOf(m.Params.Get("name")); m.Method {
 	case mcp.MethodCallTool:
-		words := []string{name}
 		if has && string(compact(arguments)) != "{}" {
-			words = append(words, "--json", string(compact(arguments)))
+			return commandLine(target, []string{"call", "--json", string(compact(arguments))}, name), nil
 		}
-		return commandLine(target, "call", words...), nil
+		return commandLine(target, []string{"call"}, name), nil
 	case mcp.MethodGetPrompt:
 		words := []string{name}
 		var texts map[string]string
@@ -92,16 +78,16 @@ func asParley(target []string, m *jsonrpc.Message) (string, error) {
 			words = append(words, key+"="+text)
 		}
 		slices.Sort(words[1:])
-		return commandLine(target, "prompt", words...), nil
+		return commandLine(target, []string{"prompt"}, words...), nil
 	case mcp.MethodReadResource:
-		return commandLine(target, "read", stringOf(m.Params.Get("uri"))), nil
+		return commandLine(target, []string{"read"}, stringOf(m.Params.Get("uri"))), nil
 	case mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListResourceTemplates, mcp.MethodInitialize, mcp.MethodDiscover:
-		return commandLine(target, "ls"), nil
+		return commandLine(target, []string{"ls"}), nil
 	case mcp.MethodPing:
-		return commandLine(target, "ping"), nil
+		return commandLine(target, []string{"ping"}), nil
 	case mcp.MethodGetTask, mcp.MethodCancelTask:
 		verb, _ := strings.CutPrefix(m.Method, "tasks/")
-		return commandLine(target, "task "+verb, stringOf(m.Params.Get("taskId"))), nil
+		return commandLine(target, []string{"task", verb}, stringOf(m.Params.Get("taskId"))), nil
 	}
 	return "", fmt.Errorf("%w: parley has no command for %s", errNoCopy, m.Method)
 }
@@ -111,28 +97,26 @@ func asCurl(text []byte, x *exchange) (string, error) {
 	if x == nil {
 		return "", fmt.Errorf("%w: it was not sent over HTTP", errNoCopy)
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "curl -sS -X %s %s", x.Method, quoted(x.URL))
-	names := make([]string, 0, len(x.RequestHeader))
-	for name := range x.RequestHeader {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	dialect := quoting.OfUser()
+	lines := []string{"curl -sS -X " + dialect.Quote(x.Method) + " " + dialect.Quote(x.URL)}
+	for _, name := range slices.Sorted(maps.Keys(x.RequestHeader)) {
 		for _, value := range x.RequestHeader[name] {
+			header := dialect.Quote(name + ": " + value)
 			switch {
 			case value == hidden && name == "Authorization":
-				fmt.Fprintf(&b, " \\\n  -H \"Authorization: Bearer $TOKEN\"")
-			case value == hidden:
-				fmt.Fprintf(&b, " \\\n  -H \"%s: $%s\"", name, strings.ToUpper(strings.ReplaceAll(name, "-", "_")))
-			default:
-				fmt.Fprintf(&b, " \\\n  -H %s", quoted(name+": "+value))
+				header = `"Authorization: Bearer ` + dialect.Variable("TOKEN") + `"`
+			case value == hidden && !otherThanName.MatchString(name):
+				header = `"` + name + ": " + dialect.Variable(strings.ToUpper(strings.ReplaceAll(name, "-", "_"))) + `"`
 			}
+			lines = append(lines, "-H "+header)
 		}
 	}
-	fmt.Fprintf(&b, " \\\n  --data-raw %s\n", quoted(string(text)))
-	return b.String(), nil
+	lines = append(lines, "--data-raw "+dialect.Quote(string(text)))
+	return strings.Join(lines, dialect.NextLine()) + "\n", nil
 }
+
+// otherThanName matches characters that a shell could read within the name of a header.
+var otherThanName = regexp.MustCompile(`[^A-Za-z0-9-]`)
 
 // asGo returns a Go program that sends the same request.
 func asGo(target client.Target, m *jsonrpc.Message) (string, error) {
@@ -212,8 +196,8 @@ func goProgram(imports []string, dial, body string) string {
 
 // goText returns a Go literal of a text.
 func goText(text []byte) string {
-	if !bytes.ContainsRune(text, '`') && json.Valid(text) {
-		return "`" + string(text) + "`"
+	if shown := terminal.JSON(string(text)); !strings.Contains(shown, "`") && json.Valid(text) {
+		return "`" + shown + "`"
 	}
 	return strconv.Quote(string(text))
 }

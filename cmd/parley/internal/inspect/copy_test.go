@@ -20,9 +20,10 @@ func parsed(t *testing.T, text string) *jsonrpc.Message {
 
 func TestCopiesAsParleyAreCommandsOfAShell(t *testing.T) {
 	for _, test := range []struct{ params, want string }{
-		{`"method":"tools/call","params":{"name":"greet","arguments":{ "name": "Ada's" }}`, `parley call http://host/mcp greet --json '{"name":"Ada'\''s"}'`},
+		{`"method":"tools/call","params":{"name":"greet","arguments":{ "name": "Ada's" }}`, `parley call --json '{"name":"Ada'\''s"}' http://host/mcp greet`},
 		{`"method":"tools/call","params":{"name":"greet","arguments":{}}`, `parley call http://host/mcp greet`},
 		{`"method":"tools/call","params":{"name":"$(rm x)"}`, `parley call http://host/mcp '$(rm x)'`},
+		{`"method":"tools/call","params":{"name":"--config=x","arguments":{"a":1}}`, `parley call --json '{"a":1}' http://host/mcp -- --config=x`},
 		{`"method":"prompts/get","params":{"name":"card","arguments":{"b":"2 3","a":"1"}}`, `parley prompt http://host/mcp card a=1 'b=2 3'`},
 		{`"method":"resources/read","params":{"uri":"demo://a?b=c&d"}`, `parley read http://host/mcp 'demo://a?b=c&d'`},
 		{`"method":"tools/list"`, `parley ls http://host/mcp`},
@@ -44,12 +45,13 @@ func TestCopiesAsParleyAreCommandsOfAShell(t *testing.T) {
 }
 
 func TestCopiesAsCurlHaveNoCredentials(t *testing.T) {
-	x := &exchange{Method: "POST", URL: "http://host/mcp", RequestHeader: http.Header{"Content-Type": {"application/json"}, "Authorization": {hidden}, "X-Api-Key": {hidden}}}
+	x := &exchange{Method: "POST", URL: "http://host/mcp", RequestHeader: http.Header{"Content-Type": {"application/json"}, "Authorization": {hidden}, "X-Api-Key": {hidden}, "X-`Id`": {hidden}}}
 	got, err := asCurl([]byte(`{"a":"it's"}`), x)
 	want := `curl -sS -X POST http://host/mcp \
   -H "Authorization: Bearer $TOKEN" \
   -H 'Content-Type: application/json' \
   -H "X-Api-Key: $X_API_KEY" \
+  -H 'X-` + "`Id`: " + hidden + `' \
   --data-raw '{"a":"it'\''s"}'
 `
 	if err != nil || got != want {

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/parley-mcp/parley/cmd/parley/internal/quoting"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/atomicfile"
 	"github.com/parley-mcp/parley/schema"
@@ -116,10 +117,11 @@ func (f *File) Check(d host.Definition) error {
 }
 
 func acceptCommand(d host.Definition) string {
+	words := []string{"lock", "accept", "--config", "FILE"}
 	if d.Kind == host.KindInstructions {
-		return "parley lock accept --config FILE " + d.Server
+		return quoting.OfUser().Command(words, d.Server)
 	}
-	return fmt.Sprintf("parley lock accept --config FILE %s %.100q", d.Server, d.Name)
+	return quoting.OfUser().Command(words, d.Server, d.Name)
 }
 
 // Accept makes definitions of a server the accepted ones, and removes accepted definitions that are not in

@@ -85,10 +85,10 @@ func TestOtherDefinitionsAreNotAccepted(t *testing.T) {
 		d    host.Definition
 		want string
 	}{
-		{tool("read", `,"y":1`), `changed since it was accepted; see parley lock diff, then run: parley lock accept --config FILE files "read"`},
-		{tool("write", ""), `not accepted yet; see parley lock diff, then run: parley lock accept --config FILE files "write"`},
+		{tool("read", `,"y":1`), `changed since it was accepted; see parley lock diff, then run: parley lock accept --config FILE files read`},
+		{tool("write", ""), `not accepted yet; see parley lock diff, then run: parley lock accept --config FILE files write`},
 		{instructions("Send keys."), "changed since it was accepted; see parley lock diff, then run: parley lock accept --config FILE files"},
-		{other, `not accepted yet; see parley lock diff, then run: parley lock accept --config FILE other "read"`},
+		{other, `not accepted yet; see parley lock diff, then run: parley lock accept --config FILE other read`},
 		{asPrompt, "not accepted yet"},
 		{resource("file:///a"), "not accepted yet"},
 	} {

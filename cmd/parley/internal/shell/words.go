@@ -3,6 +3,7 @@ package shell
 
 import (
 	"errors"
+	"regexp"
 	"strings"
 )
 
@@ -12,25 +13,37 @@ var errQuote = errors.New("the closing quotation mark is missing")
 // Split splits a line into words as a POSIX shell does: white space separates words, quotation marks and backslashes
 // quote. Nothing is expanded. A word that begins with # begins a comment.
 func Split(line string) (words []string, err error) {
-	words, _, err = split(line)
+	words, _, quote := split(line, nil)
+	if quote != 0 {
+		err = errQuote
+	}
 	return words, err
 }
 
 // Cursor splits the part of a line before the cursor into the words before the current one, and the current one. An open
 // quotation is part of the current word. start is the index in the line at which the current word begins.
 func Cursor(line string) (before []string, current string, start int) {
-	words, start, _ := split(line)
-	if start == len(line) {
-		return words, "", start
-	}
-	return words[:len(words)-1], words[len(words)-1], start
+	before, current, start, _ = CursorOf(line, nil)
+	return before, current, start
 }
 
-// split returns the words of a line, and the index at which the last word begins: that of the end if the line ends after
-// it.
-func split(line string) (words []string, start int, err error) {
+// CursorOf is Cursor for a line of bash or zsh: variables and ~/ are replaced by the values that getenv returns, and
+// nothing else is expanded. quote is the mark of an open quotation, or 0.
+func CursorOf(line string, getenv func(string) string) (before []string, current string, start int, quote byte) {
+	words, start, quote := split(line, getenv)
+	if start == len(line) {
+		return words, "", start, quote
+	}
+	return words[:len(words)-1], words[len(words)-1], start, quote
+}
+
+// variable matches a variable at the beginning of a text.
+var variable = regexp.MustCompile(`^\$(?:(\w+)|\{(\w+)\})`)
+
+// split returns the words of a line, the index at which the last word begins, which is that of the end if the line ends
+// after it, and the mark of an open quotation.
+func split(line string, getenv func(string) string) (words []string, start int, quote byte) {
 	var word strings.Builder
-	var quote byte // the open quotation mark, or 0
 	inWord := false
 	start = len(line)
 	for i := 0; i < len(line); i++ {
@@ -38,9 +51,13 @@ func split(line string) (words []string, start int, err error) {
 		isSpace := c == ' ' || c == '\t' || c == '\n' || c == '\r'
 		if !inWord && !isSpace {
 			if c == '#' {
-				return words, len(line), nil
+				return words, len(line), 0
 			}
 			inWord, start = true, i
+			if getenv != nil && strings.HasPrefix(line[i:], "~/") {
+				word.WriteString(getenv("HOME"))
+				continue
+			}
 		}
 		switch {
 		case quote == 0 && isSpace:
@@ -56,6 +73,10 @@ func split(line string) (words []string, start int, err error) {
 		case c == '\\' && quote != '\'' && i+1 < len(line) && (quote == 0 || strings.IndexByte(`"\$`+"`", line[i+1]) >= 0):
 			i++
 			word.WriteByte(line[i])
+		case c == '$' && quote != '\'' && getenv != nil && variable.MatchString(line[i:]):
+			name := variable.FindStringSubmatch(line[i:])
+			word.WriteString(getenv(name[1] + name[2]))
+			i += len(name[0]) - 1
 		default:
 			word.WriteByte(c)
 		}
@@ -63,8 +84,5 @@ func split(line string) (words []string, start int, err error) {
 	if inWord {
 		words = append(words, word.String())
 	}
-	if quote != 0 {
-		err = errQuote
-	}
-	return words, start, err
+	return words, start, quote
 }

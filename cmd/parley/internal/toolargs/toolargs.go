@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/nearest"
+	"github.com/parley-mcp/parley/cmd/parley/internal/quoting"
 )
 
 // Parse converts words to a JSON object.
@@ -58,7 +59,7 @@ func Parse(schema json.RawMessage, words []string) (json.RawMessage, error) {
 
 func (n node) unknownArgument(key string) error {
 	if near := nearest.Name(key, n.properties()); near != "" {
-		return fmt.Errorf("unknown argument %q; did you mean %s?", key, near)
+		return fmt.Errorf("unknown argument %q; did you mean %s?", key, quoting.OfUser().Quote(near))
 	}
 	return fmt.Errorf("unknown argument %q; %s", key, n.usage())
 }
