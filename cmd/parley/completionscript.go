@@ -194,12 +194,13 @@ func offerBash(ctx context.Context, b *strings.Builder, args []string) {
 		return
 	}
 	line, replaced, kind := args[0], args[1], args[2]
-	before, current, start, _ := linesh.CursorOf(line, os.Getenv)
+	syntax := linesh.Syntax{Getenv: os.Getenv}
+	before, current, start, _ := syntax.Cursor(line)
 	kept, found := strings.CutSuffix(line[start:], replaced)
 	if !found || len(before) == 0 {
 		return
 	}
-	_, keptText, _, quote := linesh.CursorOf(kept, os.Getenv)
+	_, keptText, _, quote := syntax.Cursor(kept)
 	o := offer(ctx, before[1:], current)
 	// The rest of a word in quotation marks is not escaped, so it must have no character with a meaning there.
 	meaning := map[byte]string{'\'': `'`, '"': "\"$`\\!"}[quote]
@@ -249,7 +250,7 @@ func commonPrefix(words []offeredWord) string {
 
 // offerZsh writes words and the texts of a list. args is the line before the cursor.
 func offerZsh(ctx context.Context, b *strings.Builder, args []string) {
-	before, current, _, _ := linesh.CursorOf(args[0], os.Getenv)
+	before, current, _, _ := linesh.Syntax{Getenv: os.Getenv}.Cursor(args[0])
 	if len(before) == 0 {
 		return
 	}
@@ -260,9 +261,13 @@ func offerZsh(ctx context.Context, b *strings.Builder, args []string) {
 	}
 }
 
-// offerFish writes words and descriptions. args are the words of the line.
+// offerFish writes words and descriptions. args is the line before the cursor.
 func offerFish(ctx context.Context, b *strings.Builder, args []string) {
-	o := offer(ctx, args[:len(args)-1], args[len(args)-1])
+	before, current, _, _ := linesh.Syntax{Getenv: os.Getenv, Fish: true}.Cursor(args[0])
+	if len(before) == 0 {
+		return
+	}
+	o := offer(ctx, before[1:], current)
 	b.WriteString(o.options())
 	for _, w := range o.words {
 		b.WriteString(w.text + "\t" + w.description + "\n")

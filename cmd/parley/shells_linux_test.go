@@ -66,6 +66,8 @@ func TestShellsCompleteCommandLines(t *testing.T) {
 			shell.run(t, "parley read "+s.URL+" demo://cit\tKyo\t\r", `"name":"Kyoto"`)
 			shell.run(t, "parley ping htt\t\r", `connected in .* ping answered`)
 			shell.run(t, "parley ls --conf\tmcp.json thir\t\r", `PROMPT +ARGUMENTS`)
+			// A word in quotation marks, a variable, and a flag after =.
+			shell.run(t, "export U="+s.URL+"\rparley call $U 'gre\tna\tAda --output=js\t\r", `"Hello, Ada!"`)
 			// Nothing is offered for an unknown tool.
 			shell.run(t, "parley call "+s.URL+" nothi\t\r", `unknown tool "nothi"`)
 

@@ -52,6 +52,30 @@ func TestTheCurrentWordIsTheOneBeforeTheCursor(t *testing.T) {
 	}
 }
 
+func TestLinesOfOtherShellsAreReadWithoutExecution(t *testing.T) {
+	getenv := func(name string) string { return "<" + name + ">" }
+	for _, c := range []struct {
+		line, word string
+		quote      byte
+		fish       bool
+	}{
+		{`p $U`, "<U>", 0, false},
+		{`p "${U}/a`, "<U>/a", '"', false},
+		{`p '$U`, "$U", '\'', false},
+		{`p \$U`, "$U", 0, false},
+		{`p ~/a`, "<HOME>/a", 0, false},
+		{`p '~/a'`, "~/a", 0, false},
+		{`p $(ran)`, "$(ran)", 0, false},
+		{`p 'a\'b`, `a\b`, 0, false},
+		{`p 'a\'b\\c\d`, `a'b\c\d`, '\'', true},
+	} {
+		before, word, _, quote := Syntax{Getenv: getenv, Fish: c.fish}.Cursor(c.line)
+		if len(before) != 1 || word != c.word || quote != c.quote {
+			t.Errorf("%s: %q %q %q", c.line, before, word, quote)
+		}
+	}
+}
+
 func hasToken(line string) bool { return strings.Contains(line, "token=") }
 
 func TestHistoryIsKeptWithoutSecretsForTheUserOnly(t *testing.T) {

@@ -13,7 +13,7 @@ var errQuote = errors.New("the closing quotation mark is missing")
 // Split splits a line into words as a POSIX shell does: white space separates words, quotation marks and backslashes
 // quote. Nothing is expanded. A word that begins with # begins a comment.
 func Split(line string) (words []string, err error) {
-	words, _, quote := split(line, nil)
+	words, _, quote := split(line, Syntax{})
 	if quote != 0 {
 		err = errQuote
 	}
@@ -23,14 +23,20 @@ func Split(line string) (words []string, err error) {
 // Cursor splits the part of a line before the cursor into the words before the current one, and the current one. An open
 // quotation is part of the current word. start is the index in the line at which the current word begins.
 func Cursor(line string) (before []string, current string, start int) {
-	before, current, start, _ = CursorOf(line, nil)
+	before, current, start, _ = Syntax{}.Cursor(line)
 	return before, current, start
 }
 
-// CursorOf is Cursor for a line of bash or zsh: variables and ~/ are replaced by the values that getenv returns, and
-// nothing else is expanded. quote is the mark of an open quotation, or 0.
-func CursorOf(line string, getenv func(string) string) (before []string, current string, start int, quote byte) {
-	words, start, quote := split(line, getenv)
+// Syntax is how a shell reads a line.
+type Syntax struct {
+	Getenv func(string) string // returns the values of variables and ~/; nil if they are not replaced
+	Fish   bool                // backslashes also quote within ' marks
+}
+
+// Cursor is like the function Cursor, for the line of another shell. Nothing but variables is expanded. quote is the mark
+// of an open quotation, or 0.
+func (s Syntax) Cursor(line string) (before []string, current string, start int, quote byte) {
+	words, start, quote := split(line, s)
 	if start == len(line) {
 		return words, "", start, quote
 	}
@@ -42,7 +48,7 @@ var variable = regexp.MustCompile(`^\$(?:(\w+)|\{(\w+)\})`)
 
 // split returns the words of a line, the index at which the last word begins, which is that of the end if the line ends
 // after it, and the mark of an open quotation.
-func split(line string, getenv func(string) string) (words []string, start int, quote byte) {
+func split(line string, s Syntax) (words []string, start int, quote byte) {
 	var word strings.Builder
 	inWord := false
 	start = len(line)
@@ -54,8 +60,8 @@ func split(line string, getenv func(string) string) (words []string, start int, 
 				return words, len(line), 0
 			}
 			inWord, start = true, i
-			if getenv != nil && strings.HasPrefix(line[i:], "~/") {
-				word.WriteString(getenv("HOME"))
+			if s.Getenv != nil && strings.HasPrefix(line[i:], "~/") {
+				word.WriteString(s.Getenv("HOME"))
 				continue
 			}
 		}
@@ -70,12 +76,12 @@ func split(line string, getenv func(string) string) (words []string, start int, 
 			quote = c
 		case quote != 0 && c == quote:
 			quote = 0
-		case c == '\\' && quote != '\'' && i+1 < len(line) && (quote == 0 || strings.IndexByte(`"\$`+"`", line[i+1]) >= 0):
+		case c == '\\' && i+1 < len(line) && s.quotes(line[i+1], quote):
 			i++
 			word.WriteByte(line[i])
-		case c == '$' && quote != '\'' && getenv != nil && variable.MatchString(line[i:]):
+		case c == '$' && quote != '\'' && s.Getenv != nil && variable.MatchString(line[i:]):
 			name := variable.FindStringSubmatch(line[i:])
-			word.WriteString(getenv(name[1] + name[2]))
+			word.WriteString(s.Getenv(name[1] + name[2]))
 			i += len(name[0]) - 1
 		default:
 			word.WriteByte(c)
@@ -85,4 +91,15 @@ func split(line string, getenv func(string) string) (words []string, start int, 
 		words = append(words, word.String())
 	}
 	return words, start, quote
+}
+
+// quotes reports whether a backslash quotes a character within quotation marks, or without if quote is 0.
+func (s Syntax) quotes(c, quote byte) bool {
+	switch quote {
+	case '"':
+		return strings.IndexByte(`"\$`+"`", c) >= 0
+	case '\'':
+		return s.Fish && (c == '\'' || c == '\\')
+	}
+	return true
 }
