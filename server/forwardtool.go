@@ -15,8 +15,8 @@ import (
 // ForwardTool adds a tool of another server, as [Server.RegisterTool] does, but does not reject
 // its schemas. Clients receive a schema that cannot be compiled unchanged; the server logs a
 // warning and does not validate with it. The type of the input schema becomes "object", as the
-// protocol requires, and an output schema that is not a JSON object is left out. Safe while the
-// server serves.
+// protocol requires, and an output schema that is not a JSON object is left out. The other server
+// decides about null for an argument that the schema does not require. Safe while the server serves.
 func (s *Server) ForwardTool(tool mcp.Tool, handler ToolHandler, options ...ToolOption) error {
 	if handler == nil {
 		return fmt.Errorf("tool %q: %w", tool.Name, errNoHandler)
@@ -72,6 +72,20 @@ func decodeForwarded(result *mcp.CallToolResult) (*mcp.CallToolResult, error) {
 	source, _, err := contain.Decode(source, decoded) // the client has checked the texts only
 	decoded.Source = source
 	return decoded, err
+}
+
+// withoutNulls returns arguments without those that are null.
+func withoutNulls(arguments json.RawMessage) json.RawMessage {
+	var nulls []string
+	for name, value := range jsonrpc.All(arguments) {
+		if string(value) == "null" {
+			nulls = append(nulls, name)
+		}
+	}
+	if nulls == nil {
+		return arguments
+	}
+	return revision.WithoutMembers(arguments, nulls...)
 }
 
 var anyObject = json.RawMessage(`{"type":"object"}`)

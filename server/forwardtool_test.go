@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
 	"github.com/parley-mcp/parley/server"
@@ -84,6 +85,28 @@ func TestInstructionsCanChangeWhileTheServerServes(t *testing.T) {
 			if got := mcptest.Dial(t, s, mcptest.WithRevision(revision)).Server().Instructions; got != want {
 				t.Errorf("%s: instructions %q, want %q", revision, got, want)
 			}
+		}
+	}
+}
+
+// The other server may accept null for an argument that its schema does not require.
+func TestForwardedToolsDecideAboutNull(t *testing.T) {
+	s := &server.Server{Name: "s"}
+	tool := mcp.Tool{Name: "t", InputSchema: json.RawMessage(`{"type":"object","required":["query"],"properties":{"query":{"type":"string"},"after":{"type":"string"}},"additionalProperties":false}`)}
+	err := s.ForwardTool(tool, func(_ context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error) {
+		return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text(string(arguments))}}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := mcptest.Dial(t, s)
+	for arguments, want := range map[string]bool{
+		`{"query":"x","after":null}`: true, `{"after":null,"query":"x","other":null}`: true,
+		`{"query":null}`: false, `{"after":null}`: false, `{"query":"x","after":7}`: false, `{"query":7,"after":null}`: false, `{"query":"x","after":[null]}`: false, `{"query":"x","other":1,"after":null}`: false,
+	} {
+		text, err := client.CallTool[string](t.Context(), c, "t", json.RawMessage(arguments))
+		if (err == nil) != want || want && text != arguments {
+			t.Errorf("%s: %q, %v", arguments, text, err)
 		}
 	}
 }

@@ -109,7 +109,8 @@ func (s *Server) RegisterTool(tool mcp.Tool, handler ToolHandler, options ...Too
 func (s *Server) addUntyped(e *toolEntry, options []ToolOption) error {
 	input, handler := e.input, e.handle
 	e.handle = func(ctx context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error) {
-		if err := input.Validate(arguments); err != nil {
+		err := input.Validate(arguments)
+		if err != nil && !(e.forwarded && input.Validate(withoutNulls(arguments)) == nil) {
 			return nil, invalidArguments(err)
 		}
 		return handler(ctx, arguments)
