@@ -13,6 +13,7 @@ import (
 
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/internal/contain"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/internal/seal"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
@@ -39,9 +40,10 @@ type results struct {
 
 // newResults returns where a Host stores results: in its KV, or in memory.
 func (h *Host) newResults() (*results, error) {
-	r := &results{kv: h.KV}
-	if r.kv == nil {
-		r.kv = store.NewMemory(store.MemoryOptions{})
+	r := &results{kv: store.NewMemory(store.MemoryOptions{})}
+	if h.KV != nil {
+		guard := &rpc.StoreGuard{Logger: h.logger()}
+		r.kv = guard.KV(h.KV)
 	}
 	if len(h.Keys) > 0 {
 		var err error

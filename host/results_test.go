@@ -1,8 +1,11 @@
 package host
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -113,5 +116,25 @@ func TestResultThatCannotBeStoredIsCut(t *testing.T) {
 		if text := fmt.Sprint(cut.Content[1].(*mcp.TextContent).Text); strings.Contains(text, "cannot be stored") != broken || (len(cut.Content) == 2) != broken {
 			t.Errorf("%s", text)
 		}
+	}
+}
+
+// brokenKV is a store that cannot be reached.
+type brokenKV struct{ store.KV }
+
+func (brokenKV) Get(context.Context, string) (store.Item, error) {
+	return store.Item{}, errors.New("dial tcp 192.0.2.1:6379: connection refused")
+}
+
+// A caller receives the error, and must not learn where the store is. The log has it.
+func TestErrorsOfTheStoreOfResultsHaveNoDetails(t *testing.T) {
+	var log bytes.Buffer
+	r, err := (&Host{KV: brokenKV{}, Logger: slog.New(slog.NewTextHandler(&log, nil))}).newResults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = r.get(t.Context(), "s", "ada", ResultURI+"s/1")
+	if err == nil || strings.Contains(err.Error(), "192.0.2.1") || !strings.Contains(log.String(), "192.0.2.1") {
+		t.Errorf("%v; log: %s", err, log.String())
 	}
 }

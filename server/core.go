@@ -29,7 +29,7 @@ import (
 // message or connection.
 type core struct {
 	engine  *rpc.Engine
-	guard   storeGuard
+	guard   rpc.StoreGuard
 	lease   lease.Lease
 	seals   *seal.Keys
 	cursors cursors
@@ -106,8 +106,8 @@ func (s *Server) build() error {
 		log = memory
 	}
 	guard := &s.core.guard
-	guard.logger = logger
-	kv, log = guard.kv(kv), guard.log(log)
+	guard.Logger = logger
+	kv, log = guard.KV(kv), guard.Log(log)
 	plain := kv // for values that are encrypted already
 	if len(s.Keys) > 0 {
 		sealed := &sealedStore{seals: seals, logger: logger}
@@ -178,7 +178,7 @@ func (s *Server) build() error {
 			c.http.PairRoutes = &httpwire.PairRoutes{KV: kv, Lease: &c.lease, Send: s.replicas.forwardToPair}
 		}
 		c.http.Forward, c.http.Streams.Notify = s.replicas.forward, s.replicas.notifyStream
-		s.replicas.start(s, guard.bus(s.Bus))
+		s.replicas.start(s, guard.Bus(s.Bus))
 	}
 	return nil
 }
@@ -235,7 +235,7 @@ func (s *Server) middleware() []call.Middleware {
 		},
 	}
 	if s.KV != nil {
-		limit.KV, lists.KV = s.core.guard.kv(s.KV), s.core.guard.kv(s.KV)
+		limit.KV, lists.KV = s.core.guard.KV(s.KV), s.core.guard.KV(s.KV)
 	}
 	if lists.PerSecond <= 0 {
 		return append(slices.Clip(s.Middleware), call.LimitRate(limit))

@@ -133,7 +133,7 @@ func (s *Server) cancelUnknown(ctx context.Context, t *tasks.Task) {
 	if ctx.Err() == nil {
 		return
 	}
-	limited, stop := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	limited, stop := context.WithTimeout(context.WithoutCancel(ctx), rpc.StoreTimeout)
 	defer stop()
 	_, err := s.tasks.store.Update(limited, t.Request.Principal, t.ID, (*tasks.Task).Cancel)
 	if err != nil && !errors.Is(err, tasks.ErrEnded) {

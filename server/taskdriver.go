@@ -50,7 +50,7 @@ func (s *Server) startDriven(ctx context.Context, c *rpc.Call, entry *toolEntry,
 // instance if the response was lost.
 func (s *Server) abandon(ctx context.Context, driver task.Driver, t *tasks.Task) {
 	s.tasks.store.Remove(ctx, t)
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, rpc.StoreTimeout)
 	defer cancel()
 	if err := driver.Cancel(ctx, t.ID); err != nil {
 		s.logger().WarnContext(ctx, "cannot cancel a task whose start has failed", tasks.LogID(t.ID), "error", err)

@@ -45,7 +45,7 @@ func (s *Server) buildTasks(kv store.KV, memory *store.Memory, seals *seal.Keys)
 	f := &s.tasks
 	f.store = tasks.Store{KV: kv, Bus: memory, PerOwner: orDefault(s.Limits.TasksPerPrincipal, 1000), MaxAnonymous: maxAnonymousTasks}
 	if s.Bus != nil {
-		f.store.Bus = s.core.guard.bus(s.Bus)
+		f.store.Bus = s.core.guard.Bus(s.Bus)
 	} else {
 		f.store.Polls = s.KV != nil
 	}

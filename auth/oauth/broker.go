@@ -119,9 +119,7 @@ func (b *Broker) build() (err error) {
 		return fmt.Errorf("oauth: Broker.Keys: %w", err)
 	}
 	b.forms = http.NewCrossOriginProtection()
-	if b.values.kv = b.KV; b.values.kv == nil {
-		b.values.kv = store.NewMemory(store.MemoryOptions{})
-	}
+	b.values.kv = guarded(b.KV, b.logger())
 	return nil
 }
 

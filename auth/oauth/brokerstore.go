@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
 	mathrand "math/rand/v2"
 	"strings"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/parley-mcp/parley/internal/digest"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/internal/seal"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/store"
@@ -27,6 +29,14 @@ const (
 	lockRenewal = lockTTL / 3
 	maxLockPoll = 500 * time.Millisecond
 )
+
+// guarded returns a KV for logins whose errors have no details, because callers receive them. Nil means memory.
+func guarded(kv store.KV, logger *slog.Logger) store.KV {
+	if kv == nil {
+		return store.NewMemory(store.MemoryOptions{})
+	}
+	return (&rpc.StoreGuard{Logger: logger}).KV(kv)
+}
 
 // sealedValues are encrypted values of a KV. Each is bound to its key.
 type sealedValues struct {

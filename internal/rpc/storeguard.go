@@ -1,4 +1,4 @@
-package server
+package rpc
 
 import (
 	"context"
@@ -8,39 +8,38 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/internal/loglimit"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/store"
 )
 
-// storeTimeout is the time-out of each operation of Server.KV, Server.Log and Server.Bus, so that a store
-// that does not answer cannot block requests.
-const storeTimeout = 5 * time.Second
+// StoreTimeout is the time-out of each operation of a guarded store, so that a store that does not answer cannot block
+// requests.
+const StoreTimeout = 5 * time.Second
 
-// storeGuard bounds the time of the operations of a store, and logs its failures. Their errors are *rpc.StoreError, whose
-// text has no addresses. Memory needs none.
-type storeGuard struct {
-	logger *slog.Logger
+// StoreGuard bounds the time of the operations of a store, and logs its failures. Their errors are *StoreError, whose
+// text has no addresses. Memory needs none. Set Logger before the first operation. A StoreGuard is safe for concurrent use.
+type StoreGuard struct {
+	Logger *slog.Logger
 	failed loglimit.Limiter
 }
 
-// kv returns kv with the guard.
-func (g *storeGuard) kv(kv store.KV) store.KV {
+// KV returns kv with the guard.
+func (g *StoreGuard) KV(kv store.KV) store.KV {
 	if _, ok := kv.(*store.Memory); ok {
 		return kv
 	}
 	return guardedKV{kv, g}
 }
 
-// log returns log with the guard.
-func (g *storeGuard) log(log store.Log) store.Log {
+// Log returns log with the guard.
+func (g *StoreGuard) Log(log store.Log) store.Log {
 	if _, ok := log.(*store.Memory); ok {
 		return log
 	}
 	return guardedLog{log, g}
 }
 
-// bus returns bus with the guard.
-func (g *storeGuard) bus(bus store.Bus) store.Bus {
+// Bus returns bus with the guard.
+func (g *StoreGuard) Bus(bus store.Bus) store.Bus {
 	if _, ok := bus.(*store.Memory); ok {
 		return bus
 	}
@@ -48,8 +47,8 @@ func (g *storeGuard) bus(bus store.Bus) store.Bus {
 }
 
 // guarded runs one operation.
-func guarded[T any](ctx context.Context, g *storeGuard, name string, operation func(context.Context) (T, error)) (T, error) {
-	limited, cancel := context.WithTimeout(ctx, storeTimeout)
+func guarded[T any](ctx context.Context, g *StoreGuard, name string, operation func(context.Context) (T, error)) (T, error) {
+	limited, cancel := context.WithTimeout(ctx, StoreTimeout)
 	defer cancel()
 	value, err := operation(limited)
 	switch {
@@ -58,21 +57,21 @@ func guarded[T any](ctx context.Context, g *storeGuard, name string, operation f
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()): // of the caller
 		return value, ctx.Err()
 	case limited.Err() != nil:
-		err = fmt.Errorf("no answer within %v: %w", storeTimeout, err)
+		err = fmt.Errorf("no answer within %v: %w", StoreTimeout, err)
 	}
-	g.failed.Log(ctx, g.logger, slog.LevelError, "operation of the store failed", slog.String("operation", name), slog.Any("error", err))
-	return value, &rpc.StoreError{Err: err}
+	g.failed.Log(ctx, g.Logger, slog.LevelError, "operation of the store failed", slog.String("operation", name), slog.Any("error", err))
+	return value, &StoreError{Err: err}
 }
 
 // guardedDo is guarded for operations without a result.
-func guardedDo(ctx context.Context, g *storeGuard, name string, operation func(context.Context) error) error {
+func guardedDo(ctx context.Context, g *StoreGuard, name string, operation func(context.Context) error) error {
 	_, err := guarded(ctx, g, name, func(ctx context.Context) (struct{}, error) { return struct{}{}, operation(ctx) })
 	return err
 }
 
 type guardedKV struct {
 	store.KV
-	guard *storeGuard
+	guard *StoreGuard
 }
 
 func (b guardedKV) Get(ctx context.Context, key string) (store.Item, error) {
@@ -105,7 +104,7 @@ func (b guardedKV) List(ctx context.Context, set, after string, limit int) ([]st
 
 type guardedLog struct {
 	store.Log
-	guard *storeGuard
+	guard *StoreGuard
 }
 
 func (b guardedLog) Append(ctx context.Context, key store.StreamKey, seq uint64, entry []byte, opt store.AppendOptions) error {
@@ -122,7 +121,7 @@ func (b guardedLog) Drop(ctx context.Context, group string) error {
 
 type guardedBus struct {
 	store.Bus
-	guard *storeGuard
+	guard *StoreGuard
 }
 
 func (b guardedBus) Publish(ctx context.Context, topic string, message []byte) error {
