@@ -160,6 +160,7 @@ func (s *supervisor) offer(before offered, l *lists, details *client.ServerDetai
 		}
 		accepted := reviewed(s, found, KindTool, selected, func(t *mcp.Tool) string { return t.Name })
 		now.tools, now.same[client.ToolsChanged] = n.nameTools(s.name, s.logger, accepted)
+		now.same[client.ToolsChanged] = errors.Join(now.same[client.ToolsChanged], unknownNames(&n.tools, "tool", l.tools, func(t *mcp.Tool) string { return t.Name }))
 		if s.config.MaxResult > 0 { // a result that is cut does not match the schema
 			for i := range now.tools {
 				now.tools[i].Definition.OutputSchema = nil
@@ -175,6 +176,7 @@ func (s *supervisor) offer(before offered, l *lists, details *client.ServerDetai
 		selected := slices.DeleteFunc(slices.Clone(l.prompts), func(p mcp.Prompt) bool { return !n.prompts.names(p.Name) })
 		accepted := reviewed(s, found, KindPrompt, selected, func(p *mcp.Prompt) string { return p.Name })
 		now.prompts, now.same[client.PromptsChanged] = n.namePrompts(s.name, s.logger, accepted)
+		now.same[client.PromptsChanged] = errors.Join(now.same[client.PromptsChanged], unknownNames(&n.prompts, "prompt", l.prompts, func(p *mcp.Prompt) string { return p.Name }))
 		now.promptClaims = make(map[string]string, len(now.prompts))
 		for i := range now.prompts {
 			now.promptClaims[now.prompts[i].Name] = now.prompts[i].Definition.Name

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/parley-mcp/parley/internal/glob"
 	"github.com/parley-mcp/parley/mcp"
@@ -101,4 +102,21 @@ func newNaming(config *ServerConfig, maxName int) *naming {
 		prefix += separator
 	}
 	return &naming{prefix: prefix, tools: config.Tools, prompts: config.Prompts, maxName: maxName}
+}
+
+// unknownNames returns an error that has the names of a selection that a server does not list: a misspelt name in Hide hides
+// nothing. Patterns need not match, and a list is empty until the server has connected.
+func unknownNames[Entry any](s *Selection, kind string, listed []Entry, nameOf func(*Entry) string) error {
+	if len(listed) == 0 {
+		return nil
+	}
+	names := slices.Concat(s.Only, s.Hide, slices.Sorted(maps.Keys(s.Rename)))
+	names = slices.DeleteFunc(names, func(name string) bool {
+		return strings.ContainsAny(name, "*?") || slices.ContainsFunc(listed, func(e Entry) bool { return nameOf(&e) == name })
+	})
+	if len(names) == 0 {
+		return nil
+	}
+	slices.Sort(names)
+	return fmt.Errorf("the configuration names the %ss %q, which the server does not list: correct or remove them", kind, slices.Compact(names))
 }

@@ -3,6 +3,7 @@ package host_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -44,6 +45,26 @@ func promptsOf(h *host.Host) (names []string) {
 		}
 	}
 	return names
+}
+
+// A misspelt name would hide nothing, so the status reports it. A pattern may match nothing.
+func TestSelectionOfUnknownNamesIsReported(t *testing.T) {
+	for name, c := range map[string]struct {
+		selection host.Selection
+		want      string
+	}{
+		"hide":     {host.Selection{Hide: []string{"delet", "read"}}, `the configuration names the tools ["delet"], which the server does not list`},
+		"only":     {host.Selection{Only: []string{"read", "raed", "x*"}}, `the configuration names the tools ["raed"]`},
+		"rename":   {host.Selection{Rename: map[string]string{"wread": "a"}}, `the configuration names the prompts ["wread"]`},
+		"patterns": {host.Selection{Hide: []string{"x*"}, Only: []string{"*", "????x"}}, ""},
+		"known":    {host.Selection{Hide: []string{"delete"}, Rename: map[string]string{"read": "a"}}, ""},
+	} {
+		h := start(t, &host.Host{Servers: []host.ServerConfig{selected(t, toolbox("a", "read", "delete"), "a", c.selection)}})
+		s := await(t, h, "a", func(s host.ServerStatus) bool { return s.State == host.Ready || s.State == host.Degraded })
+		if got := fmt.Sprint(s.Incomplete); c.want == "" && s.Incomplete != nil || !strings.Contains(got, c.want) {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
 }
 
 func TestSelectionHidesAndRenames(t *testing.T) {

@@ -160,6 +160,25 @@ func (s *ruleSet) decide(ctx context.Context, request *host.Request) (host.Decis
 	return strictest, nil
 }
 
+// unknownTools describes the rules that name a tool of a server that does not offer it: they decide nothing. Rules with
+// patterns may match nothing.
+func (s *ruleSet) unknownTools(status *host.ServerStatus) (found []string) {
+	server := s.written(status.Name)
+	if len(status.Tools) == 0 {
+		return nil
+	}
+	for _, p := range s.covering(server) {
+		for i := range p.Rules.Rules {
+			rule := &p.Rules.Rules[i]
+			offered := slices.ContainsFunc(status.Tools, func(t host.MergedTool) bool { return t.Definition.Name == rule.Tool })
+			if rule.Server == server && rule.Tool != "" && !strings.ContainsAny(rule.Tool, "*?") && !offered {
+				found = append(found, fmt.Sprintf("rule %d of the policy names the tool %q, which server %q does not offer; correct or remove it", i+1, rule.Tool, server))
+			}
+		}
+	}
+	return found
+}
+
 // timeoutFor returns the time for an approval of a request to a server.
 func (s *ruleSet) timeoutFor(server string) time.Duration {
 	timeout := time.Duration(0)

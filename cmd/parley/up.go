@@ -241,7 +241,7 @@ func up(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag, files *configFlags,
 	watching.Go(func() { g.Run(ctx) })
 	watching.Go(func() { u.watch(ctx, cancel) })
 	if !o.verbose && flags.log.format != "json" { // the log has the state changes
-		watching.Go(func() { u.status.watch(registered(ctx, g, u.host.Watch(ctx))) })
+		watching.Go(func() { u.status.watch(u.checked(registered(ctx, g, u.host.Watch(ctx)))) })
 	}
 	if o.stdio {
 		awaitFirstLists(ctx, g)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"os/signal"
 	"slices"
@@ -139,6 +140,24 @@ func (u *upstreams) watch(ctx context.Context, stop func()) {
 		}
 		if err := u.reload(ctx); err != nil {
 			u.cmd.PrintErrln("parley: warning: configuration not changed: " + terminal.Line(err.Error()))
+		}
+	}
+}
+
+// checked yields statuses, and prints each rule once that names a tool that a server does not offer.
+func (u *upstreams) checked(statuses iter.Seq[host.ServerStatus]) iter.Seq[host.ServerStatus] {
+	return func(yield func(host.ServerStatus) bool) {
+		printed := make(map[string]bool)
+		for status := range statuses {
+			for _, text := range u.rules.current.Load().unknownTools(&status) {
+				if !printed[text] {
+					u.cmd.PrintErrln("parley: warning: " + terminal.Line(text))
+				}
+				printed[text] = true
+			}
+			if !yield(status) {
+				return
+			}
 		}
 	}
 }
