@@ -299,9 +299,9 @@ func TestAbandonedQuestionsDoNotBlockOthers(t *testing.T) {
 	}
 	leaveAtQuestion(t, local.URL)
 	var calls, asked sync.WaitGroup
+	asked.Add(3)
 	for i, r := range []mcp.Revision{mcp.V20250618, mcp.V20251125, mcp.V20260728} {
 		who := fmt.Sprint("user ", i)
-		asked.Add(1)
 		c := dial(local.URL, r, func(question string) (*mcp.ElicitResult, error) {
 			asked.Done()
 			asked.Wait() // all are asked at the same time

@@ -29,9 +29,9 @@ const (
 	// [Host.Forward], a program of an older revision is started for each authenticated user, whose callers
 	// share it, because its requests do not say whose call they belong to.
 	ShareAutomatically Sharing = iota
-	// Shared means that all callers share one client. Over byte streams and HTTP+SSE, a request of the
-	// server is rejected while requests of several users are in flight. From then on, the calls for which
-	// the server may send requests wait for each other: at most 64, and at most a minute. Requests and log
+	// Shared means that all callers share one client. Over byte streams and HTTP+SSE, the calls for which
+	// the server sends requests wait for those of other users: at most 64, and at most a minute. A request
+	// is rejected if requests of several users are in flight nevertheless. Requests and log
 	// messages for several calls of one user are for one whose client is connected, and the newest of
 	// these. A log message that the server sends after its call has ended belongs to no call, and reaches
 	// the user whose requests alone are in flight then. A request for roots without a call is for the
