@@ -16,7 +16,7 @@ FUZZ        ?= .
 FUZZTIME    ?= 10s
 # Every package of every module in go.work, except those whose dependencies take minutes to compile: test-all has them.
 WORK         = $$($(GO) list -tags=integration work | grep -v /parley/sampler)
-# How long to inject faults; 0 means a small number of faults: make faults DURATION=8h
+# How long to inject faults, shared by the tests; 0 means a small number of faults: make faults DURATION=8h
 DURATION    ?= 0
 # The flags of the conformance runner: make conformance FLAGS='-leg client-all'
 FLAGS       ?= -race
@@ -112,7 +112,7 @@ interop: tools ## Test with the TypeScript SDKs and servers
 faults: tools ## Let servers of a gateway, replicas and Redis fail under load (DURATION=8h)
 	@rm -f .out/faults/totals.json
 	$(GO) test -count=1 -v -run=TestNothingCrosses ./gateway -args -callers=200 # a thousand in five revisions
-	$(GO) test -race -count=1 -v -tags=integration -timeout=0 ./gateway/faults ./store/redisstore/faults -args -duration=$(DURATION); \
+	$(GO) test -race -count=1 -v -tags=integration -timeout=0 -p=2 ./gateway/faults ./store/redisstore/faults -args -duration=$(DURATION); \
 		status=$$?; cat .out/faults/totals.json; exit $$status
 
 .PHONY: test-browser

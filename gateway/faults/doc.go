@@ -4,5 +4,5 @@
 //
 // While a server fails, users call all servers through the gateway. [github.com/parley-mcp/parley/internal/ledger]
 // records every call and finds what was lost, duplicated or crossed. The totals of each test are appended to a file. The
-// flag -duration makes the tests run longer; the flag -totals names the file.
+// flag -duration makes the tests run longer, all together for that time; the flag -totals names the file.
 package faults

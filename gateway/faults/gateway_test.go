@@ -151,9 +151,11 @@ func runGateway(text string) error {
 			CommandOptions: transport.CommandOptions{Path: self, Env: []string{serverVariable + "=" + string(text)}},
 		}})
 	}
-	if err := record(o.Servers[0].Pids, os.Getpid(), "gateway"); err != nil {
+	recorded, err := record(o.Servers[0].Pids, strconv.Itoa(os.Getpid()), "gateway")
+	if err != nil {
 		return err
 	}
+	defer recorded.Close()
 	g, err := startGateway(servers, client.Dialer{})
 	if err != nil {
 		return err
@@ -167,54 +169,65 @@ func runGateway(text string) error {
 	return err
 }
 
-// processes returns the processes that were started, by id, with the names of their servers.
-func (f *fixture) processes() map[int]string {
+// processes returns the files of the processes that were started, see record, with the names of their servers.
+func (f *fixture) processes() map[string]string {
 	f.t.Helper()
 	files, err := os.ReadDir(f.pids)
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	all := make(map[int]string, len(files))
+	all := make(map[string]string, len(files))
 	for _, file := range files {
-		pid, err := strconv.Atoi(file.Name())
-		if err != nil {
-			f.t.Fatal(err)
-		}
 		name, err := os.ReadFile(filepath.Join(f.pids, file.Name()))
 		if err != nil {
 			f.t.Fatal(err)
 		}
-		all[pid] = string(name)
+		all[file.Name()] = string(name)
 	}
 	return all
 }
 
+// runs reports whether the process of a file runs.
+func (f *fixture) runs(file string) bool {
+	f.t.Helper()
+	opened, err := os.Open(filepath.Join(f.pids, file))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer opened.Close()
+	return syscall.Flock(int(opened.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil
+}
+
 // running returns the processes of a server that run.
-func (f *fixture) running(server string) map[int]string {
+func (f *fixture) running(server string) map[string]string {
 	f.t.Helper()
 	all := f.processes()
-	maps.DeleteFunc(all, func(pid int, name string) bool { return name != server || syscall.Kill(pid, 0) != nil })
+	maps.DeleteFunc(all, func(file, name string) bool { return name != server || !f.runs(file) })
 	return all
 }
 
 // signal sends a signal to the processes of a server that run.
 func (f *fixture) signal(server string, s syscall.Signal) {
 	f.t.Helper()
-	for pid := range f.running(server) {
+	for file := range f.running(server) {
+		pid, err := strconv.Atoi(file)
+		if err != nil {
+			f.t.Fatal(err)
+		}
 		_ = syscall.Kill(pid, s)
 	}
 }
 
 // awaitEnd waits until processes have ended.
-func (f *fixture) awaitEnd(processes map[int]string) {
+func (f *fixture) awaitEnd(processes map[string]string) {
 	f.t.Helper()
 	all := maps.Clone(processes)
 	faulttest.Wait(f.t, "the processes have ended", func() error {
-		for pid, name := range all {
-			if syscall.Kill(pid, 0) == nil {
-				return fmt.Errorf("process %d of server %q runs", pid, name)
+		for file, name := range all {
+			if f.runs(file) {
+				return fmt.Errorf("process %s of server %q runs", file, name)
 			}
-			delete(all, pid)
+			delete(all, file)
 		}
 		return nil
 	})

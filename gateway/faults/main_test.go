@@ -19,7 +19,7 @@ const (
 )
 
 var (
-	duration   = flag.Duration("duration", 0, "how long to inject faults; 0 means each fault once")
+	duration   = flag.Duration("duration", 0, "how long to inject faults, in all tests together; 0 means each fault once")
 	totalsFile = flag.String("totals", "../../.out/faults/totals.json", "file to which the totals of each test are appended")
 )
 
@@ -37,9 +37,12 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// repeat calls f once, or for the time of the flag -duration.
+// loads is the number of tests and subtests that call repeat.
+const loads = 8
+
+// repeat calls f once, or for a part of the time of the flag -duration.
 func repeat(f func()) {
-	until := time.Now().Add(*duration)
+	until := time.Now().Add(*duration / loads)
 	for first := true; first || time.Now().Before(until); first = false {
 		f()
 	}

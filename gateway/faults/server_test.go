@@ -5,6 +5,7 @@ package faults
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -29,7 +30,7 @@ import (
 type settings struct {
 	Name     string
 	Journal  string // file
-	Pids     string // directory with a file for each process, whose name is its process id
+	Pids     string // directory with a file for each process, see record
 	Stubborn bool   // ignore SIGTERM and the end of the input
 	Address  string // to serve over HTTP instead of the standard input and output; may be empty
 	Gate     string // file; the process waits until there is one. May be empty
@@ -62,9 +63,11 @@ func runServer(text string) error {
 		return err
 	}
 	defer p.journal.Close()
-	if err := record(p.Pids, os.Getpid(), p.Name); err != nil {
+	recorded, err := record(p.Pids, strconv.Itoa(os.Getpid()), p.Name)
+	if err != nil {
 		return err
 	}
+	defer recorded.Close()
 	if p.Stubborn {
 		signal.Ignore(syscall.SIGTERM)
 	}
@@ -92,9 +95,18 @@ func runServer(text string) error {
 	return err
 }
 
-// record creates the file of a process, with the name of its server. A child of a server has none.
-func record(dir string, pid int, name string) error {
-	return os.WriteFile(filepath.Join(dir, strconv.Itoa(pid)), []byte(name), 0o600)
+// record creates the file of a process, with the name of its server, and locks it. The lock ends with the process, or with
+// the last one that has inherited the file. So it tells whether the process runs, although the system may use its id again.
+func record(dir, file, name string) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(dir, file), os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		return nil, err
+	}
+	_, err = f.WriteString(name)
+	return f, err
 }
 
 // started records the start of a handler.
@@ -240,8 +252,11 @@ func (p *process) print(text []byte) {
 func (p *process) child() error {
 	c := exec.Command("sleep", "1000")
 	c.Stdin, c.Stdout, c.Stderr = os.Stdin, os.Stdout, os.Stderr
-	if err := c.Start(); err != nil {
+	recorded, err := record(p.Pids, "child-"+rand.Text(), "") // it is not a server
+	if err != nil {
 		return err
 	}
-	return record(p.Pids, c.Process.Pid, "")
+	defer recorded.Close()
+	c.ExtraFiles = []*os.File{recorded}
+	return c.Start()
 }
