@@ -1,7 +1,6 @@
 package registry
 
 import (
-	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -86,6 +85,9 @@ func (c *Choice) command(s *config.Server, v *values) error {
 	}
 	s.Command = runtimes[p.RegistryType] // a hint of the description could name any program
 	runtime := v.arguments(p.RuntimeArguments)
+	if err := p.checkRuntime(runtime); err != nil && v.err == nil {
+		return err
+	}
 	var env []config.Pair
 	for i := range p.EnvironmentVariables {
 		env = v.pair(env, &p.EnvironmentVariables[i])
@@ -93,11 +95,20 @@ func (c *Choice) command(s *config.Server, v *values) error {
 	switch p.RegistryType {
 	case "npm":
 		s.Args = append([]string{"-y"}, slices.DeleteFunc(runtime, func(a string) bool { return a == "-y" || a == "--yes" })...)
+		if base := p.otherRegistry(); base != "" {
+			s.Args = append(s.Args, "--registry="+base)
+		}
 		s.Args = append(s.Args, versioned(p.Identifier, "@", p.Version))
 	case "pypi":
 		s.Args = append(runtime, versioned(p.Identifier, "@", p.Version))
 	case "nuget":
 		s.Args = append(runtime, versioned(p.Identifier, "@", p.Version), "--yes")
+		if base := p.otherRegistry(); base != "" {
+			s.Args = append(s.Args, "--source="+base)
+		}
+		if len(p.PackageArguments) > 0 {
+			s.Args = append(s.Args, "--") // dnx has options after the package, too
+		}
 	case "oci":
 		s.Args = []string{"run", "-i", "--rm"}
 		for _, e := range env {
@@ -110,21 +121,6 @@ func (c *Choice) command(s *config.Server, v *values) error {
 	return v.err
 }
 
-var identifier = regexp.MustCompile(`^[A-Za-z0-9@._~/:+-]+$`)
-
-// check returns an error if the name or the version of a package could be taken for a flag or for something else.
-func (p *Package) check() error {
-	for _, text := range []string{p.Identifier, p.Version} {
-		if text != "" && (!identifier.MatchString(text) || strings.HasPrefix(text, "-")) {
-			return fmt.Errorf("invalid name or version %q of a package", text)
-		}
-	}
-	if p.Identifier == "" {
-		return errors.New("the package has no identifier")
-	}
-	return nil
-}
-
 func versioned(identifier, separator, version string) string {
 	if version == "" {
 		return identifier
@@ -132,9 +128,13 @@ func versioned(identifier, separator, version string) string {
 	return identifier + separator + version
 }
 
-// image returns the reference of an image. Newer descriptions have the tag in the identifier.
+// image returns the reference of an image. Newer descriptions have the tag and the registry in the identifier.
 func image(p *Package) string {
 	name := p.Identifier
+	if base := p.otherRegistry(); base != "" {
+		_, host, _ := strings.Cut(base, "://")
+		name = strings.TrimRight(host, "/") + "/" + name
+	}
 	if last := name[strings.LastIndexByte(name, '/')+1:]; p.Version != "" && !strings.ContainsAny(last, ":@") {
 		name += ":" + p.Version
 	}

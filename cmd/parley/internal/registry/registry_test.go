@@ -85,12 +85,17 @@ func TestPackagesAndRemotesBecomeEntries(t *testing.T) {
 			"environmentVariables": [{"name": "KEY", "isRequired": true, "isSecret": true}, {"name": "REGION", "default": "eu"}, {"name": "OPTIONAL"}]}]}`,
 			"npx -y @a/b@1.2.3 start <directory> --level=info KEY=<KEY> REGION=eu"},
 		{"pypi", `{"packages": [{"registryType": "pypi", "identifier": "b", "version": "1", "transport": {"type": "stdio"}}]}`, "uvx b@1"},
-		{"nuget", `{"packages": [{"registryType": "nuget", "identifier": "B", "version": "1", "transport": {"type": "stdio"}, "packageArguments": [{"type": "positional", "value": "mcp"}]}]}`, "dnx B@1 --yes mcp"},
+		{"nuget", `{"packages": [{"registryType": "nuget", "identifier": "B", "version": "1", "transport": {"type": "stdio"}, "packageArguments": [{"type": "positional", "value": "mcp"}]}]}`, "dnx B@1 --yes -- mcp"},
 		{"oci", `{"packages": [{"registryType": "oci", "identifier": "docker.io/a/b:1", "transport": {"type": "stdio"},
 			"runtimeArguments": [{"type": "named", "name": "--mount", "value": "type=bind,src={source},dst=/data", "variables": {"source": {"isRequired": true}}}],
 			"environmentVariables": [{"name": "KEY", "isRequired": true}]}]}`,
 			"docker run -i --rm -e KEY --mount=type=bind,src=<source>,dst=/data docker.io/a/b:1 KEY=<KEY>"},
 		{"oci with a version", `{"packages": [{"registryType": "oci", "identifier": "a/b", "version": "2", "transport": {"type": "stdio"}}]}`, "docker run -i --rm a/b:2"},
+		{"npm of another registry", `{"packages": [{"registryType": "npm", "registryBaseUrl": "https://npm.example.com/", "identifier": "b", "version": "1", "transport": {"type": "stdio"}}]}`, "npx -y --registry=https://npm.example.com b@1"},
+		{"npm of the public registry", `{"packages": [{"registryType": "npm", "registryBaseUrl": "https://registry.npmjs.org", "identifier": "b", "version": "1", "transport": {"type": "stdio"}}]}`, "npx -y b@1"},
+		{"nuget of another registry", `{"packages": [{"registryType": "nuget", "registryBaseUrl": "https://n.example.com/v3/index.json", "identifier": "B", "version": "1", "transport": {"type": "stdio"}}]}`, "dnx B@1 --yes --source=https://n.example.com/v3/index.json"},
+		{"oci of another registry", `{"packages": [{"registryType": "oci", "registryBaseUrl": "https://ghcr.io", "identifier": "a/b", "version": "2", "transport": {"type": "stdio"}}]}`, "docker run -i --rm ghcr.io/a/b:2"},
+		{"oci with its registry twice", `{"packages": [{"registryType": "oci", "registryBaseUrl": "https://ghcr.io", "identifier": "ghcr.io/a/b:2", "transport": {"type": "stdio"}}]}`, "docker run -i --rm ghcr.io/a/b:2"},
 		{"remote", `{"remotes": [{"type": "streamable-http", "url": "https://{tenant}.example.com/{other}", "variables": {"tenant": {"isRequired": true}},
 			"headers": [{"name": "Authorization", "value": "Bearer {key}", "variables": {"key": {"isRequired": true, "isSecret": true}}}, {"name": "X-Region", "default": "eu"}]}]}`,
 			"https://<tenant>.example.com/{other} Authorization=Bearer <key> X-Region=eu"},
@@ -137,6 +142,9 @@ func TestWhatCannotBeAnEntryIsAnError(t *testing.T) {
 	}{
 		{Server{Packages: []Package{{RegistryType: "npm", Identifier: "--flag", Transport: Transport{Type: "stdio"}}}}, "invalid name or version"},
 		{Server{Packages: []Package{{RegistryType: "npm", Identifier: "a b", Transport: Transport{Type: "stdio"}}}}, "invalid name or version"},
+		{Server{Packages: []Package{{RegistryType: "pypi", RegistryBaseURL: "https://pypi.example.com", Identifier: "a", Transport: Transport{Type: "stdio"}}}}, "must be installed by hand"},
+		{Server{Packages: []Package{{RegistryType: "npm", RegistryBaseURL: "http://npm.example.com", Identifier: "a", Transport: Transport{Type: "stdio"}}}}, "invalid registry"},
+		{Server{Packages: []Package{{RegistryType: "oci", RegistryBaseURL: "https://ghcr.io", Identifier: "docker.io/a/b", Transport: Transport{Type: "stdio"}}}}, "invalid registry"},
 		{Server{Packages: []Package{{RegistryType: "npm", Transport: Transport{Type: "stdio"}}}}, "no identifier"},
 		{Server{Remotes: []Transport{{URL: "file:///etc/passwd"}}}, "must begin with https:// or http://"},
 		{Server{Remotes: []Transport{{URL: "https://{a}/", Variables: map[string]Input{"a": {}}}}}, "declined"},
@@ -145,6 +153,65 @@ func TestWhatCannotBeAnEntryIsAnError(t *testing.T) {
 		_, err := usable[0].Entry("x", decline)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v, want %s", c.server, err, c.want)
+		}
+	}
+}
+
+// The programs that start packages accept files, URLs, other registries and other packages. A description can name none
+// of them: the user sees the name of a package of a registry, and that is what runs.
+func TestDescriptionsCannotNameAnythingButAPackage(t *testing.T) {
+	entry := func(p Package) error {
+		p.Transport.Type = "stdio"
+		usable, _ := Choices(&Server{Packages: []Package{p}})
+		_, err := usable[0].Entry("x", func(string, Input) (string, error) { return "value", nil })
+		return err
+	}
+	for kind, names := range map[string][]string{
+		"npm": {
+			"https://example.com/a.tgz", "./a", "../a", "/a", "~/a", "a/b", "github:a/b", "git+https://example.com/a", "file:a", "npm:a", "a.tgz", "@a/b/c", "a@b", "@a", "a@npm:b",
+		},
+		"pypi":  {"https://example.com/a.whl", "./a", "/a", "git+https://example.com/a", "a.whl", "a[b]", "a@https://example.com/", "a b"},
+		"nuget": {"./a", "/a", "a.nupkg", "a/b", "https://example.com"},
+		"oci":   {"https://example.com/a", "./a", "/a", "A/b", "a/../b", "a b"},
+	} {
+		for _, name := range names {
+			if err := entry(Package{RegistryType: kind, Identifier: name}); err == nil || !strings.Contains(err.Error(), "invalid name or version") {
+				t.Errorf("%s %s: %v", kind, name, err)
+			}
+		}
+		for _, version := range []string{"npm:b@1", "file:b", "https://example.com/", "1 --registry", "-1", "1/2", ">=1"} {
+			if err := entry(Package{RegistryType: kind, Identifier: "a", Version: version}); err == nil || !strings.Contains(err.Error(), "invalid name or version") {
+				t.Errorf("%s version %s: %v", kind, version, err)
+			}
+		}
+	}
+	argument := func(words ...string) (all []Argument) {
+		for _, w := range words {
+			all = append(all, Argument{Type: "positional", Input: Input{Value: w}})
+		}
+		return all
+	}
+	for kind, lines := range map[string][][]string{
+		"npm":   {{"--registry=https://example.com"}, {"-p", "b"}, {"--package=b"}, {"-c", "sh"}, {"b"}, {"--prefix", "/"}, {"-y", "b"}},
+		"pypi":  {{"--from", "b"}, {"--with=b"}, {"--index-url", "https://example.com"}, {"--default-index=https://example.com"}, {"b"}, {"-p", "3.12", "b"}, {"--python", "-p"}},
+		"nuget": {{"--source", "https://example.com"}, {"--configfile=a"}, {"b"}},
+		"oci":   {{"b"}, {"-v", "/a:/a", "b"}, {"--entrypoint=sh"}, {"--privileged"}, {"-e", "--privileged"}, {"-H=tcp://example.com"}},
+	} {
+		for _, words := range lines {
+			if err := entry(Package{RegistryType: kind, Identifier: "a", RuntimeArguments: argument(words...)}); err == nil || !strings.Contains(err.Error(), "could change what is run") {
+				t.Errorf("%s %q: %v", kind, words, err)
+			}
+		}
+		for _, name := range []string{"NPM_CONFIG_REGISTRY", "npm_config_registry", "UV_INDEX_URL", "PATH", "NODE_OPTIONS", "DOCKER_HOST", "LD_PRELOAD", "HTTPS_PROXY", "A B"} {
+			variable := KeyValue{Name: name, Input: Input{Value: "x"}}
+			if err := entry(Package{RegistryType: kind, Identifier: "a", EnvironmentVariables: []KeyValue{variable}}); err == nil || !strings.Contains(err.Error(), "could change what is run") {
+				t.Errorf("%s %s: %v", kind, name, err)
+			}
+		}
+	}
+	for kind, words := range map[string][]string{"npm": {"-y", "--quiet"}, "pypi": {"-p", "3.12", "--python=3.13"}, "oci": {"-v", "/a:/b", "--mount=type=tmpfs", "--network", "none", "--init"}} {
+		if err := entry(Package{RegistryType: kind, Identifier: "a", RuntimeArguments: argument(words...)}); err != nil {
+			t.Errorf("%s %q: %v", kind, words, err)
 		}
 	}
 }
