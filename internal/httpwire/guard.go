@@ -34,13 +34,13 @@ type rejection struct {
 	reason string
 }
 
-// CheckOrigin returns an error if the Host or Origin header does not allow to serve the request. The status of
-// the response should be 403.
-func (g *Guard) CheckOrigin(r *http.Request) error {
-	if rejected := g.checkOrigin(r); rejected != nil {
-		return errors.New(rejected.reason)
+// Check returns an error if the request must not be served because of its Host, Origin or Content-Type header, and the
+// status of the response.
+func (g *Guard) Check(r *http.Request) (status int, err error) {
+	if rejected := g.check(r); rejected != nil {
+		return rejected.status, errors.New(rejected.reason)
 	}
-	return nil
+	return 0, nil
 }
 
 // check returns nil if the request may be served.

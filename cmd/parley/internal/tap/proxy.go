@@ -27,7 +27,8 @@ type Proxy struct {
 	Report func(recording.Event)
 }
 
-// Handler returns the handler. It rejects requests that web pages of other origins have caused, as servers do.
+// Handler returns the handler. As servers do, it rejects requests that web pages of other origins have caused, and
+// those that a page can send without the permission of the other origin, whose bodies are not JSON.
 func (p *Proxy) Handler() http.Handler {
 	target := p.Target.Scheme + "://" + p.Target.Host
 	proxy := &httputil.ReverseProxy{
@@ -42,8 +43,8 @@ func (p *Proxy) Handler() http.Handler {
 	}
 	guard := new(httpwire.Guard)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := guard.CheckOrigin(r); err != nil {
-			http.Error(w, err.Error(), http.StatusForbidden)
+		if status, err := guard.Check(r); err != nil {
+			http.Error(w, err.Error(), status)
 			return
 		}
 		r = r.WithContext(context.WithValue(r.Context(), hostKey{}, r.Host))

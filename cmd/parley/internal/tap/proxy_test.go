@@ -41,6 +41,7 @@ func TestRequestsAndResponsesAreForwardedUnchanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	req.Header.Set("Origin", proxy.URL)
+	req.Header.Set("Content-Type", "application/json; charset=utf-8")
 	req.Header.Set("X-Forwarded-For", "client")
 	req.Header.Set("User-Agent", "test")
 	resp, err := http.DefaultClient.Do(req)
@@ -52,6 +53,39 @@ func TestRequestsAndResponsesAreForwardedUnchanged(t *testing.T) {
 	want := "POST|" + strings.TrimPrefix(server.URL, "http://") + "|/a%2Fb/c?x=1;y=%zz|client|" + server.URL + "|1|test|\x00{\"a\" :1}\n"
 	if resp.StatusCode != http.StatusTeapot || resp.Header.Get("Mcp-Session-Id") != "s" || string(body) != want {
 		t.Errorf("%s %q\nwant %q", resp.Status, body, want)
+	}
+}
+
+// Requests that a web page can send to any server never get the headers of the proxy, which can be credentials.
+func TestRequestsOfWebPagesAreNotForwarded(t *testing.T) {
+	server, proxy := through(t, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("forwarded: %s %v", r.Method, r.Header) })
+	for _, test := range []struct {
+		method, header, value string
+		status                int
+	}{
+		{http.MethodPost, "Content-Type", "text/plain", http.StatusUnsupportedMediaType},
+		{http.MethodPost, "Content-Type", "application/x-www-form-urlencoded", http.StatusUnsupportedMediaType},
+		{http.MethodPost, "X-Other", "no type", http.StatusUnsupportedMediaType},
+		{http.MethodGet, "Origin", "https://example.com", http.StatusForbidden},
+		{http.MethodGet, "Origin", "null", http.StatusForbidden},
+		{http.MethodGet, "Sec-Fetch-Site", "cross-site", http.StatusForbidden},
+		{http.MethodGet, "Host", "rebound.example.com", http.StatusForbidden},
+	} {
+		req, err := http.NewRequest(test.method, proxy.URL, strings.NewReader(`{"jsonrpc":"2.0"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if req.Header.Set(test.header, test.value); test.header == "Host" {
+			req.Host = test.value
+		}
+		resp, err := server.Client().Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != test.status {
+			t.Errorf("%s with %s %s: status %d, want %d", test.method, test.header, test.value, resp.StatusCode, test.status)
+		}
 	}
 }
 
