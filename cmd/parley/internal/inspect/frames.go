@@ -33,6 +33,7 @@ func appFrames(host, page string) http.Handler {
 		h.Set("Content-Encoding", "gzip")
 		h.Set("Cache-Control", "no-cache")
 		h.Set("Content-Security-Policy", framePolicy(r.URL.Query(), page))
+		h.Set("Connection-Allowlist", frameConnections(r.URL.Query()))
 		h.Set("Permissions-Policy", "camera=(), microphone=(), geolocation=(), clipboard-read=()")
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("X-Content-Type-Options", "nosniff")
@@ -55,6 +56,19 @@ func framePolicy(query url.Values, page string) string {
 		"frame-src" + orNone(frame),
 		"base-uri" + orNone(base), "form-action 'none'", "frame-ancestors " + page,
 	}, "; ")
+}
+
+// frameConnections returns the origins that a frame may connect to. Unlike the content security policy, this list
+// limits WebRTC, too, which Chromium ends with the process of the frame: frame.js removes its interfaces from the page
+// of the app, but not from the frames that this page creates, which inherit the list.
+func frameConnections(query url.Values) string {
+	list := "(response-origin"
+	for _, name := range []string{"connect", "resource", "frame"} {
+		for origin := range strings.FieldsSeq(origins(query[name])) {
+			list += ` "` + origin + `"`
+		}
+	}
+	return list + ")"
 }
 
 func orNone(list string) string {

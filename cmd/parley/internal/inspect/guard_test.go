@@ -155,6 +155,9 @@ func TestFramesOfAppsLoadOnlyFromDeclaredOrigins(t *testing.T) {
 	if got := head.Get("Content-Security-Policy"); got != want {
 		t.Errorf("policy\n%s, want\n%s", got, want)
 	}
+	if got, want := head.Get("Connection-Allowlist"), `(response-origin "https://api.example.com" "https://*.cdn.example.com")`; got != want {
+		t.Errorf("connections %s, want %s", got, want)
+	}
 	if status, _, _ := p.requestTo(p.apps+"/api/events", map[string]string{"Authorization": "Bearer " + p.token}); status != http.StatusNotFound {
 		t.Errorf("the origin of the frames answers requests of the page: %d", status)
 	}

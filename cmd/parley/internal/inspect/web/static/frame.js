@@ -6,9 +6,13 @@ inner.setAttribute("sandbox", "allow-scripts allow-forms");
 inner.title = "App";
 document.body.append(inner);
 
+// The content security policy does not limit WebRTC, so the page has none: its first script removes the interfaces. Connections
+// of frames that it creates are limited by the header Connection-Allowlist. A document in srcdoc needs no doctype.
+const withoutWebRTC = "<script>for (const name of Object.getOwnPropertyNames(window)) if (/^(webkit)?RTC/.test(name)) delete window[name]; document.currentScript.remove()</script>";
+
 addEventListener("message", (event) => {
   if (event.source === parent && event.origin === host) {
-    if (event.data?.method === "ui/notifications/sandbox-resource-ready") inner.srcdoc = event.data.params.html;
+    if (event.data?.method === "ui/notifications/sandbox-resource-ready") inner.srcdoc = withoutWebRTC + event.data.params.html;
     else inner.contentWindow.postMessage(event.data, "*");
   } else if (event.source === inner.contentWindow && !String(event.data?.method).startsWith("ui/notifications/sandbox-")) {
     parent.postMessage(event.data, host);
