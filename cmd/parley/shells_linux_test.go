@@ -54,6 +54,7 @@ func TestShellsCompleteCommandLines(t *testing.T) {
 	t.Cleanup(hostile.Close)
 	for name, setup := range shellSetups {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			program := filepath.Join(filepath.Dir(root), name)
 			if name == "bash" {
 				program = "bash"
