@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -165,5 +166,45 @@ func TestSecurityRulesAreComparedWithTests(t *testing.T) {
 	problems := checkRules(rules, map[string][]string{"T1": {"x_test.go"}, "T3": {"y_test.go"}})
 	if len(problems) != 2 || !strings.Contains(problems[0], "T2") || !strings.Contains(problems[1], "T3") {
 		t.Errorf("%q", problems)
+	}
+}
+
+var testReference = regexp.MustCompile("`([a-z0-9/]+)\\.(Test[A-Za-z0-9]+)(?:/([^`]+))?`")
+
+// Each deviation that Parley tolerates has a test, and the tests and cases that the page names exist.
+func TestCompatibilityPageNamesTests(t *testing.T) {
+	page, err := os.ReadFile("../../docs/compatibility.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tolerated := 0
+	rejected := false
+	for line := range strings.SplitSeq(string(page), "\n") {
+		rejected = rejected || line == "## Rejected on purpose"
+		references := testReference.FindAllStringSubmatch(line, -1)
+		switch row := strings.HasPrefix(line, "| ") && !strings.HasPrefix(line, "| Peer |"); {
+		case strings.Count(line, ".Test") != len(references) || !row && len(references) > 0:
+			t.Errorf("references to tests must be in a table, as `package.TestName/case`: %s", line)
+		case row && !rejected && len(references) == 0:
+			t.Errorf("a tolerated deviation must have a test: %s", line)
+		case row && !rejected:
+			tolerated++
+		}
+		for _, r := range references {
+			names, err := filepath.Glob(filepath.Join("../..", r[1], "*_test.go"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.ContainsFunc(names, func(name string) bool {
+				source, err := os.ReadFile(name)
+				return err == nil && strings.Contains(string(source), "\nfunc "+r[2]+"(t *testing.T)") &&
+					(r[3] == "" || strings.Contains(string(source), strconv.Quote(strings.ReplaceAll(r[3], "_", " "))))
+			}) {
+				t.Errorf("%s has no test %s with the case %q", r[1], r[2], r[3])
+			}
+		}
+	}
+	if tolerated < 40 {
+		t.Errorf("the page has %d tolerated deviations, want at least 40", tolerated)
 	}
 }
