@@ -112,7 +112,7 @@ func TestEveryKeywordIsChargedForItsWork(t *testing.T) {
 // takes too long has the same result as one that is cut in time. The allowance is
 // for a loaded machine.
 func TestHostileReportsEndInTime(t *testing.T) {
-	const allowance = 5 * time.Second
+	const allowance = time.Minute // the work that a bound prevents takes much longer, also on a fast machine
 	for _, h := range hostileKeywords() {
 		if !h.mistaken {
 			continue

@@ -288,7 +288,7 @@ func TestY2AdversarialURIsAreMatchedInBoundedTime(t *testing.T) {
 			u.match(tc.uri)
 			took = min(took, time.Since(began))
 		}
-		if took > 2*time.Second {
+		if took > 30*time.Second { // without the bound it takes hours
 			t.Errorf("%s in %d bytes of %.20s…: %v", tc.template, len(tc.uri), tc.uri, took)
 		}
 	}

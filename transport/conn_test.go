@@ -384,7 +384,7 @@ func TestCloseOfStalledStreamHasTimeLimit(t *testing.T) {
 		}
 		start := time.Now()
 		a.Close()
-		if took := time.Since(start); took > 2*time.Second {
+		if took := time.Since(start); took > 10*time.Second {
 			t.Fatalf("Close took %v", took)
 		}
 	})
