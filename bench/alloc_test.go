@@ -6,6 +6,7 @@ package bench
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"maps"
 	"net/http"
@@ -17,6 +18,8 @@ import (
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
+	"github.com/parley-mcp/parley/server"
+	"github.com/parley-mcp/parley/transport"
 )
 
 // The limits for one tools/call of a typed echo tool, with validation.
@@ -166,4 +169,45 @@ func TestAllocationsOfClientOverHTTP(t *testing.T) {
 			t.Errorf("%s: %v allocations, the limit is %d more than the %v of the baseline", r, allocs, maxMoreAllocs, baseline)
 		}
 	}
+}
+
+// streamPeer is a minimal client over a byte stream.
+type streamPeer struct {
+	conn transport.Conn
+	m    message
+}
+
+func newStreamPeer(t testing.TB, s *server.Server, m message) *streamPeer {
+	t.Helper()
+	near, far := transport.Pipe()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.ServeConn(ctx, far) }()
+	t.Cleanup(func() { cancel(); <-done })
+	p := &streamPeer{near, m}
+	if m.name != modernCall.name {
+		p.send(t, initialize.body)
+		p.receive(t)
+		p.send(t, initialized.body)
+	}
+	return p
+}
+
+func (p *streamPeer) send(t testing.TB, msg []byte) {
+	if err := p.conn.Write(context.Background(), msg); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (p *streamPeer) receive(t testing.TB) []byte {
+	msg, err := p.conn.Read(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return msg
+}
+
+func (p *streamPeer) roundTrip(t testing.TB) {
+	p.send(t, p.m.body)
+	p.receive(t)
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
-	"github.com/parley-mcp/parley/transport"
 )
 
 const text = "the quick brown fox jumps over the lazy dog, and then some more"
@@ -57,47 +56,6 @@ var (
 	}
 	initialized = message{body: []byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)}
 )
-
-// streamPeer is a minimal client over a byte stream.
-type streamPeer struct {
-	conn transport.Conn
-	m    message
-}
-
-func newStreamPeer(t testing.TB, s *server.Server, m message) *streamPeer {
-	t.Helper()
-	near, far := transport.Pipe()
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- s.ServeConn(ctx, far) }()
-	t.Cleanup(func() { cancel(); <-done })
-	p := &streamPeer{near, m}
-	if m.name != modernCall.name {
-		p.send(t, initialize.body)
-		p.receive(t)
-		p.send(t, initialized.body)
-	}
-	return p
-}
-
-func (p *streamPeer) send(t testing.TB, msg []byte) {
-	if err := p.conn.Write(context.Background(), msg); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func (p *streamPeer) receive(t testing.TB) []byte {
-	msg, err := p.conn.Read(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return msg
-}
-
-func (p *streamPeer) roundTrip(t testing.TB) {
-	p.send(t, p.m.body)
-	p.receive(t)
-}
 
 func callEcho(t testing.TB, c *client.Client) {
 	r, err := c.CallTool(context.Background(), "echo", echoArgs{text})
