@@ -169,7 +169,7 @@ func listError(c *client.Client) (last error) {
 func TestFaultsInContentAreContained(t *testing.T) {
 	for _, pass := range [][]call.Middleware{nil, {func(next call.Handler) call.Handler { return next }}} {
 		s := modernServer()
-		s.Answers[mcp.MethodDiscover] = []string{`"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":true,"resources":{"subscribe":"no"},"extensions":[],"logging":7},` +
+		s.Answers[mcp.MethodDiscover] = []string{`"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":true,"prompts":[],"resources":{"subscribe":"no"},"extensions":[],"logging":7},` +
 			`"instructions":null,"ttlMs":0,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s","version":"1","title":7}}}`}
 		s.Answers[mcp.MethodListTools] = []string{`"result":{"tools":[{"name":"a","description":"cut \ud83d","inputSchema":{"type":"object"},"annotations":[],"icons":{},"title":null},7,null,` +
 			`{"name":7,"inputSchema":{}},{"name":"b\ud83d","inputSchema":{}},{"name":"b\ud83e","inputSchema":{}},{"name":"c","annotations":{"readOnlyHint":"yes","title":"C"},"_meta":7,"outputSchema":null,"future":{"x":[1]}}]}`}
@@ -178,6 +178,7 @@ func TestFaultsInContentAreContained(t *testing.T) {
 			`{"type":"resource","resource":{"uri":"x:y","blob":"_-8"}}],"isError":"no","structuredContent":null,"_meta":[]}`}
 		s.Answers[mcp.MethodReadResource] = []string{`"result":{"contents":[{"uri":"a:b","blob":"YQ"},{"uri":7},{"uri":"a:c","text":"c","mimeType":7}]}`}
 		s.Answers[mcp.MethodGetPrompt] = []string{`"result":{"description":7,"messages":[{"role":"user","content":"text"},{"role":"user"},7]}`}
+		s.Answers[mcp.MethodListPrompts] = []string{`"result":{"prompts":{}}`}
 		s.Answers[mcp.MethodComplete] = []string{`"result":{"completion":{"values":["a",7],"total":"many","hasMore":null}}`}
 		var log syncbuffer.Buffer
 		d := &client.Dialer{Revision: mcp.V20260728, Logger: slog.New(slog.NewTextHandler(&log, nil)), Middleware: pass}
@@ -187,7 +188,7 @@ func TestFaultsInContentAreContained(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { c.Close() })
-		if info := c.Server(); info.Info.Name != "s" || info.Info.Title != "" || info.Capabilities.Tools == nil || info.Capabilities.Resources == nil || info.Capabilities.Logging != nil {
+		if info := c.Server(); info.Info.Name != "s" || info.Info.Title != "" || info.Capabilities.Tools == nil || info.Capabilities.Prompts == nil || info.Capabilities.Resources == nil || info.Capabilities.Logging != nil {
 			t.Errorf("%+v", info)
 		}
 		var tools []*mcp.Tool
@@ -218,6 +219,9 @@ func TestFaultsInContentAreContained(t *testing.T) {
 		prompt, err := c.GetPrompt(t.Context(), "a", nil)
 		if err != nil || len(prompt.Messages) != 1 {
 			t.Errorf("%+v, %v", prompt, err)
+		}
+		if err := drain(c.Prompts(t.Context())); err != nil {
+			t.Error(err)
 		}
 		completion, err := c.Complete(t.Context(), mcp.CompleteParams{})
 		if err != nil || !slices.Equal(completion.Values, []string{"a"}) || completion.Total != nil {
