@@ -13,7 +13,7 @@ import (
 )
 
 // subscribeTimeout limits how long Subscribe waits for Redis.
-const subscribeTimeout = 4 * time.Second
+const subscribeTimeout = 10 * time.Second
 
 // bus has all subscriptions of a Store, on one connection.
 //
@@ -72,7 +72,7 @@ func (s *Store) Publish(ctx context.Context, topic string, message []byte) error
 	return err
 }
 
-// Subscribe implements [store.Bus]. It waits at most 4 seconds for Redis.
+// Subscribe implements [store.Bus]. It waits at most 10 seconds for Redis.
 func (s *Store) Subscribe(ctx context.Context, topic string, queue int) (*store.Subscription, error) {
 	if err := store.CheckSubscribe(topic, queue); err != nil {
 		return nil, errors.Join(ctx.Err(), err)
