@@ -126,7 +126,7 @@ func TestRegistrationHasTheScopesOfTheLogin(t *testing.T) {
 		want   []string // the scopes of accepted registrations
 		fails  bool
 	}{
-		{0, []string{"tools first", "tools first second"}, false}, // the third login needs no registration
+		{0, []string{"tools first listed"}, false}, // the other logins are those of the same client
 		{http.StatusBadRequest, []string{""}, false},
 		{http.StatusForbidden, nil, true},
 	} {

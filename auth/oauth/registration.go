@@ -47,7 +47,6 @@ type client struct {
 	RedirectURI string    `json:"redirect_uri,omitzero"`
 	Expires     time.Time `json:"expires,omitzero"` // of the secret
 	Manual      bool      `json:"by_hand,omitzero"` // from Client.PromptRegistration
-	Scopes      []string  `json:"scopes,omitzero"`  // with which it was registered; nil: the registration named none
 
 	key      *SigningKey
 	stored   bool // in the store, and not in the program's configuration
@@ -213,7 +212,7 @@ func (s *session) register(ctx context.Context, d *discovery, redirectURI string
 	if registered.ID == "" || len(registered.ID) > maxURL || len(registered.Secret) > maxURL {
 		return nil, fmt.Errorf("%w: registration endpoint: client_id is missing or too long", ErrInvalidResponse)
 	}
-	c := &client{ID: registered.ID, Secret: registered.Secret, Method: registered.Method, RedirectURI: redirectURI, Scopes: scopes, stored: true}
+	c := &client{ID: registered.ID, Secret: registered.Secret, Method: registered.Method, RedirectURI: redirectURI, stored: true}
 	if registered.Expires > 0 && registered.Secret != "" {
 		c.Expires = time.Unix(registered.Expires, 0)
 	}
