@@ -23,23 +23,22 @@ type InputKeys struct {
 func (k *InputKeys) Clone() InputKeys { return InputKeys{maps.Clone(k.used), maps.Clone(k.same)} }
 
 // Take returns the key of an input request, and generates one if it has none. The keys of a run
-// must be unique. Known returns the digest of the request of an earlier run with a key, or "". If it is another request, the
-// key is not used again: for the client, a key means one request (2026-07-28, basic/patterns/mrtr; tasks
-// extension, Input Requests).
+// must be unique. Known returns the digest of the request of an earlier run with a key, or "". If it
+// is another request, the key is not used again: for the client, a key means one request (2026-07-28,
+// basic/patterns/mrtr; tasks extension, Input Requests).
 func (k *InputKeys) Take(q InputRequest, known func(key string) (digest string)) (string, error) {
-	key := cmp.Or(q.Key, k.Next(q, known))
+	key := k.Next(q, known)
+	given := cmp.Or(q.Key, key)
 	if k.used == nil {
 		k.used, k.same = make(map[string]bool), make(map[string]int)
 	}
-	if k.used[key] {
-		return "", fmt.Errorf("the key %q is used for two input requests of this call: choose another key", key)
+	if k.used[given] {
+		return "", fmt.Errorf("the key %q is used for two input requests of this call: choose another key", given)
 	}
-	k.used[key] = true
-	key = k.Next(q, known)
 	if q.Key == "" {
 		k.same[q.Digest()]++
 	}
-	k.used[key] = true
+	k.used[given], k.used[key] = true, true
 	return key, nil
 }
 
