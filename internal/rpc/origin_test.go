@@ -3,6 +3,7 @@ package rpc_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -211,6 +212,43 @@ func TestPeersAreExpectedToAskUntilTheyDoNot(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Many targets for which the peer does not ask do not keep it from asking for another one.
+func TestTurnsAreTakenAfterManyTargets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPeer(t)
+		p.OneStream = true
+		for i := range 2000 {
+			done := p.call("ada", nil, true, fmt.Sprint("fast ", i))
+			p.answer(1)
+			<-done
+		}
+		for _, sent := range []int{2, 1} { // the first question shows that the peer asks
+			p.call("ada", nil, true, "ask")
+			p.call("bob", nil, true, "ask")
+			p.question()
+			if n := p.answer(sent); n != sent {
+				t.Errorf("%d calls are in flight, want %d", n, sent)
+			}
+		}
+		p.answer(1)
+	})
+}
+
+// A request of the program itself may be asked about for as long as others.
+func TestCallersWaitBrieflyForARequestWithoutACaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPeer(t)
+		p.OneStream = true
+		do(p.Context(), &p.Outbound, &rpc.Request{Method: mcp.MethodCallTool, Name: "slow"})
+		synctest.Wait()
+		p.call("ada", nil, true, "slow")
+		time.Sleep(3 * time.Second)
+		if n := p.answer(2); n != 2 {
+			t.Errorf("%d calls are in flight, want 2", n)
+		}
+	})
 }
 
 func TestTheQueueForTurnsIsBounded(t *testing.T) {

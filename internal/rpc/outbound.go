@@ -149,7 +149,7 @@ func (o *Outbound) begin(p *pending) error {
 	o.pending[p.id] = p
 	o.begun++
 	p.number = o.begun
-	if p.caller.Key != nil {
+	if o.OneStream || p.caller.Key != nil {
 		p.begun = time.Now()
 	}
 	for pause := range o.pauses {
@@ -170,7 +170,7 @@ func (o *Outbound) restart(p *pending) {
 func (o *Outbound) end(p *pending) {
 	o.mu.Lock()
 	delete(o.pending, p.id)
-	o.turns.ended(p)
+	o.ended(p)
 	for pause := range o.pauses {
 		pause.remove(p)
 	}

@@ -25,7 +25,7 @@ type pending struct {
 
 	// Guarded by Outbound.mu.
 	number uint64    // increases with each request
-	begun  time.Time // zero without a caller
+	begun  time.Time // zero in the queue, and without a caller if the peer does not ask on one stream
 	asked  int       // requests of the peer that wait for an answer of the caller
 
 	mu       sync.Mutex

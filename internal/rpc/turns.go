@@ -23,9 +23,10 @@ const (
 
 // turns is the queue of the requests that wait for their turn. Outbound.mu guards it.
 type turns struct {
-	known map[target]bool // whether the peer asks for a target
-	queue []*pending      // in the order of their arrival
-	wake  chan struct{}   // closed when a request may have its turn; nil if none waits
+	known  map[target]bool // whether the peer asks for a target
+	asking int             // targets for which it asks
+	queue  []*pending      // in the order of their arrival
+	wake   chan struct{}   // closed when a request may have its turn; nil if none waits
 }
 
 // target is what the peer serves, such as a tool.
@@ -33,29 +34,45 @@ type target struct{ method, name string }
 
 func (p *pending) target() target { return target{p.req.Method, p.req.Name} }
 
-// learn records whether the peer asks for the target of a request.
+// learn records whether the peer asks for the target of a request. A target for which it asks takes the place of one for
+// which it does not.
 func (t *turns) learn(p *pending, asks bool) {
-	if !MayRequestInput(p.req.Method) || len(t.known) >= maxTurnTargets {
+	if !MayRequestInput(p.req.Method) {
 		return
+	}
+	if len(t.known) >= maxTurnTargets {
+		if !asks || t.asking >= maxTurnTargets {
+			return
+		}
+		for other, asksForOther := range t.known {
+			if !asksForOther {
+				delete(t.known, other)
+				break
+			}
+		}
 	}
 	if t.known == nil {
 		t.known = make(map[target]bool)
 	}
+	if asks && !t.known[p.target()] {
+		t.asking++
+	}
 	t.known[p.target()] = asks
+}
+
+// ended records that the peer has not asked for a request that has a response. Only on one stream is a peer expected to
+// ask. The caller holds mu.
+func (o *Outbound) ended(p *pending) {
+	if _, known := o.turns.asksFor(p); !known && o.OneStream && p.caller.Key != nil && p.isAnswered() {
+		o.turns.learn(p, false)
+	}
+	o.turns.changed()
 }
 
 // asksFor reports whether the peer asks for the target of a request, and whether that is known.
 func (t *turns) asksFor(p *pending) (asks, known bool) {
 	asks, known = t.known[p.target()]
 	return asks, known || len(t.known) >= maxTurnTargets
-}
-
-// ended records that the peer has not asked for a request that has a response.
-func (t *turns) ended(p *pending) {
-	if _, known := t.asksFor(p); !known && p.caller.Key != nil && p.isAnswered() {
-		t.learn(p, false)
-	}
-	t.changed()
 }
 
 // changed wakes the requests that wait.
@@ -124,7 +141,7 @@ func (o *Outbound) leaveQueue(p *pending) {
 // mustWait reports whether a request in flight, or one that waits for longer, must end before p begins. The caller holds
 // mu.
 func (o *Outbound) mustWait(p *pending) bool {
-	if !o.OneStream && len(o.turns.known) == 0 || p.caller.Key == nil || !MayRequestInput(p.req.Method) {
+	if !o.OneStream && o.turns.asking == 0 || p.caller.Key == nil || !MayRequestInput(p.req.Method) {
 		return false
 	}
 	for _, earlier := range o.turns.queue {
