@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"time"
 
 	"github.com/parley-mcp/parley/internal/lease"
@@ -158,7 +159,7 @@ func (r *Runner) sweep(ctx context.Context) error {
 // not have, remain for other replicas.
 func (r *Runner) takeOver(ctx context.Context, replica string) error {
 	began, before := r.left[replica]
-	left := !before || time.Since(began) < leaveFor
+	leave := !before || time.Since(began) < leaveFor
 	var failure error
 	unreadable, foreign := 0, 0
 	for after := ""; ; {
@@ -168,7 +169,7 @@ func (r *Runner) takeOver(ctx context.Context, replica string) error {
 		}
 		for _, name := range names {
 			after = name
-			err := r.takeOverTask(ctx, replica, name, left)
+			err := r.takeOverTask(ctx, replica, name, leave)
 			switch {
 			case err == nil, errors.Is(err, ErrNotFound):
 				err = r.Store.KV.Remove(ctx, tasksSet(replica), name)
@@ -197,6 +198,8 @@ func (r *Runner) takeOver(ctx context.Context, replica string) error {
 		if r.left == nil {
 			r.left = make(map[string]time.Time)
 		}
+		// Other replicas have removed these; their entries do not live for longer.
+		maps.DeleteFunc(r.left, func(_ string, began time.Time) bool { return time.Since(began) > maxTTL })
 		r.left[replica] = time.Now()
 		r.Logger.Warn("tasks of a replica that has ended are left to other replicas, which may have their keys and tools",
 			"replica", replica, "unreadable", unreadable, "without_tool", foreign)
