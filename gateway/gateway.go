@@ -24,12 +24,12 @@ type Gateway struct {
 	// usual time-outs of clients, which end a request before it.
 	Timeout time.Duration
 
-	// ListBudget is the maximum size of the definitions of all tools together in tools/list, in
-	// bytes of JSON; a token of a model is about four bytes. If they are larger, the list has three
-	// tools instead: search_tools finds tools, describe_tool returns the definition of one, and
-	// call_tool calls it. The other tools can still be called by their names, too. 0 means no
-	// limit. If it is negative, clients always search. The tools that a caller has of servers with CallerAuth count for this
-	// caller; if they exceed the limit together with the others, the caller searches for them.
+	// ListBudget is the maximum size of the definitions of all tools together in tools/list, in bytes of JSON; a token
+	// of a model is about four bytes. If they are larger, the list has three tools instead: search_tools finds tools,
+	// describe_tool returns the definition of one, and call_tool calls it. The other tools can still be called by their
+	// names, too. 0 means no limit. If it is negative, clients always search. The tools that a caller has of servers
+	// with CallerAuth count for this caller; if they exceed the limit together with the others, the caller searches for
+	// them.
 	ListBudget int
 
 	// OnCatalog, if set, is called by Run with the size of the catalogue when it has changed.
@@ -80,12 +80,10 @@ const defaultTimeout = 10 * time.Minute
 // may be compared with all of them.
 const maxTemplates = 1000
 
-// New returns a Gateway from h to s. From now on s declares the capabilities for tools,
-// resources and prompts, even while it has none. The program may register others with
-// s. New sets h.Forward, so the first Gateway of a host must be made before Host.Start. It sets s.Personal, s.WhileListening and
-// s.PersonalOutdated, and
-// s.UnknownSubscription, s.RootsChanged and s.Hide if they are nil. It registers the extensions of
-// the servers with s; Run updates them.
+// New returns a Gateway from h to s. From now on s declares the capabilities for tools, resources and prompts, even
+// while it has none. The program may register others with s. New sets h.Forward, so the first Gateway of a host must be
+// made before Host.Start. It sets s.Personal, s.WhileListening and s.PersonalOutdated, and s.UnknownSubscription,
+// s.RootsChanged and s.Hide if they are nil. It registers the extensions of the servers with s; Run updates them.
 func New(h *host.Host, s *server.Server) *Gateway {
 	s.DeclareTools()
 	s.DeclareResources()

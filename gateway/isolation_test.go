@@ -36,8 +36,8 @@ type ownedBy struct{ Owner, Nonce string }
 func (o ownedBy) String() string { return o.Owner + " " + o.Nonce }
 
 // equalServer returns one of several servers that have the same tools, resources, prompts and, as their ids are
-// counted, the same ids of requests and tokens of progress. See also equalIDs. Its tools send the owner and the nonce of a call
-// in every way that they can.
+// counted, the same ids of requests and tokens of progress. See also equalIDs. Its tools send the owner and the nonce
+// of a call in every way that they can.
 func equalServer(name string, record *ledger.Ledger) *server.Server {
 	s := &server.Server{Name: "equal", Logger: quiet, PageSize: 1}
 	use := func(ctx context.Context, in ownedBy) (string, error) {

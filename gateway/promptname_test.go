@@ -13,7 +13,8 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// The protocol has a grammar for the names of tools and none for those of prompts. In 2026-07-28 the name is in a header, too.
+// The protocol has a grammar for the names of tools and none for those of prompts. In 2026-07-28 the name is in a
+// header, too.
 func TestPromptsKeepTheirNames(t *testing.T) {
 	names := []string{"say hello", "say/hello", "größe", strings.Repeat("long", 60)}
 	up := &server.Server{Name: "up"}

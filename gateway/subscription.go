@@ -10,7 +10,8 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// startTime is how long subscriptions to unknown resources wait for servers that are starting. It begins with the first.
+// startTime is how long subscriptions to unknown resources wait for servers that are starting. It begins with the
+// first.
 const startTime = 5 * time.Second
 
 // beforeSubscribe lets the policy decide about the subscription of a client to a resource of a server. The URIs at

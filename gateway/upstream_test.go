@@ -30,8 +30,8 @@ func (o *oldServer) start(t *testing.T, name string) host.ServerConfig {
 	return upstream{mcp.MethodListTools: string(raw)}.start(t, name)
 }
 
-// upstream is a server that answers requests with results as they are, by method. After
-// "error " comes an error. In a result, <uri> is the URI of the request. Its revision is 2025-11-25 unless at changes it.
+// upstream is a server that answers requests with results as they are, by method. After "error " comes an error. In a
+// result, <uri> is the URI of the request. Its revision is 2025-11-25 unless at changes it.
 type upstream map[string]string
 
 // start serves until the test ends.

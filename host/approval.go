@@ -25,8 +25,8 @@ var errUnanswered = fmt.Errorf("no answer in time: %w", context.DeadlineExceeded
 
 const defaultApprovalTimeout = 5 * time.Minute
 
-// Approval asks whether one request may be sent, or one request of a server answered. It is for this request only, and is
-// used once.
+// Approval asks whether one request may be sent, or one request of a server answered. It is for this request only, and
+// is used once.
 type Approval struct {
 	Request *Request // must not be modified
 	Reason  string   // the reason of the policy
@@ -91,8 +91,8 @@ func (a *Approval) Question() string {
 	return text
 }
 
-// shown returns arguments for a question. White space and the order of members cannot hide a part of them, and all members
-// and elements are there.
+// shown returns arguments for a question. White space and the order of members cannot hide a part of them, and all
+// members and elements are there.
 func shown(arguments json.RawMessage) string {
 	canonical, err := digest.Canonical(arguments)
 	if err != nil {
@@ -108,8 +108,8 @@ func shown(arguments json.RawMessage) string {
 	return text
 }
 
-// shortened returns JSON in which names, strings and numbers of more than limit bytes are replaced by their beginning, their
-// length and their end.
+// shortened returns JSON in which names, strings and numbers of more than limit bytes are replaced by their beginning,
+// their length and their end.
 func shortened(text []byte, limit int) string {
 	var b strings.Builder
 	d := jsontext.NewDecoder(bytes.NewReader(text), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))

@@ -191,8 +191,8 @@ func TestCallsWaitForAProgramThatRestarts(t *testing.T) {
 	}
 }
 
-// The state of a server is true although no calls come: it is down soon after the server is away, and ready soon after the
-// server is back.
+// The state of a server is true although no calls come: it is down soon after the server is away, and ready soon after
+// the server is back.
 func TestStateIsTrueWithoutCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, h := newFlaky(t, mcp.V20251125)

@@ -25,10 +25,10 @@ const (
 	callerListTimeout = 10 * time.Second
 )
 
-// CallerStatus returns the status of a server with the lists that it sends to the caller of ctx. For a server
-// without [ServerConfig.CallerAuth] this is the status of the server. Otherwise, the lists are requested with the
-// credentials of the caller if they are not known, or older than maxAge; one request for a caller is in flight
-// at a time, and callers with the same lists share the Version of the status. The lists of 256 callers of a server are kept.
+// CallerStatus returns the status of a server with the lists that it sends to the caller of ctx. For a server without
+// [ServerConfig.CallerAuth] this is the status of the server. Otherwise, the lists are requested with the credentials
+// of the caller if they are not known, or older than maxAge; one request for a caller is in flight at a time, and
+// callers with the same lists share the Version of the status. The lists of 256 callers of a server are kept.
 //
 // If the lists cannot be updated, the previous ones are returned, and Incomplete has the reason. Without
 // previous ones, and if the caller needs a login, CallerStatus returns the error: that of the authorizer, such as a
@@ -90,7 +90,8 @@ type callerOffer struct {
 	catalog  *catalog // of the last search; guarded by Host.cataloging
 }
 
-// entry returns the entry of a caller. If there are too many, it removes the one that was not used for the longest time.
+// entry returns the entry of a caller. If there are too many, it removes the one that was not used for the longest
+// time.
 func (l *callerLists) entry(key listKey) *callerEntry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -111,8 +112,8 @@ func (l *callerLists) entry(key listKey) *callerEntry {
 	return e
 }
 
-// keep makes an offer that of an entry, unless the entry was removed during the request. It returns the equal offer that other
-// entries have, if there is one, and otherwise now. It requires that mu is held.
+// keep makes an offer that of an entry, unless the entry was removed during the request. It returns the equal offer
+// that other entries have, if there is one, and otherwise now. It requires that mu is held.
 func (l *callerLists) keep(e *callerEntry, now *callerOffer) *callerOffer {
 	same := l.offers[now.digest]
 	if same != nil {
@@ -148,8 +149,8 @@ func (l *callerLists) forget() {
 	l.byCaller, l.offers = nil, nil
 }
 
-// outdate makes get request the lists of some callers again, also if a request for them is in flight. It reports whether one of
-// these callers may have received lists.
+// outdate makes get request the lists of some callers again, also if a request for them is in flight. It reports
+// whether one of these callers may have received lists.
 func (l *callerLists) outdate(of func(principal.Principal) bool) (found bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -338,7 +339,8 @@ func (s *supervisor) learn(ctx context.Context) {
 	}
 }
 
-// callerTool returns the server's name of the tool with a merged name that the caller of ctx has, of servers with CallerAuth.
+// callerTool returns the server's name of the tool with a merged name that the caller of ctx has, of servers with
+// CallerAuth.
 func callerTool(ctx context.Context, possible []*supervisor, name string) (server, tool string, ok bool) {
 	for _, s := range possible {
 		if s.config.CallerAuth == nil {

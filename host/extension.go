@@ -26,9 +26,9 @@ type Extension struct {
 	Settings json.RawMessage
 	// Requests are the methods of the requests of clients.
 	Requests []string
-	// Notifications are the methods of the notifications of clients and of the server. With [Host.Forward], those of the
-	// server are sent to the client whose call they belong to if it declares the extension, or, after its call, on its
-	// session. Others are dropped.
+	// Notifications are the methods of the notifications of clients and of the server. With [Host.Forward], those of
+	// the server are sent to the client whose call they belong to if it declares the extension, or, after its call, on
+	// its session. Others are dropped.
 	Notifications []string
 }
 
@@ -37,9 +37,9 @@ type Extension struct {
 var ErrUnknownMethod = errors.New("host: unknown method")
 
 // CallExtension sends a request of an extension to a server, as client.Client.CallExtension does, and returns its
-// result, a JSON object. The method must be one of [ServerConfig.Extensions]. Params is a JSON object without _meta,
-// or nil. The policy, the hooks and the audit log apply to it as a [Request] of the kind KindExtension. CallExtension waits
-// for the server as [Host.CallTool] does, and has its errors.
+// result, a JSON object. The method must be one of [ServerConfig.Extensions]. Params is a JSON object without _meta, or
+// nil. The policy, the hooks and the audit log apply to it as a [Request] of the kind KindExtension. CallExtension
+// waits for the server as [Host.CallTool] does, and has its errors.
 func (h *Host) CallExtension(ctx context.Context, server, method string, params json.RawMessage, options ...client.CallOption) (json.RawMessage, error) {
 	result, err := extend(ctx, h, server, method, params, false, func(ctx context.Context, c *client.Client, params any) (*json.RawMessage, error) {
 		result, err := c.CallExtension(ctx, method, params, options...)
@@ -51,8 +51,8 @@ func (h *Host) CallExtension(ctx context.Context, server, method string, params 
 	return *result, nil
 }
 
-// NotifyExtension sends a notification of an extension to a server. It is as CallExtension, except that it returns when the
-// notification is sent.
+// NotifyExtension sends a notification of an extension to a server. It is as CallExtension, except that it returns when
+// the notification is sent.
 func (h *Host) NotifyExtension(ctx context.Context, server, method string, params json.RawMessage) error {
 	_, err := extend(ctx, h, server, method, params, true, func(ctx context.Context, c *client.Client, params any) (*struct{}, error) {
 		return &struct{}{}, c.NotifyExtension(ctx, method, params)

@@ -42,8 +42,8 @@ func (h *Host) forwardElicitURL(ctx context.Context, server string, request *mcp
 	return ask[mcp.ElicitResult](ctx, rpc.URLInput, mcp.MethodElicit, params)
 }
 
-// completedLater returns a function that notifies the client of a session of the end of a URL elicitation, after the call
-// for which it was asked.
+// completedLater returns a function that notifies the client of a session of the end of a URL elicitation, after the
+// call for which it was asked.
 func completedLater(session rpc.SessionNotifier, params []byte) func() {
 	return func() {
 		if session != nil {

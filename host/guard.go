@@ -228,8 +228,8 @@ func (p *passage) admit(ctx context.Context, s *supervisor) error {
 	return p.conclude(ctx, p.check(ctx, s))
 }
 
-// conclude records the decision about a request: err is nil if the request may be sent. It returns err, or the error of a
-// request that cannot be recorded.
+// conclude records the decision about a request: err is nil if the request may be sent. It returns err, or the error of
+// a request that cannot be recorded.
 func (p *passage) conclude(ctx context.Context, err error) error {
 	h := p.host
 	if err == nil {

@@ -9,9 +9,9 @@ import (
 )
 
 // Hook can change and reject tool calls, prompts, reads of resources, completions and requests of extensions, and their
-// results, and can reject subscriptions. A Host with several hooks calls them in order. An error or a panic of a function
-// rejects the request or the result. The functions must be safe for concurrent use and respect ctx. In 2026-07-28 a request
-// runs again when its caller has answered a question; then Request is called again.
+// results, and can reject subscriptions. A Host with several hooks calls them in order. An error or a panic of a
+// function rejects the request or the result. The functions must be safe for concurrent use and respect ctx. In
+// 2026-07-28 a request runs again when its caller has answered a question; then Request is called again.
 type Hook struct {
 	// Request, if set, is called with each request before the policy decides about it. It can set
 	// r.Arguments to another JSON object; changes of other fields have no effect.

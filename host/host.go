@@ -70,9 +70,9 @@ type Host struct {
 	// Logger receives the state changes of the servers. Nil means slog.Default().
 	Logger *slog.Logger
 
-	// Policy, if set, decides which requests are sent to the servers: tool calls, prompts, reads of
-	// and subscriptions to resources, completions, and methods of extensions. It also decides which requests of servers are
-	// answered: elicitation, sampling and roots. Nil allows all.
+	// Policy, if set, decides which requests are sent to the servers: tool calls, prompts, reads of and subscriptions
+	// to resources, completions, and methods of extensions. It also decides which requests of servers are answered:
+	// elicitation, sampling and roots. Nil allows all.
 	Policy Policy
 
 	// Approve asks a user about a request for which the policy decides [Ask]. It returns nil if the
@@ -94,10 +94,9 @@ type Host struct {
 	// Review is called again. See [Host.ReviewAgain].
 	Review func(d Definition) error
 
-	// Audit, if set, is called with the records of an audit log: twice for a request that is sent or
-	// answered, before and after, and once for each other event. If it returns an error for a request that is
-	// about to be sent or answered, the request is rejected. It must be safe for concurrent use and must not keep or modify
-	// the record.
+	// Audit, if set, is called with the records of an audit log: twice for a request that is sent or answered, before
+	// and after, and once for each other event. If it returns an error for a request that is about to be sent or
+	// answered, the request is rejected. It must be safe for concurrent use and must not keep or modify the record.
 	Audit func(ctx context.Context, record *AuditRecord) error
 
 	// KV has the large results of tools; see [ServerConfig.MaxResult]. Hosts with the same KV, such as those of
@@ -136,14 +135,14 @@ type ServerConfig struct {
 	// Target is the server to start or dial, such as a client.Command or client.URL.
 	Target client.Target
 
-	// Lazy means that the server starts when it is first needed: by a call, read or another request to it, by a
-	// name in [Host.Call] that may be one of its tools, or by [Host.WaitReady] with its name. Its lists are not
-	// known before. Clients of a gateway also start it when they request a list. A server that has started is like others,
-	// but for Idle.
+	// Lazy means that the server starts when it is first needed: by a call, read or another request to it, by a name in
+	// [Host.Call] that may be one of its tools, or by [Host.WaitReady] with its name. Its lists are not known before.
+	// Clients of a gateway also start it when they request a list. A server that has started is like others, but for
+	// Idle.
 	Lazy bool
 	// Idle, if it is greater than 0, is how long the server is not used before its clients are closed, and a program
-	// ends. It starts again when it is next needed; its lists remain known, and the state of its sessions is lost. Calls
-	// in flight and subscriptions keep it. 0 means that it does not end.
+	// ends. It starts again when it is next needed; its lists remain known, and the state of its sessions is lost.
+	// Calls in flight and subscriptions keep it. 0 means that it does not end.
 	Idle time.Duration
 
 	// Trusted means that the policy may use the annotations of the server's tools. Do not set it for
@@ -159,9 +158,9 @@ type ServerConfig struct {
 
 	// CallerAuth, if set, authorizes the requests on behalf of each caller, in place of Dialer.Auth and of an
 	// Authorization header of Target, which authorize only the lists of the status and their watches. If the server
-	// does not accept these, its state is [CallersOnly]. Callers do not share a client, and each has lists
-	// of its own; see [Host.CallerStatus]. A request fails with [ErrAnonymousCaller] if its caller is not authenticated.
-	// Target must be a URL.
+	// does not accept these, its state is [CallersOnly]. Callers do not share a client, and each has lists of its own;
+	// see [Host.CallerStatus]. A request fails with [ErrAnonymousCaller] if its caller is not authenticated. Target
+	// must be a URL.
 	CallerAuth *CallerAuth
 
 	// InputLimits limit the requests of the server for elicitation, sampling and roots.
@@ -171,13 +170,12 @@ type ServerConfig struct {
 	// See [Host.CallExtension].
 	Extensions []Extension
 
-	// MaxResult, if it is greater than 0, is the maximum size of a result of a tool, in bytes of JSON. The
-	// caller of a tool with a larger result receives the first MaxResult bytes of its text and a
-	// mcp.ResourceLink. [Host.ReadResource] reads that resource for the same principal, for an hour. It has the
-	// text of the result, or, if the result has anything but text, its JSON. Policy decides about each read as about the
-	// call, with the arguments of the call, and Ask allows it: the call was approved. A principal can have 100 such results
-	// of 64 MiB together; the oldest are removed. The tools have no output schema, because
-	// a part of a result need not match it.
+	// MaxResult, if it is greater than 0, is the maximum size of a result of a tool, in bytes of JSON. The caller of a
+	// tool with a larger result receives the first MaxResult bytes of its text and a mcp.ResourceLink.
+	// [Host.ReadResource] reads that resource for the same principal, for an hour. It has the text of the result, or,
+	// if the result has anything but text, its JSON. Policy decides about each read as about the call, with the
+	// arguments of the call, and Ask allows it: the call was approved. A principal can have 100 such results of 64 MiB
+	// together; the oldest are removed. The tools have no output schema, because a part of a result need not match it.
 	MaxResult int
 
 	// Roots are the directories that the server may work in, as file:// URIs. They replace those of

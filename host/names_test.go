@@ -125,8 +125,8 @@ func TestMaxNameIsChecked(t *testing.T) {
 	}
 }
 
-// FuzzMergedNames checks that merged names are valid and unique, depend on other entries only if they would be the same, and
-// that a name is missing only if it is withheld.
+// FuzzMergedNames checks that merged names are valid and unique, depend on other entries only if they would be the
+// same, and that a name is missing only if it is withheld.
 func FuzzMergedNames(f *testing.F) {
 	f.Add("x y\nx/y\nx_y\nx y", "a", 128)
 	f.Add("x\nx_2\nx 2", "files", 64)

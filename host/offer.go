@@ -30,10 +30,9 @@ type offered struct {
 	withheld withheld                    // the definitions that Host.Review does not accept
 }
 
-// publish changes the lists of a server. Update changes them and returns the kinds of lists that need
-// another selection, review or names. Change, which is called with s.mu locked, may change the status;
-// if it returns false, nothing changes. Review is called without a lock; if the lists change meanwhile, publish begins again
-// with update.
+// publish changes the lists of a server. Update changes them and returns the kinds of lists that need another
+// selection, review or names. Change, which is called with s.mu locked, may change the status; if it returns false,
+// nothing changes. Review is called without a lock; if the lists change meanwhile, publish begins again with update.
 func (s *supervisor) publish(update func(*lists, *client.ServerDetails) client.ChangeKind, change func(*ServerStatus) bool) {
 	for {
 		p := s.prepare(update)
@@ -70,7 +69,8 @@ func (s *supervisor) prepare(update func(*lists, *client.ServerDetails) client.C
 	return p
 }
 
-// apply makes a publication take effect. Outdated reports that it is not based on the current state, so nothing has changed.
+// apply makes a publication take effect. Outdated reports that it is not based on the current state, so nothing has
+// changed.
 func (s *supervisor) apply(p *publication, change func(*ServerStatus) bool) (changed, outdated bool) {
 	affected := make(map[*supervisor]bool)
 	c := &s.host.names
@@ -93,8 +93,8 @@ func (s *supervisor) apply(p *publication, change func(*ServerStatus) bool) (cha
 	return changed, outdated
 }
 
-// setNaming makes the server have other names and another selection when publishAll is called. It reports whether n differs from
-// the previous naming.
+// setNaming makes the server have other names and another selection when publishAll is called. It reports whether n
+// differs from the previous naming.
 func (s *supervisor) setNaming(n *naming) (changed bool) {
 	s.mu.Lock()
 	if changed = !reflect.DeepEqual(s.naming, n); changed {

@@ -153,7 +153,8 @@ func (r *results) put(ctx context.Context, server, principal string, result *sto
 	return uri, nil
 }
 
-// evict removes the oldest results of a principal until another one of size bytes can be added, and those that have expired.
+// evict removes the oldest results of a principal until another one of size bytes can be added, and those that have
+// expired.
 func (r *results) evict(ctx context.Context, principal string, size int) error {
 	set := resultsOf(principal)
 	members, err := r.kv.List(ctx, set, "", maxResults)

@@ -223,7 +223,8 @@ func TestServerReceivesConfiguredRoots(t *testing.T) {
 	}
 }
 
-// Review runs without a lock: while it blocks, and while it calls back, calls and lists go on, and the servers can change.
+// Review runs without a lock: while it blocks, and while it calls back, calls and lists go on, and the servers can
+// change.
 func TestReviewThatBlocksOrCallsBackStopsNothingElse(t *testing.T) {
 	up := newCounted()
 	config := configOf(t, up.Server, "up")

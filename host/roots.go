@@ -11,13 +11,14 @@ import (
 	"github.com/parley-mcp/parley/internal/rpc"
 )
 
-// NotifyRootsChanged notifies the servers with sessions that the roots have changed (2025-11-25, client/roots, Root List
-// Changes). It returns at once, and sends the notifications in the background.
+// NotifyRootsChanged notifies the servers with sessions that the roots have changed (2025-11-25, client/roots, Root
+// List Changes). It returns at once, and sends the notifications in the background.
 //
 // In a handler of a server.Server, such as Server.RootsChanged, the roots are those of its client: NotifyRootsChanged
 // notifies the servers that receive them because of [Host.Forward]. A server whose client several sessions share is
-// notified while this session is the only one that is connected, because the notification does not say whose roots have changed.
-// Outside of a handler, the roots are those of Host.Roots or Dialer.Roots, and all servers that receive these are notified.
+// notified while this session is the only one that is connected, because the notification does not say whose roots have
+// changed. Outside of a handler, the roots are those of Host.Roots or Dialer.Roots, and all servers that receive these
+// are notified.
 //
 // Deprecated: 2026-07-28 deprecates roots.
 func (h *Host) NotifyRootsChanged(ctx context.Context) {
@@ -153,8 +154,8 @@ func (h *Host) run(f func()) bool {
 	return true
 }
 
-// withOnlySession returns the context of a request for roots. If the request belongs to no call or session, it is for the
-// session that uses the client, if that is the only one.
+// withOnlySession returns the context of a request for roots. If the request belongs to no call or session, it is for
+// the session that uses the client, if that is the only one.
 func (s *supervisor) withOnlySession(ctx context.Context) context.Context {
 	if !s.forwardsRoots() || rpc.From(ctx) != nil || sessionOf(ctx) != nil {
 		return ctx

@@ -53,8 +53,8 @@ func (h *Host) SetServers(servers []ServerConfig) error {
 	return err
 }
 
-// replaceRoster replaces the roster by one of the servers. It returns the servers that continue with other names or another
-// selection, whose lists are to be published again.
+// replaceRoster replaces the roster by one of the servers. It returns the servers that continue with other names or
+// another selection, whose lists are to be published again.
 func (h *Host) replaceRoster(servers []ServerConfig) (renamed []*supervisor, err error) {
 	h.setting.Lock()
 	defer h.setting.Unlock()
@@ -142,7 +142,8 @@ func (h *Host) check(servers []ServerConfig) error {
 	return nil
 }
 
-// Check returns an error if the name, the prefix, the revision, a selection or an extension is invalid. A Host checks its servers, too.
+// Check returns an error if the name, the prefix, the revision, a selection or an extension is invalid. A Host checks
+// its servers, too.
 func (config *ServerConfig) Check() error {
 	if err := CheckName(config.Name); err != nil {
 		return err

@@ -24,10 +24,10 @@ type Rules struct {
 type Rule struct {
 	Server string // pattern of the server's name in Host.Servers
 	Method string // pattern of Request.Method, such as sampling/createMessage
-	// Tool, Prompt and Resource are patterns of the server's own names, and of URIs. A rule with
-	// one of them matches requests of that kind only. A rule with several matches each of them.
-	// URIs are compared in their normal form. A URI that is not valid or has dot segments matches a pattern of a rule that
-	// allows only if both are equal, or if the pattern is *; rules that deny or ask also match it decoded and without dot segments.
+	// Tool, Prompt and Resource are patterns of the server's own names, and of URIs. A rule with one of them matches
+	// requests of that kind only. A rule with several matches each of them. URIs are compared in their normal form. A
+	// URI that is not valid or has dot segments matches a pattern of a rule that allows only if both are equal, or if
+	// the pattern is *; rules that deny or ask also match it decoded and without dot segments.
 	Tool, Prompt, Resource string
 	Scope                  string // a scope that the caller was granted
 	// When, if set, must return true. If it returns an error, the request is denied, whatever the
@@ -86,7 +86,8 @@ func (rule *Rule) Matches(r *Request) bool {
 	return false
 }
 
-// matchesURI reports whether Resource matches the URI of a request. A completion is also about the URI that its values make.
+// matchesURI reports whether Resource matches the URI of a request. A completion is also about the URI that its values
+// make.
 func (rule *Rule) matchesURI(r *Request) bool {
 	made := r.Name
 	if values := map[string]string(nil); r.Method == mcp.MethodComplete && schema.Decode(r.Arguments, &values) == nil {

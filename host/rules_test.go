@@ -57,8 +57,8 @@ func TestFirstRuleThatMatchesDecides(t *testing.T) {
 	}
 }
 
-// Reads, subscriptions and completions are decided alike. A pattern that allows matches no URI that may lead out of it, and
-// patterns that deny or ask match every form of a URI.
+// Reads, subscriptions and completions are decided alike. A pattern that allows matches no URI that may lead out of it,
+// and patterns that deny or ask match every form of a URI.
 func TestPatternsOfURIsCannotBeLeft(t *testing.T) {
 	rules := host.Rules{Rules: []host.Rule{
 		{Resource: "file:///public/secret/*", Action: host.Deny},

@@ -104,8 +104,8 @@ func newNaming(config *ServerConfig, maxName int) *naming {
 	return &naming{prefix: prefix, tools: config.Tools, prompts: config.Prompts, maxName: maxName}
 }
 
-// unknownNames returns an error that has the names of a selection that a server does not list: a misspelt name in Hide hides
-// nothing. Patterns need not match, and a list is empty until the server has connected.
+// unknownNames returns an error that has the names of a selection that a server does not list: a misspelt name in Hide
+// hides nothing. Patterns need not match, and a list is empty until the server has connected.
 func unknownNames[Entry any](s *Selection, kind string, listed []Entry, nameOf func(*Entry) string) error {
 	if len(listed) == 0 {
 		return nil

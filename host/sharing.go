@@ -37,9 +37,9 @@ const (
 	// the user whose requests alone are in flight then. A request for roots without a call is for the
 	// session that has used the server, and is rejected if several of these sessions are connected.
 	Shared
-	// PerCaller means that each caller has a client of its own. A program is started for each. Callers of
-	// 2026-07-28 without authentication cannot be told apart, because that revision has no sessions and connections
-	// must not be used in their place (2026-07-28, basic, Statelessness), so they share one client; see docs/sharing.md.
+	// PerCaller means that each caller has a client of its own. A program is started for each. Callers of 2026-07-28
+	// without authentication cannot be told apart, because that revision has no sessions and connections must not be
+	// used in their place (2026-07-28, basic, Statelessness), so they share one client; see docs/sharing.md.
 	PerCaller
 )
 
@@ -195,8 +195,8 @@ func (a *callers) enter(caller rpc.Caller) (own *callerClient, dial bool, err er
 	return own, dial, nil
 }
 
-// evict closes the least recently used client that is not in use, of the principal that has the most clients: a principal
-// with many sessions must not end those of others. It requires that mu is held.
+// evict closes the least recently used client that is not in use, of the principal that has the most clients: a
+// principal with many sessions must not end those of others. It requires that mu is held.
 func (a *callers) evict() bool {
 	of := make(map[principal.Principal]int)
 	for _, own := range a.byKey {

@@ -36,8 +36,9 @@ const (
 	// NotStarted means that the server is lazy and was not needed until now, or was not needed for the time in
 	// ServerConfig.Idle. See [ServerConfig.Lazy].
 	NotStarted
-	// CallersOnly means that a server with [ServerConfig.CallerAuth] does not accept requests without a caller. Requests of
-	// callers are sent at once. The status has no lists, or those of the last time; see [Host.CallerStatus].
+	// CallersOnly means that a server with [ServerConfig.CallerAuth] does not accept requests without a caller.
+	// Requests of callers are sent at once. The status has no lists, or those of the last time; see
+	// [Host.CallerStatus].
 	CallersOnly
 	// Removed means that the server is no longer one of the Host. Only [Host.Watch] yields it.
 	Removed

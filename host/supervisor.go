@@ -162,8 +162,8 @@ func (s *supervisor) run() {
 	}
 }
 
-// awaitNeed returns true when the server must be dialled again: it is wanted, or its backoff is over. Meanwhile it ends a
-// server that is idle. It returns false when ctx ends.
+// awaitNeed returns true when the server must be dialled again: it is wanted, or its backoff is over. Meanwhile it ends
+// a server that is idle. It returns false when ctx ends.
 func (s *supervisor) awaitNeed(ctx context.Context) bool {
 	for {
 		changed := s.changed.wait()

@@ -72,8 +72,8 @@ func (s *Server) toolOf(t *tasks.Task) (entry *toolEntry, arguments json.RawMess
 	return entry, arguments, err == nil
 }
 
-// runAgain returns the function that runs a stored task again, or nil if its tool must not. Known is false if the server
-// does not have the tool.
+// runAgain returns the function that runs a stored task again, or nil if its tool must not. Known is false if the
+// server does not have the tool.
 func (s *Server) runAgain(t *tasks.Task) (start func(*tasks.Run), known bool) {
 	entry, arguments, ok := s.toolOf(t)
 	if !ok || entry.task == nil || !entry.task.Replay {

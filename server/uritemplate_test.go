@@ -204,9 +204,9 @@ func TestATemplateMatchesExpansionsOfTheLibrary(t *testing.T) {
 	})
 }
 
-// FuzzURITemplate checks that an accepted template is a template for the library, too, that a match has no variables but
-// those of the template, and that an expansion by the library is matched. If the template has one variable, the match has
-// the value that was expanded.
+// FuzzURITemplate checks that an accepted template is a template for the library, too, that a match has no variables
+// but those of the template, and that an expansion by the library is matched. If the template has one variable, the
+// match has the value that was expanded.
 func FuzzURITemplate(f *testing.F) {
 	for _, seed := range []string{"x:/a/b", "x:/a?q=1&n=2", "x:/%2e%2E/", "x:/a;b", "x:/a,b", "x:/" + strings.Repeat("/a", 40)} {
 		f.Add("x:/{+p}", seed, "a/b")

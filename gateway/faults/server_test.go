@@ -95,8 +95,9 @@ func runServer(text string) error {
 	return err
 }
 
-// record creates the file of a process, with the name of its server, and locks it. The lock ends with the process, or with
-// the last one that has inherited the file. So it tells whether the process runs, although the system may use its id again.
+// record creates the file of a process, with the name of its server, and locks it. The lock ends with the process, or
+// with the last one that has inherited the file. So it tells whether the process runs, although the system may use its
+// id again.
 func record(dir, file, name string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, file), os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
 	if err != nil {

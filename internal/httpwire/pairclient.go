@@ -33,8 +33,8 @@ type PairClient struct {
 	sending sync.WaitGroup // Add is called under mu before ended is set
 }
 
-// sendGrace is the time in which the server responds to the POST requests that are in flight when the event stream ends.
-// The response tells whether the server has accepted the message.
+// sendGrace is the time in which the server responds to the POST requests that are in flight when the event stream
+// ends. The response tells whether the server has accepted the message.
 const sendGrace = 5 * time.Second
 
 var _ rpc.Wire = (*PairClient)(nil)

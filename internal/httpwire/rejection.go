@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Rejection is the error of a request of a session, or of initialize, that was answered with status 400. The server may have
-// lost the session, or reject the revision.
+// Rejection is the error of a request of a session, or of initialize, that was answered with status 400. The server may
+// have lost the session, or reject the revision.
 type Rejection struct {
 	error               // a *call.StatusError or, if the body has one, a *jsonrpc.Error
 	Body         string // the beginning
@@ -36,9 +36,9 @@ func (o *Options) failureOf(resp *http.Response) []byte {
 	return body
 }
 
-// namesLostSession reports whether a response says that the server does not know the session of a request. The status for
-// this is 404 (2025-11-25, basic/transports, Session Management). Servers that respond with 400, 409 or 410 name the session, or
-// that it is not initialized, in a short text. An HTML page is that of a proxy.
+// namesLostSession reports whether a response says that the server does not know the session of a request. The status
+// for this is 404 (2025-11-25, basic/transports, Session Management). Servers that respond with 400, 409 or 410 name
+// the session, or that it is not initialized, in a short text. An HTML page is that of a proxy.
 func namesLostSession(resp *http.Response, body []byte) bool {
 	switch resp.StatusCode {
 	case http.StatusBadRequest, http.StatusConflict, http.StatusGone:

@@ -103,8 +103,8 @@ func (s *Server) postLegacy(w http.ResponseWriter, r *http.Request, x *exchange,
 	}
 }
 
-// forward passes responses and cancellations of requests that are not in flight here, and changes of roots, on to the other
-// replicas. It logs its error.
+// forward passes responses and cancellations of requests that are not in flight here, and changes of roots, on to the
+// other replicas. It logs its error.
 func (s *Server) forward(ctx context.Context, live *legacy.StoredSession, messages ...*jsonrpc.Message) error {
 	if slices.ContainsFunc(messages, func(m *jsonrpc.Message) bool { return m.Kind == jsonrpc.Response }) {
 		live.RecordActivity(ctx)

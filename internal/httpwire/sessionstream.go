@@ -144,8 +144,8 @@ func (s *sessionStream) record(message []byte, kind byte) uint64 {
 }
 
 // write logs an entry as number seq, or as a later one if another replica has logged events of a standalone stream. It
-// returns the number of the event for the client, also with some errors. The error is errEndedElsewhere if another replica
-// has ended or taken over the stream, or that of the store. The caller holds sendLock.
+// returns the number of the event for the client, also with some errors. The error is errEndedElsewhere if another
+// replica has ended or taken over the stream, or that of the store. The caller holds sendLock.
 func (s *sessionStream) write(seq uint64, e entry) (number uint64, err error) {
 	if seq == 1 {
 		if err := s.takeLease(); err != nil {

@@ -141,8 +141,8 @@ func (s *sessionStream) sendNotifications(ctx context.Context) {
 const maxCatchUps = 8
 
 // catchUp sends the events that the replica has logged from which this one has taken over the stream. It returns the
-// number of the next event. The error is errEndedElsewhere if another replica has taken over the stream from this one, or
-// that of the store. The caller holds sendLock.
+// number of the next event. The error is errEndedElsewhere if another replica has taken over the stream from this one,
+// or that of the store. The caller holds sendLock.
 func (s *sessionStream) catchUp(ctx context.Context) (next uint64, err error) {
 	newest, err := s.feed.live.HasNewestStream(ctx)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 const (
 	maxResponseHeader = 256 << 10 // bytes
 	maxIdle           = 64        // idle connections for each host
-	// idleTimeout is how long a connection may be idle. Many servers close connections after five seconds, the default of
-	// Node. A request that meets the end of its connection is lost: it cannot be repeated, because it may have run.
+	// idleTimeout is how long a connection may be idle. Many servers close connections after five seconds, the default
+	// of Node. A request that meets the end of its connection is lost: it cannot be repeated, because it may have run.
 	idleTimeout = 4 * time.Second
 	// idleMargin is how long before the server a client closes an idle connection.
 	idleMargin = time.Second
@@ -54,8 +54,8 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // limitIdle closes connections that are idle for as long as limit, and from 0 on keeps none. It never raises a limit,
-// because the transport may have connections to other servers. The settings of an http.Transport must not change while it is used,
-// so limitIdle replaces it; its connections in use are closed when their responses end.
+// because the transport may have connections to other servers. The settings of an http.Transport must not change while
+// it is used, so limitIdle replaces it; its connections in use are closed when their responses end.
 func (t *transport) limitIdle(limit time.Duration) {
 	if old := t.current.Load(); limit >= old.IdleConnTimeout || old.DisableKeepAlives {
 		return
@@ -89,8 +89,8 @@ func announcedIdle(h http.Header) (time.Duration, bool) {
 	return 0, false
 }
 
-// once is an http.RoundTripper whose POST requests net/http does not repeat. It would repeat one with an idempotency key,
-// whose spelling it compares, when the connection breaks. But a tool that runs twice need not know such keys.
+// once is an http.RoundTripper whose POST requests net/http does not repeat. It would repeat one with an idempotency
+// key, whose spelling it compares, when the connection breaks. But a tool that runs twice need not know such keys.
 type once struct{ next http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.

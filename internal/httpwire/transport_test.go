@@ -38,8 +38,8 @@ func (d distant) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// serveIdle serves HTTP in memory and closes connections that are idle for timeout. It returns a client of NewTransport.
-// Connections to the server and their states are passed to watch.
+// serveIdle serves HTTP in memory and closes connections that are idle for timeout. It returns a client of
+// NewTransport. Connections to the server and their states are passed to watch.
 func serveIdle(t *testing.T, timeout time.Duration, announced string, watch func(net.Conn, http.ConnState)) http.RoundTripper {
 	t.Helper()
 	n := &network{conns: make(chan net.Conn), closed: make(chan struct{})}

@@ -8,9 +8,9 @@ import (
 	"github.com/parley-mcp/parley/store"
 )
 
-// If an event of a call cannot be logged, its stream can no longer be resumed. The replica of the call logs an error as the
-// last entry, so that a client that has resumed the stream at another replica receives the error, and does not wait for
-// the response. It tries at once, and then each time it renews its lease, because the store may be out of reach.
+// If an event of a call cannot be logged, its stream can no longer be resumed. The replica of the call logs an error as
+// the last entry, so that a client that has resumed the stream at another replica receives the error, and does not wait
+// for the response. It tries at once, and then each time it renews its lease, because the store may be out of reach.
 
 const (
 	// maxUnterminated limits the streams without a last entry, in one process. Followers of further streams wait until
@@ -20,9 +20,9 @@ const (
 	terminateTimeout = 2 * time.Second
 )
 
-// logFailure logs an error as the last entry after the entry failed could not be logged as number seq because of cause. It
-// returns the number of the event that failed for the client, or 0 if it has none. The error is cause, nil if the log has
-// the entry after all, or errEndedElsewhere if another replica has ended the stream. The caller holds sendLock.
+// logFailure logs an error as the last entry after the entry failed could not be logged as number seq because of cause.
+// It returns the number of the event that failed for the client, or 0 if it has none. The error is cause, nil if the
+// log has the entry after all, or errEndedElsewhere if another replica has ended the stream. The caller holds sendLock.
 func (s *sessionStream) logFailure(seq uint64, failed entry, cause error) (number uint64, err error) {
 	if err = cause; !errors.Is(cause, context.DeadlineExceeded) { // otherwise the client would wait twice as long for the event
 		err = s.terminate(context.Background(), seq)
@@ -55,8 +55,8 @@ func (s *sessionStream) terminate(ctx context.Context, seq uint64) error {
 	return nil
 }
 
-// terminateLater makes TerminateStreams log the last entry of s, which has number seq or follows the entry with this number.
-// The lease remains taken until then.
+// terminateLater makes TerminateStreams log the last entry of s, which has number seq or follows the entry with this
+// number. The lease remains taken until then.
 func (a *Streams) terminateLater(s *sessionStream, seq uint64) {
 	if a.Lease.Take(context.Background()) != nil {
 		return // without the lease, other replicas end the stream

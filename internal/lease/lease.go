@@ -21,8 +21,8 @@ const (
 )
 
 // After an outage of the store, leases of replicas that live may have expired. A renewal that the store does not answer
-// fails after renewTimeout and is repeated after retry, so a replica has its lease again within renewTimeout+retry. Only an
-// outage longer than maxPause can outlast a lease: its last renewal was up to Renew before the outage.
+// fails after renewTimeout and is repeated after retry, so a replica has its lease again within renewTimeout+retry.
+// Only an outage longer than maxPause can outlast a lease: its last renewal was up to Renew before the outage.
 const (
 	renewTimeout = 3 * time.Second
 	retry        = time.Second
@@ -36,7 +36,8 @@ type Lease struct {
 	KV     store.KV
 	Shared bool // other replicas use KV; otherwise the lease is never needed
 	Logger *slog.Logger
-	// Renewed is called each time the lease was renewed. It must return well before the next renewal is due. May be nil.
+	// Renewed is called each time the lease was renewed. It must return well before the next renewal is due. May be
+	// nil.
 	Renewed func(ctx context.Context)
 
 	once sync.Once

@@ -326,8 +326,8 @@ func (s *Sessions) InUse(key string) *Session {
 	return nil
 }
 
-// UseLately begins a use of the session with a key, which Release ends, if this replica has served it lately. Otherwise it
-// returns nil.
+// UseLately begins a use of the session with a key, which Release ends, if this replica has served it lately. Otherwise
+// it returns nil.
 func (s *Sessions) UseLately(key string) *StoredSession {
 	s.mu.Lock()
 	defer s.mu.Unlock()

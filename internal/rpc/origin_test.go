@@ -119,8 +119,8 @@ func TestQuestionsOfOneUserReachTheLikeliestCall(t *testing.T) {
 	})
 }
 
-// A question is never attributed to one of several users. Afterwards, their calls take turns, and so do the calls of one
-// user for which the peer asks.
+// A question is never attributed to one of several users. Afterwards, their calls take turns, and so do the calls of
+// one user for which the peer asks.
 func TestCallsForWhichThePeerAsksTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPeer(t)
@@ -174,8 +174,8 @@ func TestCallsForWhichThePeerAsksTakeTurns(t *testing.T) {
 	})
 }
 
-// The first calls of a tool show whether the peer asks for it: callers that call it at the same time are asked one after
-// the other, and others wait once, for two seconds.
+// The first calls of a tool show whether the peer asks for it: callers that call it at the same time are asked one
+// after the other, and others wait once, for two seconds.
 func TestPeersAreExpectedToAskUntilTheyDoNot(t *testing.T) {
 	for _, user := range []any{"user", nil} {
 		synctest.Test(t, func(t *testing.T) {

@@ -10,9 +10,9 @@ import (
 	"github.com/parley-mcp/parley/store"
 )
 
-// StoreError is the error of a store that cannot be reached, does not answer in time, or is full. The same operation may
-// succeed later. Its text has no details, so that clients may
-// see it: that of Err may have addresses, and belongs in the log only.
+// StoreError is the error of a store that cannot be reached, does not answer in time, or is full. The same operation
+// may succeed later. Its text has no details, so that clients may see it: that of Err may have addresses, and belongs
+// in the log only.
 type StoreError struct{ Err error }
 
 const storeUnavailable = "the store of the server is not available: try again later"
@@ -55,8 +55,8 @@ const (
 // maxStall is how long a call waits for the store, if its client waits for the call.
 const maxStall = time.Minute
 
-// Retry is the function Retry for an operation of the handler. It returns after maxStall at the latest, unless the call is a
-// task.
+// Retry is the function Retry for an operation of the handler. It returns after maxStall at the latest, unless the call
+// is a task.
 func (c *Call) Retry(ctx context.Context, operation func() error) error {
 	if c.AsTask().Detach == nil {
 		var cancel context.CancelFunc
@@ -66,8 +66,8 @@ func (c *Call) Retry(ctx context.Context, operation func() error) error {
 	return Retry(ctx, operation)
 }
 
-// Retry calls operation until it returns an error that is not that of a failed store, or until ctx ends. It then returns
-// the last error. Operation must be safe to repeat if an earlier attempt has succeeded without an answer.
+// Retry calls operation until it returns an error that is not that of a failed store, or until ctx ends. It then
+// returns the last error. Operation must be safe to repeat if an earlier attempt has succeeded without an answer.
 func Retry(ctx context.Context, operation func() error) error {
 	for pause := firstRetry; ; pause = min(2*pause, maxRetry) {
 		err := operation()

@@ -34,8 +34,8 @@ type target struct{ method, name string }
 
 func (p *pending) target() target { return target{p.req.Method, p.req.Name} }
 
-// learn records whether the peer asks for the target of a request. A target for which it asks takes the place of one for
-// which it does not.
+// learn records whether the peer asks for the target of a request. A target for which it asks takes the place of one
+// for which it does not.
 func (t *turns) learn(p *pending, asks bool) {
 	if !MayRequestInput(p.req.Method) {
 		return
@@ -138,8 +138,8 @@ func (o *Outbound) leaveQueue(p *pending) {
 	o.turns.changed()
 }
 
-// mustWait reports whether a request in flight, or one that waits for longer, must end before p begins. The caller holds
-// mu.
+// mustWait reports whether a request in flight, or one that waits for longer, must end before p begins. The caller
+// holds mu.
 func (o *Outbound) mustWait(p *pending) bool {
 	if !o.OneStream && o.turns.asking == 0 || p.caller.Key == nil || !MayRequestInput(p.req.Method) {
 		return false
@@ -161,8 +161,8 @@ func (o *Outbound) mustWait(p *pending) bool {
 }
 
 // excludes reports whether p must not be in flight together with an earlier request. Requests of several users must not
-// if the peer asks for one of them. Otherwise p only waits for the time in which a peer asks, if it may ask for both: until
-// the earlier one waits for an answer, or its client has left.
+// if the peer asks for one of them. Otherwise p only waits for the time in which a peer asks, if it may ask for both:
+// until the earlier one waits for an answer, or its client has left.
 func (o *Outbound) excludes(earlier, p *pending) bool {
 	if earlier.caller.Key == p.caller.Key {
 		return false

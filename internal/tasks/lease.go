@@ -62,8 +62,8 @@ const (
 	maxReplicas = 10_000
 )
 
-// sweepInterval is the time between two looks for replicas that have ended. Their tasks are taken over within lease.TTL and
-// this interval.
+// sweepInterval is the time between two looks for replicas that have ended. Their tasks are taken over within lease.TTL
+// and this interval.
 const sweepInterval = 4 * time.Second
 
 // leaveFor is how long a replica leaves tasks to others because it does not have their tools.

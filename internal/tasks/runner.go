@@ -462,8 +462,8 @@ func (run *Run) store(end func(*Task) error) error {
 	})
 }
 
-// remaining returns how long the task still lives. Unlike Store.Remaining, it does not depend on the time of day, which can
-// be set while the handler runs.
+// remaining returns how long the task still lives. Unlike Store.Remaining, it does not depend on the time of day, which
+// can be set while the handler runs.
 func (run *Run) remaining(*Task) time.Duration { return max(run.life-time.Since(run.begun), minLife) }
 
 // minLife is the shortest life of an outcome, so that those who wait for it find it.

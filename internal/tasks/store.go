@@ -145,8 +145,8 @@ func (s *Store) List(ctx context.Context, owner principal.Principal, after strin
 	return page, next, nil
 }
 
-// Get returns a task. The error is ErrNotFound, ErrUnreadable or one of the KV. The KV ends the life of a task, and not the
-// clock of this replica.
+// Get returns a task. The error is ErrNotFound, ErrUnreadable or one of the KV. The KV ends the life of a task, and not
+// the clock of this replica.
 func (s *Store) Get(ctx context.Context, owner principal.Principal, id string) (*Task, error) {
 	t, _, err := s.get(ctx, owner, id)
 	return t, err
@@ -180,8 +180,8 @@ func (s *Store) get(ctx context.Context, owner principal.Principal, id string) (
 	return t, item.Version, nil
 }
 
-// Remaining returns how long a stored task still lives. If the clock of this replica says that it lives no longer, or was
-// not created yet, that clock is wrong, because the KV has the task.
+// Remaining returns how long a stored task still lives. If the clock of this replica says that it lives no longer, or
+// was not created yet, that clock is wrong, because the KV has the task.
 func (s *Store) Remaining(t *Task) time.Duration {
 	ttl := time.Duration(t.TTL) * time.Millisecond
 	if rest := t.Expires().Sub(s.now()); rest > 0 && rest < ttl {
@@ -267,8 +267,8 @@ func (s *Store) Result(ctx context.Context, t *Task) (json.RawMessage, error) {
 	return raw, nil
 }
 
-// Watch returns a subscription to the changes of a task. Its messages have no content. The error is ErrNotFound if there
-// are no tasks with such an id.
+// Watch returns a subscription to the changes of a task. Its messages have no content. The error is ErrNotFound if
+// there are no tasks with such an id.
 func (s *Store) Watch(ctx context.Context, owner principal.Principal, id string) (*store.Subscription, error) {
 	if !mayBeID(id) {
 		return nil, ErrNotFound

@@ -17,9 +17,10 @@ import (
 	"github.com/parley-mcp/parley/store"
 )
 
-// FuzzTaskStore reads a sequence of operations on the tasks of two owners from bytes. Two replicas, which share a KV, run
-// them in turn. A change can be interrupted between its read and its write by the next operation, which the other replica
-// runs. The tasks are then those of a model in which each operation is atomic: at the time of its write, if it has one.
+// FuzzTaskStore reads a sequence of operations on the tasks of two owners from bytes. Two replicas, which share a KV,
+// run them in turn. A change can be interrupted between its read and its write by the next operation, which the other
+// replica runs. The tasks are then those of a model in which each operation is atomic: at the time of its write, if it
+// has one.
 func FuzzTaskStore(f *testing.F) {
 	f.Add([]byte("\x00\x00\x10\x01\x02\x81\x12\x03\x14\x05\x06\x07\x87\x01\x08\x08\x07"))
 	f.Add([]byte("\x01\x00\x81\x82\x83\x03\x07\x00\x84\x04\x05\x07\x06\x06\x06\x07"))
@@ -78,8 +79,8 @@ func newTaskModel(t *testing.T, encrypt bool) *taskModel {
 	return m
 }
 
-// run runs the next operation on a replica. The lowest bits of its byte select the operation, the next ones the task, and
-// the highest one an interruption by the operation that follows.
+// run runs the next operation on a replica. The lowest bits of its byte select the operation, the next ones the task,
+// and the highest one an interruption by the operation that follows.
 func (m *taskModel) run(replica int) {
 	b := m.operations[0]
 	m.operations = m.operations[1:]
