@@ -17,6 +17,7 @@ import (
 	"github.com/parley-mcp/parley/internal/syncbuffer"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/store"
 )
 
 // log records log output.
@@ -172,6 +173,21 @@ func TestErrorsOfHandlersAreOnlyLogged(t *testing.T) {
 	}
 	if !strings.Contains(l.String(), "hunter2") {
 		t.Errorf("the log does not have the error: %s", l)
+	}
+}
+
+// The store in memory does not log that it is full, so the call does. Other stores log their failures.
+func TestAFullStoreIsLoggedOnce(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want int
+	}{{store.ErrFull, 1}, {&rpc.StoreError{Err: store.ErrFull}, 0}, {rpc.ErrStoreUnavailable, 0}} {
+		l := new(log)
+		e := serving(l, func(context.Context, *rpc.Call) (any, error) { return nil, fmt.Errorf("cannot write: %w", c.err) })
+		reply, _ := engineReply(t.Context(), nil, e, newCall(1), nil)
+		if n := strings.Count(l.String(), "the store is full"); n != c.want || !strings.Contains(string(reply), "try again later") {
+			t.Errorf("%v: %d lines, %s", c.err, n, reply)
+		}
 	}
 }
 

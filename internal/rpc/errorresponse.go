@@ -12,6 +12,7 @@ import (
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/store"
 )
 
 // errInternal is the response for errors whose text is private to the program.
@@ -20,7 +21,10 @@ var errInternal = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "inte
 // errorResponse returns the error that the peer receives for err, a *jsonrpc.Error. It logs an
 // error that is not for the peer, because that can contain anything.
 func (e *Engine) errorResponse(ctx context.Context, c *Call, err error) error {
-	if IsStoreFailure(err) || errors.Is(err, ErrStoreUnavailable) { // logged by the store
+	if IsStoreFailure(err) || errors.Is(err, ErrStoreUnavailable) {
+		if errors.Is(err, store.ErrFull) && !errors.As(err, new(*StoreError)) { // of Memory; other stores log their failures
+			e.overloads.Log(ctx, e.logger(), slog.LevelError, "the store is full", slog.String("method", c.Method()), slog.Any("error", err))
+		}
 		c.Overload = ErrStoreUnavailable
 		return StoreFailure
 	}
