@@ -142,8 +142,9 @@ func isReserved(literal string) bool {
 // to another server: the scheme in lower case, and percent-encoded what must be, and nothing else (RFC 3986,
 // section 6.2.2).
 func canonical(uri string) string {
-	if scheme, rest, ok := strings.Cut(uri, ":"); ok {
-		uri = strings.ToLower(scheme) + ":" + rest
+	scheme, rest, ok := strings.Cut(uri, ":")
+	if lower := strings.ToLower(scheme); ok && lower != scheme {
+		uri = lower + ":" + rest
 	}
 	const mustEncode = "%\"<>\\^`{|}"
 	mustChange := func(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune(mustEncode, r) }
