@@ -53,7 +53,8 @@ func guarded[T any](ctx context.Context, g *StoreGuard, name string, operation f
 	defer cancel()
 	value, err := operation(limited)
 	switch {
-	case err == nil, errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrConflict), errors.Is(err, store.ErrPurged), errors.Is(err, store.ErrInvalidArgument):
+	case err == nil, errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrConflict),
+		errors.Is(err, store.ErrPurged), errors.Is(err, store.ErrInvalidArgument):
 		return value, err
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()): // of the caller
 		return value, ctx.Err()
