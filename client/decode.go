@@ -1,11 +1,9 @@
 package client
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
-	"slices"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/parley-mcp/parley/internal/contain"
 	"github.com/parley-mcp/parley/internal/jsonscan"
@@ -40,26 +38,31 @@ func decodeResult[Result any](c *Client, method string, raw json.RawMessage) (*R
 	return result, raw, nil
 }
 
-// unusable returns why an entry of a list cannot be used, or "". Name identifies the entry. The page has the list as a member.
-func unusable(page json.RawMessage, member, name string) string {
+// unusable returns why an entry of a list cannot be used, or "". Name identifies the entry.
+func unusable(name string, replaced map[string]bool) string {
 	switch {
 	case name == "":
 		return "its name or URI must not be empty"
-	case strings.ContainsRune(name, utf8.RuneError) && slices.ContainsFunc(elementsOf(page, member), func(entry json.RawMessage) bool {
-		return isReplaced(entry, name)
-	}):
+	case replaced[name]:
 		return "its name or URI must be valid Unicode"
 	}
 	return ""
 }
 
-// isReplaced reports whether a member of an entry has a value in which a lone surrogate was replaced. Different names can
-// have the same value then.
-func isReplaced(entry json.RawMessage, value string) bool {
-	for _, raw := range jsonrpc.All(entry) {
-		if strings.Contains(string(raw), jsonscan.Replacement) && jsonrpc.Unquote(raw) == value {
-			return true
+// replacedValues returns the values of the members of a list's entries in which a lone surrogate was replaced. Different
+// names can have the same value then.
+func replacedValues(page json.RawMessage, member string) map[string]bool {
+	mark := []byte(jsonscan.Replacement)
+	if !bytes.Contains(page, mark) {
+		return nil
+	}
+	values := make(map[string]bool)
+	for _, entry := range elementsOf(page, member) {
+		for _, raw := range jsonrpc.All(entry) {
+			if raw[0] == '"' && bytes.Contains(raw, mark) {
+				values[jsonrpc.Unquote(raw)] = true
+			}
 		}
 	}
-	return false
+	return values
 }

@@ -109,12 +109,13 @@ func list[Page, E any](ctx context.Context, c *Client, options []CallOption, met
 				sources = elementsOf(raw, member)
 			}
 			elements, next := split(page, sources)
+			replaced := replacedValues(raw, member)
 			for i := range elements {
 				name, icons := parts(&elements[i])
 				if skip[name] {
 					continue
 				}
-				if reason := unusable(raw, member, name); reason != "" {
+				if reason := unusable(name, replaced); reason != "" {
 					if ignored++; ignored <= maxIgnoredLogged {
 						c.dialer.Logger.Warn("an entry of a list is ignored: "+reason, "server", c.target.String(), "method", method, "index", i, "name", fmt.Sprintf("%.64s", name))
 					}
