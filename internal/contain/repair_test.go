@@ -32,6 +32,14 @@ func TestBinaryDataIsDecodedInEveryNotationOfBase64(t *testing.T) {
 	}
 }
 
+func TestMalformedIsErrorIsAFailure(t *testing.T) {
+	var r mcp.CallToolResult
+	_, faults, err := contain.Decode(json.RawMessage(`{"content":[{"type":"tool_result","toolUseId":"a","content":[],"isError":"no"}],"isError":7}`), &r)
+	if err != nil || faults == nil || !r.IsError || len(r.Content) != 1 || !r.Content[0].(*mcp.ToolResultContent).IsError {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
 // What decides about more than itself is not left out.
 func TestWhatDecidesStaysStrict(t *testing.T) {
 	for raw, into := range map[string]any{
