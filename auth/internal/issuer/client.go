@@ -59,14 +59,13 @@ func (c *Client) Do(req *http.Request) ([]byte, error) {
 	defer cancel()
 	req = req.WithContext(ctx)
 	req.Header.Set("Accept", "application/json")
-	sent := secrets.Of(req)
 	res, err := c.http.Do(req)
 	if err != nil {
-		return nil, sent.CleanError(httpurl.Redact(err))
+		return nil, secrets.Of(req).CleanError(httpurl.Redact(err))
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {
-		return nil, &StatusError{res.StatusCode, sent.Clean(redirect.Target(res), "***")}
+		return nil, &StatusError{res.StatusCode, secrets.Of(req).Clean(redirect.Target(res), "***")}
 	}
 	contentType := res.Header.Get("Content-Type")
 	if media, _, _ := mime.ParseMediaType(contentType); media != "application/json" && !strings.HasSuffix(media, "+json") {
