@@ -47,7 +47,7 @@ func Expand(template string, values map[string]string) string {
 	return expression.ReplaceAllStringFunc(template, func(text string) string {
 		m := expression.FindStringSubmatch(text)
 		before, between := strings.TrimPrefix(m[1], "+"), ","
-		if strings.ContainsAny(m[1], "./;&") && m[1] != "" {
+		if strings.ContainsAny(m[1], "./;&") {
 			between = m[1]
 		} else if m[1] == "?" {
 			between = "&"
@@ -56,7 +56,7 @@ func Expand(template string, values map[string]string) string {
 		for _, name := range strings.Split(m[2], ",") {
 			name, _, _ = strings.Cut(strings.TrimSuffix(name, "*"), ":")
 			value := values[name]
-			if strings.ContainsAny(m[1], ";?&") && m[1] != "" {
+			if strings.ContainsAny(m[1], ";?&") {
 				value = name + "=" + value
 			}
 			parts = append(parts, value)
