@@ -13,6 +13,7 @@ import (
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/httpwire"
 	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -131,7 +132,7 @@ func (c *Client) request(ctx context.Context, build func(*link) *rpc.Request, re
 		raw, err := l.call(ctx, req)
 		sessionGone := errors.Is(err, httpwire.ErrSessionGone)
 		lost := err != nil && (sessionGone || l.failed() != nil)
-		if rejection, ok := errors.AsType[*httpwire.Rejection](err); ok && !lost && c.rejectsAll(ctx, l, req.Method) {
+		if rejection, ok := errors.AsType[*httpwire.Rejection](err); ok && !lost && c.rejectsAll(ctx, l, req.Method, err) {
 			lost, sessionGone = true, rejection.NamesSession
 		}
 		stale := l.isStale(ctx, err)
@@ -155,17 +156,20 @@ func (c *Client) request(ctx context.Context, build func(*link) *rpc.Request, re
 }
 
 // rejectsAll reports whether a server that has rejected a request of a session, with status 400, rejects a ping as well. It
-// has then lost the session, perhaps in a restart.
-func (c *Client) rejectsAll(ctx context.Context, l *link, rejected string) bool {
-	if rejected == mcp.MethodPing {
-		return true
+// has then lost the session, perhaps in a restart. Err is the error of the request.
+func (c *Client) rejectsAll(ctx context.Context, l *link, method string, err error) bool {
+	if method != mcp.MethodPing {
+		_, err = l.call(ctx, c.pingRequest(l))
 	}
-	_, err := l.call(ctx, c.pingRequest(l))
 	return isSessionLost(err)
 }
 
-// isSessionLost reports whether the error of a ping shows that the server does not have the session.
+// isSessionLost reports whether the error of a ping shows that the server does not have the session. A server without ping
+// looks for the method in the session.
 func isSessionLost(err error) bool {
+	if reported, ok := errors.AsType[*jsonrpc.Error](err); ok && reported.Code == jsonrpc.CodeMethodNotFound {
+		return false
+	}
 	_, rejected := errors.AsType[*httpwire.Rejection](err)
 	return rejected || errors.Is(err, httpwire.ErrSessionGone)
 }

@@ -20,7 +20,7 @@ type legacyHTTP struct {
 	expired  atomic.Bool  // the current session has expired
 	executed atomic.Int32
 	lost     *reply        // to requests of an expired session; nil means 404
-	pings    bool          // an expired session answers pings
+	ping     *reply        // to pings of an expired session; nil means the same as to other requests
 	gate     chan struct{} // calls of the tool "wait" receive from it
 	waiting  chan struct{}
 }
@@ -50,8 +50,8 @@ func (s *legacyHTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer(initialized)
 	case r.Header.Get("Mcp-Session-Id") == "":
 		w.WriteHeader(http.StatusBadRequest)
-	case s.pings && m.Method == mcp.MethodPing:
-		answer(`"result":{}`)
+	case s.ping != nil && m.Method == mcp.MethodPing:
+		s.ping.write(w, m.ID)
 	case s.lost != nil && s.expired.Load() && m.Kind == jsonrpc.Request:
 		s.lost.write(w, m.ID)
 	case r.Header.Get("Mcp-Session-Id") != current || s.expired.Load():
@@ -174,10 +174,12 @@ func TestLostSessionsWithOtherStatusesAreReplaced(t *testing.T) {
 	inJSON := func(id, message string) string {
 		return `{"jsonrpc":"2.0","error":{"code":-32000,"message":"` + message + `"},"id":` + id + `}`
 	}
+	pong := ok(`"result":{}`)
+	noPing := failing(400, methodNotFound)
 	for name, test := range map[string]struct {
 		lost  reply
-		again bool // the call is sent again
-		alive bool // the server has not lost the session: it answers pings
+		again bool   // the call is sent again
+		alive *reply // to pings, if the server has not lost the session
 	}{
 		"JSON":             {lost: reply{status: 400, body: inJSON("null", "Bad Request: No valid session ID provided")}, again: true},
 		"id of a text":     {lost: reply{status: 400, body: inJSON(`"server-error"`, "Bad Request: Missing session ID")}, again: true},
@@ -186,30 +188,29 @@ func TestLostSessionsWithOtherStatusesAreReplaced(t *testing.T) {
 		"conflict":         {lost: reply{status: 409, body: `{"error":"unknown session"}`}, again: true},
 		"id of the call":   {lost: reply{status: 400, body: inJSON("$id", "Session not found")}, again: true},
 		"no reason":        {lost: status(400, "Bad Request")},
-		"error of a tool":  {lost: reply{status: 400, body: inJSON("$id", "browser session 5 is closed")}, alive: true},
-		"page of a proxy":  {lost: reply{status: 400, kind: "text/html", body: "your session has expired"}, alive: true},
-		"invalid argument": {lost: status(400, "a must be a number"), alive: true},
-		"internal error":   {lost: status(500, "cannot read the session"), alive: true},
-		"login":            {lost: status(401, "your session has expired"), alive: true},
+		"error of a tool":  {lost: reply{status: 400, body: inJSON("$id", "browser session 5 is closed")}, alive: &pong},
+		"page of a proxy":  {lost: reply{status: 400, kind: "text/html", body: "your session has expired"}, alive: &pong},
+		"invalid argument": {lost: status(400, "a must be a number"), alive: &pong},
+		"no ping":          {lost: status(400, "a must be a number"), alive: &noPing},
+		"internal error":   {lost: status(500, "cannot read the session"), alive: &pong},
+		"login":            {lost: status(401, "your session has expired"), alive: &pong},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := new(legacyHTTP)
-			s.lost, s.pings = &test.lost, test.alive
+			s.lost, s.ping = &test.lost, test.alive
 			c := dialHTTP(t, s)
 			s.expired.Store(true)
 			if _, err := c.CallTool(t.Context(), "a", nil); (err == nil) != test.again {
 				t.Errorf("the call in the lost session: %v", err)
 			}
-			if !test.alive {
-				if _, err := c.CallTool(t.Context(), "a", nil); err != nil {
-					t.Errorf("the next call: %v", err)
-				}
+			if _, err := c.CallTool(t.Context(), "a", nil); (err == nil) != (test.alive == nil) {
+				t.Errorf("the next call: %v", err)
 			}
 			executed, sessions := int32(2), int32(2)
 			if !test.again {
 				executed = 1
 			}
-			if test.alive {
+			if test.alive != nil {
 				executed, sessions = 0, 1
 			}
 			if s.executed.Load() != executed || s.sessions.Load() != sessions {
