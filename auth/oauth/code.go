@@ -37,7 +37,7 @@ func (s *session) code(ctx context.Context, d *discovery, scopes []string, key *
 		return nil, err
 	}
 	t, err := s.run(ctx, d, c, flow, scopes, key)
-	if rejectsClient(err) {
+	if c.isRejected(err) {
 		s.forgetClient(ctx, d, c)
 	}
 	if err == nil && c.stored {
@@ -46,10 +46,10 @@ func (s *session) code(ctx context.Context, d *discovery, scopes []string, key *
 	return t, err
 }
 
-// rejectsClient reports whether an error says that another registration may help. A client can be registered for fewer
+// isRejected reports whether an error says that another registration may help. A dynamic client can be registered for fewer
 // scopes than a login requests.
-func rejectsClient(err error) bool {
-	return isServerError(err, "invalid_client", "unauthorized_client", "invalid_scope")
+func (c *client) isRejected(err error) bool {
+	return isServerError(err, "invalid_client", "unauthorized_client") || c.dynamic() && isServerError(err, "invalid_scope")
 }
 
 // checkCode returns an error if the authorization server does not support the authorization code grant with

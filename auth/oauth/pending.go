@@ -89,7 +89,7 @@ func (s *session) exchange(ctx context.Context, d *discovery, p *pending, redire
 		return nil, err
 	}
 	t, err := s.redeem(ctx, d, c, p.Request, redirect, p.Proof)
-	if rejectsClient(err) {
+	if c.isRejected(err) {
 		s.forgetClient(ctx, d, c)
 	}
 	if err == nil {

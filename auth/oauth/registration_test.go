@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"testing"
 
@@ -106,20 +107,26 @@ func TestLoginWithoutRedirectForgetsTheRegistration(t *testing.T) {
 	}
 }
 
-// A registration from PromptRegistration is reused with another port of the loopback
-// interface.
+// A registration from PromptRegistration is reused with another port of the loopback interface, and after a login with a
+// scope that the server does not know.
 func TestPromptRegistrationIsCalledOnce(t *testing.T) {
 	w := newEnvironment(t)
 	w.onIssuer = func(m map[string]any) { delete(m, "registration_endpoint") }
 	store, calls := &oauth.MemoryStore{}, 0
-	for _, redirect := range []string{"http://127.0.0.1:3000/callback", "http://127.0.0.1:3001/callback"} {
+	for i, redirect := range []string{"http://127.0.0.1:3000/callback", "http://127.0.0.1:3000/callback", "http://127.0.0.1:3001/callback"} {
+		w.onAuthorize = func(_, redirect url.Values) {
+			if i == 1 {
+				redirect.Del("code")
+				redirect.Set("error", "invalid_scope")
+			}
+		}
 		c := w.client()
 		c.Store, c.Interaction = store, w.withRedirectURI(redirect)
 		c.PromptRegistration = func(context.Context, string) (*oauth.Registration, error) {
 			calls++
 			return &oauth.Registration{ClientID: "prompted"}, nil
 		}
-		if err := c.Login(t.Context(), w.url()); err != nil {
+		if err := c.Login(t.Context(), w.url()); (err != nil) != (i == 1) {
 			t.Fatal(err)
 		}
 	}
