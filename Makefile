@@ -52,7 +52,7 @@ test: ## Run the tests: 8 minutes on two cores once everything is installed and 
 	$(call leg,conformance) $(MAKE) --no-print-directory conformance FLAGS='-race -leg server-all -leg client-all'
 
 .PHONY: test-all
-test-all: ## Run the tests that take longer, too: platforms, installation, faults, the suite through gateway, recordings and mocks
+test-all: ## Run the tests that take longer, too: platforms, installation, faults, the whole conformance suite
 	$(call leg,lint) $(MAKE) --no-print-directory lint WORK=work
 	$(call leg,platforms) $(MAKE) --no-print-directory cross build
 	$(call leg,installation) scripts/check-install

@@ -155,8 +155,8 @@ func (c *Client) request(ctx context.Context, build func(*link) *rpc.Request, re
 	}
 }
 
-// rejectsAll reports whether a server that has rejected a request of a session, with status 400, rejects a ping as well. It
-// has then lost the session, perhaps in a restart. Err is the error of the request.
+// rejectsAll reports whether a server that has rejected a request of a session, with status 400, rejects a ping as
+// well. It has then lost the session, perhaps in a restart. Err is the error of the request.
 func (c *Client) rejectsAll(ctx context.Context, l *link, method string, err error) bool {
 	if method != mcp.MethodPing {
 		_, err = l.call(ctx, c.pingRequest(l))
@@ -164,8 +164,8 @@ func (c *Client) rejectsAll(ctx context.Context, l *link, method string, err err
 	return isSessionLost(err)
 }
 
-// isSessionLost reports whether the error of a ping shows that the server does not have the session. A server without ping
-// looks for the method in the session.
+// isSessionLost reports whether the error of a ping shows that the server does not have the session. A server without
+// ping looks for the method in the session.
 func isSessionLost(err error) bool {
 	if reported, ok := errors.AsType[*jsonrpc.Error](err); ok && reported.Code == jsonrpc.CodeMethodNotFound {
 		return false

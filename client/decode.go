@@ -10,9 +10,9 @@ import (
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
-// decode decodes the result of a request, as strictly as all protocol data: names of members are case-sensitive and must not
-// repeat. It leaves out and logs entries, blocks and optional members that cannot be decoded, and returns raw without them.
-// Name may be empty.
+// decode decodes the result of a request, as strictly as all protocol data: names of members are case-sensitive and
+// must not repeat. It leaves out and logs entries, blocks and optional members that cannot be decoded, and returns raw
+// without them. Name may be empty.
 func (c *Client) decode(method, name string, raw json.RawMessage, into any) (json.RawMessage, error) {
 	kept, faults, err := contain.Decode(raw, into)
 	if err == nil && faults == nil {
@@ -49,8 +49,8 @@ func unusable(name string, replaced map[string]bool) string {
 	return ""
 }
 
-// replacedValues returns the values of the members of a list's entries in which a lone surrogate was replaced. Different
-// names can have the same value then.
+// replacedValues returns the values of the members of a list's entries in which a lone surrogate was replaced.
+// Different names can have the same value then.
 func replacedValues(page json.RawMessage, member string) map[string]bool {
 	mark := []byte(jsonscan.Replacement)
 	if !bytes.Contains(page, mark) {

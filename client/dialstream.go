@@ -31,12 +31,12 @@ func (t *CommandTarget) dial(ctx context.Context, d *Dialer, memory *Discovery) 
 	return l, err
 }
 
-// maxRestarts is how often a process is started again in one Dial: once after server/discover, and once after a revision
-// that it has rejected.
+// maxRestarts is how often a process is started again in one Dial: once after server/discover, and once after a
+// revision that it has rejected.
 const maxRestarts = 2
 
-// start starts the process and connects to it. If first is not empty, it sends initialize with that revision, and nothing
-// before. If the process has exited because of a message, next is the revision to begin with instead.
+// start starts the process and connects to it. If first is not empty, it sends initialize with that revision, and
+// nothing before. If the process has exited because of a message, next is the revision to begin with instead.
 func (t *CommandTarget) start(ctx context.Context, d *Dialer, first mcp.Revision, memory *Discovery) (_ *link, next mcp.Revision, _ error) {
 	options := t.CommandOptions
 	if options.MaxMessage <= 0 {
@@ -77,8 +77,8 @@ func (t *connTarget) dial(ctx context.Context, d *Dialer, memory *Discovery) (*l
 	return p.connect(ctx, memory)
 }
 
-// connect connects to the server at the other end of conn (2026-07-28, basic/transports/stdio, Backward Compatibility). It
-// closes conn if it fails.
+// connect connects to the server at the other end of conn (2026-07-28, basic/transports/stdio, Backward Compatibility).
+// It closes conn if it fails.
 func (p *probe) connect(ctx context.Context, memory *Discovery) (*link, error) {
 	l, err := p.recall(ctx, memory)
 	if l == nil && err == nil {

@@ -37,10 +37,10 @@ func (d *Dialer) handshake(ctx context.Context, era *legacy.Client, offer mcp.Re
 	}
 }
 
-// rejected reports whether the error of initialize rejects the revision that was offered, and returns the best older one:
-// the newest of those that the error names, or the next one if it names none. Servers name them in the data of the error
-// (2025-11-25, basic/lifecycle, Error Handling) or in its text. The result is empty if Dialer.Revision allows no other
-// one, or if the error names only revisions without sessions.
+// rejected reports whether the error of initialize rejects the revision that was offered, and returns the best older
+// one: the newest of those that the error names, or the next one if it names none. Servers name them in the data of the
+// error (2025-11-25, basic/lifecycle, Error Handling) or in its text. The result is empty if Dialer.Revision allows no
+// other one, or if the error names only revisions without sessions.
 func (d *Dialer) rejected(err error, offer mcp.Revision) (older mcp.Revision, rejected bool) {
 	text := reportedText(err)
 	if !strings.Contains(strings.ToLower(text), "version") {
@@ -71,8 +71,8 @@ func (d *Dialer) unlessFixed(r mcp.Revision) mcp.Revision {
 	return r
 }
 
-// reportedText returns what a server reports in an error: the message and the data of a JSON-RPC error, or the body of a
-// response over HTTP. It is empty for other errors.
+// reportedText returns what a server reports in an error: the message and the data of a JSON-RPC error, or the body of
+// a response over HTTP. It is empty for other errors.
 func reportedText(err error) string {
 	var reported *jsonrpc.Error
 	var rejection *httpwire.Rejection

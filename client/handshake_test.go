@@ -12,8 +12,8 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// Servers that reject the revision of initialize name the ones that they support in several ways, or not at all. The client
-// offers the newest of them, or the next older one.
+// Servers that reject the revision of initialize name the ones that they support in several ways, or not at all. The
+// client offers the newest of them, or the next older one.
 func TestRejectedRevisionIsFollowedByOneThatTheServerSupports(t *testing.T) {
 	offered := regexp.MustCompile(`"method":"initialize","params":\{"protocolVersion":"([^"]*)"`)
 	rejection := func(code int, message, data string) string {

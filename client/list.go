@@ -117,7 +117,8 @@ func list[Page, E any](ctx context.Context, c *Client, options []CallOption, met
 				}
 				if reason := unusable(name, replaced); reason != "" {
 					if ignored++; ignored <= maxIgnoredLogged {
-						c.dialer.Logger.Warn("an entry of a list is ignored: "+reason, "server", c.target.String(), "method", method, "index", i, "name", fmt.Sprintf("%.64s", name))
+						c.dialer.Logger.Warn("an entry of a list is ignored: "+reason,
+							"server", c.target.String(), "method", method, "index", i, "name", fmt.Sprintf("%.64s", name))
 					}
 					continue
 				}
@@ -130,7 +131,8 @@ func list[Page, E any](ctx context.Context, c *Client, options []CallOption, met
 				}
 			}
 			if ignored > maxIgnoredLogged && next == nil {
-				c.dialer.Logger.Warn("more entries of a list are ignored", "server", c.target.String(), "method", method, "count", ignored-maxIgnoredLogged)
+				c.dialer.Logger.Warn("more entries of a list are ignored",
+					"server", c.target.String(), "method", method, "count", ignored-maxIgnoredLogged)
 			}
 			if cursor = next; cursor == nil { // an empty string is a valid cursor
 				return

@@ -15,8 +15,8 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// A pair whose replica ends has status 404, or a text that names the session. The client repeats what the server has not served on a new pair, up to twice,
-// because that may be at the next replica that ends.
+// A pair whose replica ends has status 404, or a text that names the session. The client repeats what the server has
+// not served on a new pair, up to twice, because that may be at the next replica that ends.
 func TestRequestsAreRepeatedOnANewPair(t *testing.T) {
 	for method, rejections := range map[string]int{"initialize": 2, "tools/call": 2, "": 3, "tools/call named": 2} {
 		t.Run(method, func(t *testing.T) {

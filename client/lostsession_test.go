@@ -168,8 +168,8 @@ func TestU6LostHTTPConnectionRepeatsListsOnly(t *testing.T) {
 	}
 }
 
-// Servers that have lost a session respond with several statuses and texts. A call is sent again if the response names the
-// session, so that the call cannot have run. After another rejection, the next call has a new session.
+// Servers that have lost a session respond with several statuses and texts. A call is sent again if the response names
+// the session, so that the call cannot have run. After another rejection, the next call has a new session.
 func TestLostSessionsWithOtherStatusesAreReplaced(t *testing.T) {
 	inJSON := func(id, message string) string {
 		return `{"jsonrpc":"2.0","error":{"code":-32000,"message":"` + message + `"},"id":` + id + `}`

@@ -71,10 +71,10 @@ func WithSource() CallOption {
 	return func(o *callOptions) { o.keepSource = true }
 }
 
-// WithUndecodedText is like [WithSource]. In addition, CallTool does not decode the content of a
-// result if it consists of texts and images without annotations, which takes time if they are long,
-// and does not check the encoding of the images. Then Content, Meta and ResultType are not set, and StructuredContent must not be modified because it
-// is part of Source.
+// WithUndecodedText is like [WithSource]. In addition, CallTool does not decode the content of a result if it consists
+// of texts and images without annotations, which takes time if they are long, and does not check the encoding of the
+// images. Then Content, Meta and ResultType are not set, and StructuredContent must not be modified because it is part
+// of Source.
 func WithUndecodedText() CallOption {
 	return func(o *callOptions) { o.keepSource, o.undecodedText = true, true }
 }

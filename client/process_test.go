@@ -119,8 +119,8 @@ func TestDialErrorHasExitCodeAndStderr(t *testing.T) {
 	}
 }
 
-// Servers that expect initialize first exit on server/discover, and some on a revision that they reject. Their process is
-// started again with initialize. A process that exits for another reason is not.
+// Servers that expect initialize first exit on server/discover, and some on a revision that they reject. Their process
+// is started again with initialize. A process that exits for another reason is not.
 func TestProcessThatExitsOnAMessageIsStartedAgain(t *testing.T) {
 	const exits, rejects = "!exit 1 expected initialize", `"error":{"code":-32602,"message":"the version must be 2024-11-05"}`
 	for name, test := range map[string]struct {

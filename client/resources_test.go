@@ -165,7 +165,8 @@ func listError(c *client.Client) (last error) {
 	return last
 }
 
-// A fault in the content of a result costs the part that has it, and is logged with its place. The middleware sees the same.
+// A fault in the content of a result costs the part that has it, and is logged with its place. The middleware sees the
+// same.
 func TestFaultsInContentAreContained(t *testing.T) {
 	for _, pass := range [][]call.Middleware{nil, {func(next call.Handler) call.Handler { return next }}} {
 		s := modernServer()

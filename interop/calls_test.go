@@ -142,8 +142,8 @@ func (o callsObservation) check(t *testing.T, revision string) {
 	}
 }
 
-// Node closes connections that are idle for five seconds, and a Go server may do the same without an announcement. Calls that
-// clients send around that time arrive.
+// Node closes connections that are idle for five seconds, and a Go server may do the same without an announcement.
+// Calls that clients send around that time arrive.
 func TestNoCallIsLostWhenServersCloseIdleConnections(t *testing.T) {
 	t.Parallel()
 	ours := httptest.NewUnstartedServer(newServer())

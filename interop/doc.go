@@ -3,10 +3,10 @@
 // tests need Node and the packages that scripts/tools installs, so they have the build tag "integration". make interop
 // runs them.
 //
-// A server peer offers the features in npm/offer; a client peer uses them as in npm/use. For each subject, a Go file has
-// the features of our server, the calls of our client, and the results that their clients must report. The peers are
-// tested with each other too (peers_test.go), which shows whether a failure is ours. A comment names the section of the
-// specification from which a peer deviates.
+// A server peer offers the features in npm/offer; a client peer uses them as in npm/use. For each subject, a Go file
+// has the features of our server, the calls of our client, and the results that their clients must report. The peers
+// are tested with each other too (peers_test.go), which shows whether a failure is ours. A comment names the section of
+// the specification from which a peer deviates.
 //
 // The table shows the tests of our client with their server (c) and of their client with our server (s). Legacy is
 // 2025-11-25, modern is 2026-07-28:
@@ -35,8 +35,8 @@
 //	tasks, with the client of the extension     -     -            s            -
 //	login, step-up, refresh of tokens           c s   s            c s          -
 //
-// A gateway presents our servers, published servers and those of gopeers/ to clients of both eras (gateway_test.go). The
-// client peers use the server peers through a gateway as they do without (gatewaypeers_test.go, which names the
+// A gateway presents our servers, published servers and those of gopeers/ to clients of both eras (gateway_test.go).
+// The client peers use the server peers through a gateway as they do without (gatewaypeers_test.go, which names the
 // differences).
 //
 // Our server does not ping its clients. The second generation of the SDK protects legacy sessions and modern requests

@@ -85,7 +85,8 @@ func TestPeersUnderstandEachOtherThroughABridge(t *testing.T) {
 	}
 }
 
-// withoutGateway returns the observation of the server behind a gateway for one of the gateway. It checks where they differ.
+// withoutGateway returns the observation of the server behind a gateway for one of the gateway. It checks where they
+// differ.
 func (o observation) withoutGateway(t *testing.T, revision string, firstGeneration, modernServer bool) observation {
 	t.Helper()
 	// The client peer does not use what a gateway does not forward: changes of roots, and changes of lists that are undone
@@ -100,8 +101,8 @@ func (o observation) withoutGateway(t *testing.T, revision string, firstGenerati
 		}
 	}
 	o.Changed.Changes = changes
-	// A server of the first generation sends log messages on the standalone stream. If the result of the call overtakes one, the
-	// gateway does not know whose it is.
+	// A server of the first generation sends log messages on the standalone stream. If the result of the call overtakes
+	// one, the gateway does not know whose it is.
 	if firstGeneration {
 		o.Called.Logs = nil
 		for _, level := range []string{"warning", "error"} {

@@ -13,7 +13,8 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// The official client of the tasks extension calls a tool that runs as a task and asks a question, and listens to the task.
+// The official client of the tasks extension calls a tool that runs as a task and asks a question, and listens to the
+// task.
 func TestTasksOfOurServerWithTheClientOfTheExtension(t *testing.T) {
 	s := &server.Server{Name: "tasks", Version: "1"}
 	server.AddTool(s, mcp.Tool{Name: "job", Description: "Greet as a task"}, func(ctx context.Context, _ struct{}) (string, error) {

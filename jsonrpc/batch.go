@@ -15,9 +15,8 @@ func IsBatch(data []byte) bool {
 
 // SplitBatch checks data, a JSON array, as strictly as [Parse] checks a message,
 // but leaves lone surrogates to Parse. It returns the elements as views of data;
-// the caller parses each of them. A
-// batch that is empty or longer than lim.MaxBatch is rejected as a whole. The
-// error is an *InvalidMessageError.
+// the caller parses each of them. A batch that is empty or longer than
+// lim.MaxBatch is rejected as a whole. The error is an *InvalidMessageError.
 func SplitBatch(data []byte, lim Limits) ([][]byte, error) {
 	lim.setDefaults()
 	s := newScanner(data, &lim)

@@ -291,8 +291,8 @@ func (o *childOutput) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// readLast reads what is in the pipe. The error is io.EOF if that is nothing. The first attempt takes at most timeout, and
-// all together less than twice maxLastRead: so long only where isEmpty is not supported.
+// readLast reads what is in the pipe. The error is io.EOF if that is nothing. The first attempt takes at most timeout,
+// and all together less than twice maxLastRead: so long only where isEmpty is not supported.
 func (o *childOutput) readLast(b []byte, timeout time.Duration) (n int, err error) {
 	for ; timeout <= maxLastRead; timeout *= 2 {
 		o.file.SetReadDeadline(time.Now().Add(timeout))

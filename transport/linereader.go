@@ -80,8 +80,8 @@ func (l *lineReader) next() ([]byte, error) {
 	}
 }
 
-// isCut reports whether a last line without a line feed is the beginning of a JSON object or array, because the peer has
-// died while it wrote the line.
+// isCut reports whether a last line without a line feed is the beginning of a JSON object or array, because the peer
+// has died while it wrote the line.
 func isCut(line []byte) bool {
 	start := jsonscan.SkipSpace(line, 0)
 	if start == len(line) || line[start] != '{' && line[start] != '[' {

@@ -206,7 +206,8 @@ func TestErrorsNameTheTargetOfARedirectThatIsNotFollowed(t *testing.T) {
 	}
 }
 
-// newProxy returns a function for Client.Proxy, and the requests that its proxy has received. The proxy opens no tunnels.
+// newProxy returns a function for Client.Proxy, and the requests that its proxy has received. The proxy opens no
+// tunnels.
 func newProxy(t *testing.T) (proxy func(*http.Request) (*url.URL, error), seen func() []string) {
 	var mu sync.Mutex
 	var all []string

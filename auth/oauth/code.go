@@ -46,8 +46,8 @@ func (s *session) code(ctx context.Context, d *discovery, scopes []string, key *
 	return t, err
 }
 
-// isRejected reports whether an error says that another registration may help. A dynamic client can be registered for fewer
-// scopes than a login requests.
+// isRejected reports whether an error says that another registration may help. A dynamic client can be registered for
+// fewer scopes than a login requests.
 func (c *client) isRejected(err error) bool {
 	return isServerError(err, "invalid_client", "unauthorized_client") || c.dynamic() && isServerError(err, "invalid_scope")
 }

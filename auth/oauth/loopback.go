@@ -114,7 +114,8 @@ func (l *Loopback) Begin(_ context.Context, previous string) (Flow, error) {
 
 const anyPort = "0"
 
-// address returns the redirect URI of a flow, and the ports to try. Previous is the redirect URI that was registered before.
+// address returns the redirect URI of a flow, and the ports to try. Previous is the redirect URI that was registered
+// before.
 func (l *Loopback) address(previous string) (u *url.URL, ports []string, err error) {
 	if l.RedirectURI != "" {
 		if u, err = parseLoopback(l.RedirectURI); err != nil {
@@ -149,8 +150,8 @@ func parseLoopback(uri string) (*url.URL, error) {
 	return u, nil
 }
 
-// listenLoopback listens on a port of a host of the loopback interface. A browser can use either address of localhost, so
-// another program must not listen on the second one.
+// listenLoopback listens on a port of a host of the loopback interface. A browser can use either address of localhost,
+// so another program must not listen on the second one.
 func listenLoopback(host, port string) ([]net.Listener, error) {
 	if !strings.EqualFold(host, "localhost") {
 		one, err := net.Listen("tcp", net.JoinHostPort(host, port))

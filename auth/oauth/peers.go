@@ -84,8 +84,8 @@ func (c *Client) newTransport(check dialControl) *http.Transport {
 	return transport
 }
 
-// proxyTransport sends requests to their proxies. Requests without a proxy are sent to addresses that the policy allows;
-// the proxy resolves the names of the others.
+// proxyTransport sends requests to their proxies. Requests without a proxy are sent to addresses that the policy
+// allows; the proxy resolves the names of the others.
 type proxyTransport struct {
 	proxy           func(*http.Request) (*url.URL, error)
 	policy          *dialPolicy // nil: all addresses

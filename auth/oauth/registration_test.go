@@ -107,8 +107,8 @@ func TestLoginWithoutRedirectForgetsTheRegistration(t *testing.T) {
 	}
 }
 
-// A registration from PromptRegistration is reused with another port of the loopback interface, and after a login with a
-// scope that the server does not know.
+// A registration from PromptRegistration is reused with another port of the loopback interface, and after a login with
+// a scope that the server does not know.
 func TestPromptRegistrationIsCalledOnce(t *testing.T) {
 	w := newEnvironment(t)
 	w.onIssuer = func(m map[string]any) { delete(m, "registration_endpoint") }

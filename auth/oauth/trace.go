@@ -14,8 +14,8 @@ import (
 	"github.com/parley-mcp/parley/auth/internal/secrets"
 )
 
-// Step is one step of an authorization: a request of a [Client] and its response, or the authorization page
-// that the user opens and the redirect from it. A Step has the text "redacted" in place of secrets, such as tokens and codes,
+// Step is one step of an authorization: a request of a [Client] and its response, or the authorization page that the
+// user opens and the redirect from it. A Step has the text "redacted" in place of secrets, such as tokens and codes,
 // and in place of texts of the server that can contain a secret. A Step does not share memory with the Client.
 type Step struct {
 	// Name tells the purpose: "challenge" (a request without a token), "resource metadata", "authorization

@@ -4,13 +4,15 @@ import (
 	"encoding/json"
 	"log/slog"
 	"reflect"
+	"slices"
 
 	"github.com/parley-mcp/parley/schema"
 )
 
-// Decode decodes a result into the value that into points to. It leaves out what cannot be decoded, and corrects what every
-// program would correct in the same way. Kept is raw with these changes, and faults has what was left out; nil means nothing. The
-// error is that of the strict decoder if the whole result cannot be decoded. Raw must be a JSON object that has been checked.
+// Decode decodes a result into the value that into points to. It leaves out what cannot be decoded, and corrects what
+// every program would correct in the same way. Kept is raw with these changes, and faults has what was left out; nil
+// means nothing. The error is that of the strict decoder if the whole result cannot be decoded. Raw must be a JSON
+// object that has been checked.
 func Decode(raw json.RawMessage, into any) (kept json.RawMessage, faults *Faults, err error) {
 	if err = decode(raw, into); err == nil {
 		return raw, nil, nil
@@ -69,7 +71,8 @@ func (f *Faults) Log(logger *slog.Logger, method string, attributes ...any) {
 	}
 	attributes = append(attributes, "method", method)
 	for _, one := range f.list {
-		logger.Warn("a part of a result is ignored: it cannot be decoded", append(attributes[:len(attributes):len(attributes)], "part", one.path, "error", one.err)...)
+		logger.Warn("a part of a result is ignored: it cannot be decoded",
+			append(slices.Clip(attributes), "part", one.path, "error", one.err)...)
 	}
 	if f.more > 0 {
 		logger.Warn("more parts of a result are ignored", append(attributes, "count", f.more)...)

@@ -15,8 +15,8 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// repair makes values decodable. Each level of a value is decoded to find what is wrong with it, so the work is bounded by
-// the length of the value times the depth of its type.
+// repair makes values decodable. Each level of a value is decoded to find what is wrong with it, so the work is bounded
+// by the length of the value times the depth of its type.
 type repair struct{ faults Faults }
 
 // maxRepaired is the number of faults in one result after which entries that have one are left out as a whole.
@@ -204,8 +204,8 @@ func (r *repair) block(raw []byte, path string) ([]byte, error) {
 	}
 }
 
-// base64Of returns binary data in the standard encoding. It may be in that for URLs, without padding, in lines, or in a data URL
-// (RFC 2397). The error is that of the strict decoder.
+// base64Of returns binary data in the standard encoding. It may be in that for URLs, without padding, in lines, or in a
+// data URL (RFC 2397). The error is that of the strict decoder.
 func base64Of(raw []byte, err error) ([]byte, error) {
 	if raw[0] != '"' {
 		return nil, err

@@ -17,9 +17,9 @@ type Process struct {
 	exited  chan struct{} // closed when the process has exited
 }
 
-// Start starts the server that command returns for a free address, and returns when it accepts connections there. If the
-// process exits first, Start tries other addresses, because another process may have taken the first one. The caller kills
-// the server.
+// Start starts the server that command returns for a free address, and returns when it accepts connections there. If
+// the process exits first, Start tries other addresses, because another process may have taken the first one. The
+// caller kills the server.
 func Start(ctx context.Context, command func(addr string) *exec.Cmd) (*Process, error) {
 	const attempts = 3
 	for attempt := 1; ; attempt++ {

@@ -1,4 +1,5 @@
-// Package plaintext shows texts of peers, such as names, descriptions and arguments, so that none looks like another one.
+// Package plaintext shows texts of peers, such as names, descriptions and arguments, so that none looks like another
+// one.
 package plaintext
 
 import (
@@ -7,10 +8,11 @@ import (
 	"unicode"
 )
 
-// Replace returns a text in which shown replaces the control characters, and the characters that are invisible or change
-// the direction of the text. Invalid UTF-8 becomes U+FFFD.
+// Replace returns a text in which shown replaces the control characters, and the characters that are invisible or
+// change the direction of the text. Invalid UTF-8 becomes U+FFFD.
 //
-// The characters that emoji consist of are not replaced: one U+FE0E or U+FE0F after a symbol, and U+200D between symbols.
+// The characters that emoji consist of are not replaced: one U+FE0E or U+FE0F after a symbol, and U+200D between
+// symbols.
 func Replace(text string, shown func(r rune) string) string {
 	if strings.IndexFunc(text, func(r rune) bool { return r < ' ' || r > '~' }) < 0 {
 		return text

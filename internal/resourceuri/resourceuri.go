@@ -1,6 +1,6 @@
-// Package resourceuri compares URIs of resources with patterns and directories, for rules that decide who may read them.
-// Servers decode and resolve URIs in different ways, so a URI has several forms. A rule that grants access uses one form and
-// rejects every URI that has others; a rule that restricts access uses all of them.
+// Package resourceuri compares URIs of resources with patterns and directories, for rules that decide who may read
+// them. Servers decode and resolve URIs in different ways, so a URI has several forms. A rule that grants access uses
+// one form and rejects every URI that has others; a rule that restricts access uses all of them.
 package resourceuri
 
 import (
@@ -24,8 +24,8 @@ func Grants(pattern, uri string) bool {
 	return valid(uri) && !HasDots(uri) && glob.Match(normalize(pattern), normalize(uri))
 }
 
-// Restricts reports whether a pattern of package glob matches any form of a URI or URI template: unchanged, in its normal
-// form, and decoded and without dot segments.
+// Restricts reports whether a pattern of package glob matches any form of a URI or URI template: unchanged, in its
+// normal form, and decoded and without dot segments.
 func Restricts(pattern, uri string) bool {
 	patterns := []string{pattern, normalize(pattern), resolve(pattern)}
 	forms := []string{uri, normalize(uri)}
@@ -41,8 +41,8 @@ const separators = `/\:;?#&=`
 
 var expression = regexp.MustCompile(`\{([+#./;?&]?)([^{}]*)\}`)
 
-// Expand replaces the expressions of a URI template (RFC 6570) by values, without encoding them, because a server may decode
-// them. A variable without a value is empty.
+// Expand replaces the expressions of a URI template (RFC 6570) by values, without encoding them, because a server may
+// decode them. A variable without a value is empty.
 func Expand(template string, values map[string]string) string {
 	return expression.ReplaceAllStringFunc(template, func(text string) string {
 		m := expression.FindStringSubmatch(text)
@@ -98,7 +98,8 @@ func scheme(text string) string {
 
 func letter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
 
-// valid reports whether text has a scheme, and only characters that a URI, an internationalized URI or a template can have.
+// valid reports whether text has a scheme, and only characters that a URI, an internationalized URI or a template can
+// have.
 func valid(text string) bool {
 	if scheme(text) == "" {
 		return false
@@ -116,8 +117,8 @@ func valid(text string) bool {
 	return true
 }
 
-// HasDots reports whether text, decoded any number of times, has segments . or .. in a path, or .. anywhere. It does so too
-// if it has control characters when it is decoded, which end a path for some servers.
+// HasDots reports whether text, decoded any number of times, has segments . or .. in a path, or .. anywhere. It does so
+// too if it has control characters when it is decoded, which end a path for some servers.
 func HasDots(text string) bool {
 	for range maxDecodings {
 		path, rest := text, ""
@@ -211,7 +212,8 @@ func normalize(text string) string {
 	return strings.ToLower(name) + rest[:user] + strings.ToLower(rest[user:end]) + rest[end:]
 }
 
-// resolve returns the normal form of text with decoded characters, and without backslashes, dot segments and empty segments.
+// resolve returns the normal form of text with decoded characters, and without backslashes, dot segments and empty
+// segments.
 func resolve(text string) string {
 	text, query := strings.ReplaceAll(decode(normalize(text)), `\`, "/"), ""
 	if end := strings.IndexAny(text, "?#"); end >= 0 && !strings.ContainsAny(text[end:], `/`) {
@@ -246,7 +248,8 @@ func resolve(text string) string {
 	return head + strings.Join(kept, "/") + query
 }
 
-// canonical returns text in its normal form, with one form of the beginning of file URIs of this computer, which have several.
+// canonical returns text in its normal form, with one form of the beginning of file URIs of this computer, which have
+// several.
 func canonical(text string) string {
 	text = normalize(text)
 	path, found := strings.CutPrefix(text, "file:")
