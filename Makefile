@@ -53,11 +53,13 @@ test: ## Run the tests: 8 minutes on two cores once everything is installed and 
 
 .PHONY: test-all
 test-all: ## Run the tests that take longer, too: platforms, installation, faults, the whole conformance suite
+	$(call leg,tools) $(MAKE) --no-print-directory tools
 	$(call leg,lint) $(MAKE) --no-print-directory lint WORK=work
 	$(call leg,platforms) $(MAKE) --no-print-directory cross build
 	$(call leg,installation) scripts/check-install
 	$(call leg,packages) $(GO) test -race -shuffle=on -tags=integration,long -timeout=20m \
 		$$($(GO) list -tags=integration work | grep -v /internal/house$$)
+	$(call leg,browser) $(MAKE) --no-print-directory test-browser
 	$(call leg,conformance) $(MAKE) --no-print-directory conformance
 
 .PHONY: build
