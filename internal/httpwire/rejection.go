@@ -11,7 +11,7 @@ import (
 type Rejection struct {
 	error               // a *call.StatusError or, if the body has one, a *jsonrpc.Error
 	Body         string // the beginning
-	NamesSession bool   // the error of a handler may do that, too
+	NamesSession bool   // Body is about the session, as the error of a handler may be, too
 }
 
 // Unwrap returns the error.

@@ -55,8 +55,7 @@ const (
 // maxStall is how long a call waits for the store, if its client waits for the call.
 const maxStall = time.Minute
 
-// Retry is the function Retry for an operation of the handler. It returns after maxStall at the latest, unless the call
-// is a task.
+// Retry calls operation as the function Retry does, but not for longer than maxStall unless the call is a task.
 func (c *Call) Retry(ctx context.Context, operation func() error) error {
 	if c.AsTask().Detach == nil {
 		var cancel context.CancelFunc

@@ -16,8 +16,8 @@ import (
 const StoreTimeout = 5 * time.Second
 
 // StoreGuard bounds the time of the operations of a store, and logs its failures. Their errors are *StoreError, whose
-// text has no addresses. Memory needs none. Set Logger before the first operation. A StoreGuard is safe for concurrent
-// use.
+// text has no addresses. A *store.Memory has no guard. Set Logger before the first operation. A StoreGuard is safe for
+// concurrent use.
 type StoreGuard struct {
 	Logger *slog.Logger
 	failed loglimit.Limiter

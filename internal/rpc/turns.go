@@ -16,9 +16,9 @@ import (
 const (
 	maxTurnQueue   = 64
 	maxTurnWait    = time.Minute
-	maxTurn        = 2 * time.Second        // in which a peer asks, if nothing but this is known
+	maxTurn        = 2 * time.Second        // how long a request holds back others while the peer may ask for it
 	turnPoll       = 250 * time.Millisecond // how often the ages of requests and the connections of clients are examined
-	maxTurnTargets = 1024                   // above it, requests for further targets do not wait
+	maxTurnTargets = 1024                   // that are remembered; requests for others do not wait
 )
 
 // turns is the queue of the requests that wait for their turn. Outbound.mu guards it.

@@ -117,7 +117,7 @@ func (r *Runner) Start() {
 		return
 	}
 	r.background.Go(func() {
-		for r.register(r.life) != nil && r.life.Err() == nil { // the lease logs its errors
+		for r.register(r.life) != nil && r.life.Err() == nil { // the store logs its failures
 			timer := time.NewTimer(lease.Renew)
 			select {
 			case <-timer.C:

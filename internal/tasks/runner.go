@@ -466,7 +466,7 @@ func (run *Run) store(end func(*Task) error) error {
 // can be set while the handler runs.
 func (run *Run) remaining(*Task) time.Duration { return max(run.life-time.Since(run.begun), minLife) }
 
-// minLife is the shortest life of an outcome, so that those who wait for it find it.
+// minLife is the shortest life of an outcome, so that a request that waits for it finds it.
 const minLife = lease.TTL
 
 // retry repeats write until it succeeds. The error is ErrEnded, ErrNotFound or ErrLost if the run can no
