@@ -69,8 +69,7 @@ func PlainSecrets(s *Server) (secrets []Secret) {
 		}
 		flag = ""
 	}
-	f.urls("the url", &s.URL)
-	f.query(&s.URL)
+	f.url(&s.URL)
 	return f.found
 }
 
@@ -87,7 +86,7 @@ func (f *secretFinder) add(name, where string, value *string, start, end int) {
 // check checks a value with a name, which begins at start of a text.
 func (f *secretFinder) check(name, where string, value *string, start int) {
 	if !IsSecretName(name) {
-		f.urls(where+" "+name, value)
+		f.urls(where+" "+name, value, 0, len(*value))
 		return
 	}
 	start += len(scheme.FindString((*value)[start:]))
@@ -99,7 +98,7 @@ func (f *secretFinder) argument(arg *string) {
 	for start := 0; ; {
 		m := named.FindStringSubmatch((*arg)[start:])
 		if m == nil || strings.HasPrefix((*arg)[start+len(m[0]):], "//") { // the name is the scheme of a URL
-			f.urls("an argument", arg)
+			f.urls("an argument", arg, 0, len(*arg))
 			return
 		}
 		if start += len(m[0]); IsSecretName(m[1]) {
@@ -109,25 +108,29 @@ func (f *secretFinder) argument(arg *string) {
 	}
 }
 
-// urls checks the URLs in a text.
-func (f *secretFinder) urls(where string, value *string) {
-	for _, m := range userInfo.FindAllStringSubmatchIndex(*value, -1) {
+// urls checks the URLs in a part of a value.
+func (f *secretFinder) urls(where string, value *string, start, end int) {
+	part := (*value)[start:end]
+	for _, m := range userInfo.FindAllStringSubmatchIndex(part, -1) {
 		if m[6] >= 0 {
-			f.add("password", "the password of "+where, value, m[6], m[7])
-		} else if strings.HasPrefix((*value)[m[2]:m[3]], "http") { // the user of another scheme, such as ssh, is not secret
-			f.add("token", "the user of "+where, value, m[4], m[5])
+			f.add("password", "the password of "+where, value, start+m[6], start+m[7])
+		} else if strings.HasPrefix(part[m[2]:m[3]], "http") { // the user of another scheme, such as ssh, is not secret
+			f.add("token", "the user of "+where, value, start+m[4], start+m[5])
 		}
 	}
 }
 
-// query checks the parameters of a URL.
-func (f *secretFinder) query(value *string) {
+// url checks a URL, and then each of its parameters, so that the secrets are in order and do not overlap.
+func (f *secretFinder) url(value *string) {
 	before, query, _ := strings.Cut(*value, "?")
+	f.urls("the url", value, 0, len(before))
 	start := len(before) + 1
 	for pair := range strings.SplitSeq(query, "&") {
 		escaped, text, _ := strings.Cut(pair, "=")
 		if name, err := url.QueryUnescape(escaped); err == nil && text != "" && IsSecretName(name) {
 			f.add(name, "parameter of the url "+name, value, start+len(escaped)+1, start+len(pair))
+		} else if text != "" {
+			f.urls("the url", value, start, start+len(pair))
 		}
 		start += len(pair) + 1
 	}

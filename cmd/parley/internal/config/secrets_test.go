@@ -38,6 +38,19 @@ func TestPlainSecretsAreFoundByTheirNamesAndInURLs(t *testing.T) {
 			t.Errorf("%s: the secret is %q", secret.Where, text)
 		}
 	}
+	for text, want := range map[string]string{
+		"https://h/?token=a&u=https://b:c@d":     "https://h/?token=${S}&u=https://b:${S}@d",
+		"https://h/?token=https://a:b@c&x=1":     "https://h/?token=${S}&x=1",
+		"https://h/?u=https://a:b&token=ccccc@d": "https://h/?u=https://a:b&token=${S}",
+	} {
+		inQuery := &Server{URL: text}
+		for _, secret := range slices.Backward(PlainSecrets(inQuery)) {
+			secret.Replace("${S}")
+		}
+		if inQuery.URL != want {
+			t.Errorf("%s becomes %s, want %s", text, inQuery.URL, want)
+		}
+	}
 	if len(PlainSecrets(s)) != 0 || s.URL != "https://user:${S}@example.com/mcp?page=abc&access_token=${S}&x=1" || s.Headers[0].Value != "Bearer ${S}" || s.Env[11].Value != "postgres://ada:${S}@db/x" || s.Args[10] != "--header=Authorization: Basic ${S}" {
 		t.Errorf("the server is %+v", s)
 	}
