@@ -147,11 +147,9 @@ func (f *inspectFlags) servers(cmd *cobra.Command, args []string) ([]inspect.Ser
 		if err != nil {
 			return nil, err
 		}
-		var words []string
-		for _, path := range f.config.paths {
-			words = append(words, "--config", path)
-		}
-		servers = append(servers, inspected(cmd, name, append(words, name), target, f.config.revision))
+		s := inspected(cmd, name, []string{name}, target, f.config.revision)
+		s.Flags = f.config.words()
+		servers = append(servers, s)
 	}
 	if len(command) > 0 {
 		options, err := f.env.command(command)

@@ -35,7 +35,7 @@ func (h *hub) serveCopy(w http.ResponseWriter, r *http.Request) {
 	if parseErr == nil && e.Sent && e.Kind == kindRequest {
 		switch r.URL.Query().Get("as") {
 		case "parley":
-			text, err = asParley(s.Words, &m)
+			text, err = asParley(&s.Server, &m)
 		case "curl":
 			text, err = asCurl(e.text, x)
 		case "go":
@@ -50,24 +50,24 @@ func (h *hub) serveCopy(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write([]byte(text))
 }
 
-// commandLine returns a command of parley. target are the words that name the server, or -- and its command.
-func commandLine(target, words []string, names ...string) string {
+// commandLine returns a command of parley for the server.
+func (s *Server) commandLine(words []string, names ...string) string {
 	dialect := quoting.OfUser()
-	if len(target) > 0 && target[0] == "--" {
-		return dialect.CommandWith(words, target[1:], names...)
+	if len(s.Words) > 0 && s.Words[0] == "--" {
+		return dialect.CommandWith(words, s.Words[1:], names...)
 	}
-	return dialect.Command(words, slices.Concat(target, names)...)
+	return dialect.Command(slices.Concat(words, s.Flags), slices.Concat(s.Words, names)...)
 }
 
 // asParley returns the command of parley that sends the same request.
-func asParley(target []string, m *jsonrpc.Message) (string, error) {
+func asParley(s *Server, m *jsonrpc.Message) (string, error) {
 	arguments, has := m.Params.Get("arguments")
 	switch name := stringOf(m.Params.Get("name")); m.Method {
 	case mcp.MethodCallTool:
 		if has && string(compact(arguments)) != "{}" {
-			return commandLine(target, []string{"call", "--json", string(compact(arguments))}, name), nil
+			return s.commandLine([]string{"call", "--json", string(compact(arguments))}, name), nil
 		}
-		return commandLine(target, []string{"call"}, name), nil
+		return s.commandLine([]string{"call"}, name), nil
 	case mcp.MethodGetPrompt:
 		words := []string{name}
 		var texts map[string]string
@@ -78,16 +78,16 @@ func asParley(target []string, m *jsonrpc.Message) (string, error) {
 			words = append(words, key+"="+text)
 		}
 		slices.Sort(words[1:])
-		return commandLine(target, []string{"prompt"}, words...), nil
+		return s.commandLine([]string{"prompt"}, words...), nil
 	case mcp.MethodReadResource:
-		return commandLine(target, []string{"read"}, stringOf(m.Params.Get("uri"))), nil
+		return s.commandLine([]string{"read"}, stringOf(m.Params.Get("uri"))), nil
 	case mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListResourceTemplates, mcp.MethodInitialize, mcp.MethodDiscover:
-		return commandLine(target, []string{"ls"}), nil
+		return s.commandLine([]string{"ls"}), nil
 	case mcp.MethodPing:
-		return commandLine(target, []string{"ping"}), nil
+		return s.commandLine([]string{"ping"}), nil
 	case mcp.MethodGetTask, mcp.MethodCancelTask:
 		verb, _ := strings.CutPrefix(m.Method, "tasks/")
-		return commandLine(target, []string{"task", verb}, stringOf(m.Params.Get("taskId"))), nil
+		return s.commandLine([]string{"task", verb}, stringOf(m.Params.Get("taskId"))), nil
 	}
 	return "", fmt.Errorf("%w: parley has no command for %s", errNoCopy, m.Method)
 }

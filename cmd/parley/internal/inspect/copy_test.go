@@ -30,16 +30,22 @@ func TestCopiesAsParleyAreCommandsOfAShell(t *testing.T) {
 		{`"method":"ping"`, `parley ping http://host/mcp`},
 		{`"method":"tasks/get","params":{"taskId":"T1"}`, `parley task get http://host/mcp T1`},
 	} {
-		got, err := asParley([]string{"http://host/mcp"}, parsed(t, `{"jsonrpc":"2.0","id":1,`+test.params+`}`))
+		got, err := asParley(&Server{Words: []string{"http://host/mcp"}}, parsed(t, `{"jsonrpc":"2.0","id":1,`+test.params+`}`))
 		if err != nil || got != test.want {
 			t.Errorf("%s: %s, %v; want %s", test.params, got, err, test.want)
 		}
 	}
-	got, err := asParley([]string{"--", "npx", "my server"}, parsed(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"greet"}}`))
-	if want := `parley call greet -- npx 'my server'`; err != nil || got != want {
-		t.Errorf("%s, %v; want %s", got, err, want)
+	for want, s := range map[string]*Server{
+		`parley call greet -- npx 'my server'`:                        {Words: []string{"--", "npx", "my server"}},
+		`parley call --config a.json --config 'b c.json' files greet`: {Words: []string{"files"}, Flags: []string{"--config", "a.json", "--config", "b c.json"}},
+		`parley call --config a.json -- -files greet`:                 {Words: []string{"-files"}, Flags: []string{"--config", "a.json"}},
+	} {
+		got, err := asParley(s, parsed(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"greet"}}`))
+		if err != nil || got != want {
+			t.Errorf("%s, %v; want %s", got, err, want)
+		}
 	}
-	if _, err := asParley(nil, parsed(t, `{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{}}`)); err == nil {
+	if _, err := asParley(&Server{}, parsed(t, `{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{}}`)); err == nil {
 		t.Error("there is a command for logging/setLevel")
 	}
 }

@@ -35,8 +35,10 @@ type Server struct {
 	// Name identifies the server in the page.
 	Name string
 	// Words are the words that name the server on the command line of another command, for copies of calls: a URL, a
-	// name after the flags that it requires, or -- and a command.
-	Words  []string
+	// name, or -- and a command.
+	Words []string
+	// Flags are the flags that the name requires.
+	Flags  []string
 	Target client.Target
 	// Dialer returns the settings of a new connection. The page sets the functions that ask the user.
 	Dialer func(context.Context) (*client.Dialer, error)
