@@ -101,13 +101,7 @@ func (f *configFlags) words() (words []string) {
 // files returns the paths of the files: those of --config and --policy, or the user's if it exists.
 func (f *configFlags) files() []string {
 	if len(f.paths) > 0 {
-		paths := slices.Clone(f.paths)
-		for _, path := range f.policy {
-			if !slices.Contains(paths, path) {
-				paths = append(paths, path)
-			}
-		}
-		return paths
+		return slices.Concat(f.paths, f.policy)
 	}
 	path, err := userFile()
 	if err != nil { // without a home directory there is no file

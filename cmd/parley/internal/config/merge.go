@@ -17,7 +17,8 @@ import (
 type Files struct {
 	// Workspace is a directory. Of the projects in a file, Load reads the one that contains it.
 	Workspace string
-	Paths     []string
+	// Paths are the paths of the files. A file with two paths is read once.
+	Paths []string
 	// Deciding are the paths of the files whose policy, webhooks and toolsets are for the servers of all files, such as the
 	// user's own. A policy and webhooks of another file are for its own servers only. A single file decides.
 	Deciding []string
@@ -28,9 +29,14 @@ type Files struct {
 // Load reads the files. If two files have different servers of one name, that of the deciding file is used, or none. If
 // only the policy, a hook or an unknown member cannot be used, Load returns the other content with the error.
 func (f *Files) Load() (*Config, error) {
-	all := &Config{paths: f.Paths}
-	var files []*Config
+	all := new(Config)
 	for _, path := range f.Paths {
+		if !slices.ContainsFunc(all.paths, func(other string) bool { return samePath(other, path) }) {
+			all.paths = append(all.paths, path)
+		}
+	}
+	var files []*Config
+	for _, path := range all.paths {
 		data, err := os.ReadFile(path)
 		if err != nil {
 			return nil, fmt.Errorf("cannot read the configuration file: %w", err)
@@ -42,7 +48,7 @@ func (f *Files) Load() (*Config, error) {
 		if err != nil {
 			return nil, err
 		}
-		one.decides = len(f.Paths) == 1 || slices.ContainsFunc(f.Deciding, func(deciding string) bool { return samePath(deciding, path) })
+		one.decides = len(all.paths) == 1 || slices.ContainsFunc(f.Deciding, func(deciding string) bool { return samePath(deciding, path) })
 		files = append(files, one)
 	}
 	all.merge(files)

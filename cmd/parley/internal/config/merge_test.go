@@ -8,15 +8,18 @@ import (
 	"testing"
 )
 
-// loaded loads files whose contents are given, in the order of their names. A file whose name begins with "deciding" decides.
+// loaded loads files that are given as their names and contents, in this order. A file whose name begins with "deciding"
+// decides.
 func loaded(t *testing.T, contents ...string) (*Config, string) {
 	t.Helper()
 	t.Chdir(t.TempDir())
 	f := &Files{}
 	for _, content := range contents {
-		name, text, _ := strings.Cut(content, " ")
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
+		name, text, isNew := strings.Cut(content, " ")
+		if isNew {
+			if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
 		}
 		f.Paths = append(f.Paths, name)
 		if strings.HasPrefix(name, "deciding") {
@@ -44,19 +47,20 @@ func TestFilesDecideAboutTheirOwnServersUnlessTheyAreNamed(t *testing.T) {
 		files []string
 		want  string // an error, or what each policy and webhook is not for
 	}{
-		"a single file":        {[]string{`a {` + oneServer + `, ` + denyAll + `}`}, "policy a:1 not for []"},
-		"the deciding file":    {[]string{`a {` + oneServer + `}`, `deciding {` + denyAll + `}`}, "policy deciding:1 not for []"},
-		"in the other order":   {[]string{`deciding {` + denyAll + `}`, `a {` + oneServer + `}`}, "policy deciding:1 not for []"},
-		"two deciding files":   {[]string{`deciding1 {` + oneServer + `, ` + denyAll + `}`, `deciding2 {"policy": {"default": "allow"}}`}, "policy deciding1:1 not for [] policy deciding2:1 not for []"},
-		"a later file":         {[]string{`deciding {` + oneServer + `, ` + denyAll + `}`, `b {"mcpServers": {"two": {"command": "2"}}, "policy": {"default": "allow"}, "hooks": [{"url": "https://h"}]}`}, "policy deciding:1 not for [] policy b:1 not for [one] webhook b:1 not for [one]"},
-		"a server of both":     {[]string{`deciding {` + oneServer + `}`, `b {` + oneServer + `, ` + denyAll + `, "hooks": [{"url": "https://h"}]}`}, "policy b:1 not for [] webhook b:1 not for [one]"},
-		"without servers":      {[]string{`a {` + oneServer + `}`, `b {` + denyAll + `}`}, "b:1: the policy is for no server, because its file has none; name the file with --policy"},
-		"hooks alone":          {[]string{`a {` + oneServer + `}`, `b {"hooks": [{"url": "https://h"}]}`}, "b:1: the webhook is for no server"},
-		"no deciding file":     {[]string{`a {` + oneServer + `, ` + denyAll + `}`, `b {"mcpServers": {"two": {"command": "2"}}}`}, `a:1: the policy is for the servers of its own file only, and not for ["two"]; name the file that decides`},
-		"a toolset":            {[]string{`deciding {` + oneServer + `}`, `b {"toolsets": {"all": {"servers": ["*"]}}}`}, `b:1: toolset "all" is for the servers of all files; name its file with --policy`},
-		"a default toolset":    {[]string{`deciding {` + oneServer + `, "toolsets": {"x": {"servers": ["one"]}}}`, `b {"mcpServers": {}, "defaultToolset": "x"}`}, `b: defaultToolset is for the servers of all files`},
-		"two equal toolsets":   {[]string{`deciding1 {` + oneServer + `, "toolsets": {"x": {"servers": ["one"]}}}`, `deciding2 {"toolsets": {"x": {"servers": ["*"]}}}`}, `deciding2:1: toolset "x" is in two files, also at deciding1:1`},
-		"two default toolsets": {[]string{`deciding1 {` + oneServer + `, "toolsets": {"x": {"servers": ["one"]}, "y": {"servers": ["one"]}}, "defaultToolset": "x"}`, `deciding2 {"mcpServers": {}, "defaultToolset": "y"}`}, `deciding2: another file has the defaultToolset "x"`},
+		"a single file":         {[]string{`a {` + oneServer + `, ` + denyAll + `}`}, "policy a:1 not for []"},
+		"the deciding file":     {[]string{`a {` + oneServer + `}`, `deciding {` + denyAll + `}`}, "policy deciding:1 not for []"},
+		"in the other order":    {[]string{`deciding {` + denyAll + `}`, `a {` + oneServer + `}`}, "policy deciding:1 not for []"},
+		"a file with two paths": {[]string{`a {` + oneServer + `, "toolsets": {"x": {"servers": ["one"]}}, ` + denyAll + `, "hooks": [{"url": "https://h"}]}`, `./a`}, "policy a:1 not for [] webhook a:1 not for []"},
+		"two deciding files":    {[]string{`deciding1 {` + oneServer + `, ` + denyAll + `}`, `deciding2 {"policy": {"default": "allow"}}`}, "policy deciding1:1 not for [] policy deciding2:1 not for []"},
+		"a later file":          {[]string{`deciding {` + oneServer + `, ` + denyAll + `}`, `b {"mcpServers": {"two": {"command": "2"}}, "policy": {"default": "allow"}, "hooks": [{"url": "https://h"}]}`}, "policy deciding:1 not for [] policy b:1 not for [one] webhook b:1 not for [one]"},
+		"a server of both":      {[]string{`deciding {` + oneServer + `}`, `b {` + oneServer + `, ` + denyAll + `, "hooks": [{"url": "https://h"}]}`}, "policy b:1 not for [] webhook b:1 not for [one]"},
+		"without servers":       {[]string{`a {` + oneServer + `}`, `b {` + denyAll + `}`}, "b:1: the policy is for no server, because its file has none; name the file with --policy"},
+		"hooks alone":           {[]string{`a {` + oneServer + `}`, `b {"hooks": [{"url": "https://h"}]}`}, "b:1: the webhook is for no server"},
+		"no deciding file":      {[]string{`a {` + oneServer + `, ` + denyAll + `}`, `b {"mcpServers": {"two": {"command": "2"}}}`}, `a:1: the policy is for the servers of its own file only, and not for ["two"]; name the file that decides`},
+		"a toolset":             {[]string{`deciding {` + oneServer + `}`, `b {"toolsets": {"all": {"servers": ["*"]}}}`}, `b:1: toolset "all" is for the servers of all files; name its file with --policy`},
+		"a default toolset":     {[]string{`deciding {` + oneServer + `, "toolsets": {"x": {"servers": ["one"]}}}`, `b {"mcpServers": {}, "defaultToolset": "x"}`}, `b: defaultToolset is for the servers of all files`},
+		"two equal toolsets":    {[]string{`deciding1 {` + oneServer + `, "toolsets": {"x": {"servers": ["one"]}}}`, `deciding2 {"toolsets": {"x": {"servers": ["*"]}}}`}, `deciding2:1: toolset "x" is in two files, also at deciding1:1`},
+		"two default toolsets":  {[]string{`deciding1 {` + oneServer + `, "toolsets": {"x": {"servers": ["one"]}, "y": {"servers": ["one"]}}, "defaultToolset": "x"}`, `deciding2 {"mcpServers": {}, "defaultToolset": "y"}`}, `deciding2: another file has the defaultToolset "x"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, got := loaded(t, test.files...)
