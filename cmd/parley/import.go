@@ -73,7 +73,7 @@ func (s *importedServer) printRuns(cmd *cobra.Command) {
 		cmd.PrintErrln(terminal.Line(s.Name))
 	}
 	for _, line := range s.runs {
-		cmd.PrintErrln("  " + terminal.Line(line))
+		cmd.PrintErrln("  " + terminal.Verbatim(line))
 	}
 	for _, secret := range s.Secrets {
 		cmd.PrintErrf("parley: warning: %s: %s would be copied as plain text\n", terminal.Line(s.Name), terminal.Line(secret))

@@ -200,7 +200,7 @@ func printEntry(w io.Writer, e *registry.Entry) error {
 		}
 		fmt.Fprintf(&b, "\n%s (%s)\n", terminal.Line(c.Label()), c.Kind())
 		for _, text := range whatRuns(entry) {
-			b.WriteString("  " + terminal.Line(text) + "\n")
+			b.WriteString("  " + terminal.Verbatim(text) + "\n")
 		}
 	}
 	for _, reason := range reasons {
@@ -333,7 +333,7 @@ func registryAdd(cmd *cobra.Command, flags *registryAddFlags, name string) error
 		return err
 	}
 	for _, line := range whatRuns(s) {
-		cmd.PrintErrln("  " + terminal.Line(line))
+		cmd.PrintErrln("  " + terminal.Verbatim(line))
 	}
 	for _, note := range asked.notes {
 		cmd.PrintErrln("  " + terminal.Line(note))
