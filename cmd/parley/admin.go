@@ -229,7 +229,7 @@ func (r *readiness) report(ctx context.Context) readinessReport {
 const (
 	canRead      = "read (GET)"
 	canWrite     = "write (SET)"
-	canScript    = "scripts (EVALSHA, EVAL)"
+	canScript    = "run scripts (EVALSHA, EVAL)"
 	canPublish   = "publish (PUBLISH)"
 	canSubscribe = "subscribe (SUBSCRIBE)"
 )
