@@ -43,8 +43,8 @@ func wordsOf[Word ~string](words []Word) (all []string) {
 }
 
 // completes lets shells complete the arguments of a command. Each of kinds completes one argument, and the last one
-// also completes all further arguments. After --, shells complete commands and files, unless a word there begins with -: such
-// a name is no command.
+// also completes all further arguments. After --, shells complete commands and files, unless a word there begins with
+// -: such a name is no command.
 func completes(cmd *cobra.Command, flags completionFlags, kinds ...completion) {
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		c := &completing{ctx: cmd.Context(), cmd: cmd, args: args, word: word}

@@ -175,9 +175,9 @@ func (c *completing) server() (s *listcache.Server, key string, atURL bool) {
 	return nil, key, atURL
 }
 
-// mayConnect reports whether completion can start or connect to the server that is the first argument. s is its entry in
-// the cache. A file that --config names can be of a project, which anyone may have written: the user must have used this
-// server of it before.
+// mayConnect reports whether completion can start or connect to the server that is the first argument. s is its entry
+// in the cache. A file that --config names can be of a project, which anyone may have written: the user must have used
+// this server of it before.
 func (c *completing) mayConnect(s *listcache.Server) bool {
 	return isURL(c.args[0]) || len(c.dial.config.paths) == 0 || s != nil
 }

@@ -84,8 +84,8 @@ arguments. The help of each subcommand says how to install the script.`,
 // offerCommand is the name of the command that the completion scripts run.
 const offerCommand = "__offer"
 
-// newOffer returns the command with which the completion scripts ask for words. It prints a line with options, and then the
-// words as the shell's script reads them.
+// newOffer returns the command with which the completion scripts ask for words. It prints a line with options, and then
+// the words as the shell's script reads them.
 func newOffer() *cobra.Command {
 	return &cobra.Command{
 		Use: offerCommand, Hidden: true, DisableFlagParsing: true, Args: cobra.ArbitraryArgs,
@@ -187,8 +187,8 @@ func (o *offered) options() string {
 	return strings.Join(options, " ") + "\n"
 }
 
-// offerBash writes what replaces the end of a line. args are the line before the cursor, the end of it that bash replaces,
-// and the type of the completion (bash(1), COMP_TYPE).
+// offerBash writes what replaces the end of a line. args are the line before the cursor, the end of it that bash
+// replaces, and the type of the completion (bash(1), COMP_TYPE).
 func offerBash(ctx context.Context, b *strings.Builder, args []string) {
 	if len(args) != 3 {
 		return
@@ -277,8 +277,8 @@ func offerFish(ctx context.Context, b *strings.Builder, args []string) {
 	}
 }
 
-// offerPowerShell writes words in quotation marks, the texts of a list and descriptions, each in Base64. args is the list of
-// the words of the line, each in Base64.
+// offerPowerShell writes words in quotation marks, the texts of a list and descriptions, each in Base64. args is the
+// list of the words of the line, each in Base64.
 func offerPowerShell(ctx context.Context, b *strings.Builder, args []string) {
 	encoded, _ := strings.CutPrefix(args[0], "words:")
 	var line []string

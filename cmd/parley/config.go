@@ -33,9 +33,7 @@ func newConfigSchema() *cobra.Command {
 		Long: `Print the JSON Schema of parley's own form of configuration files. An editor uses it if the file
 has this member:
 
-  "$schema": "` + config.SchemaURI + `"
-
-`,
+  "$schema": "` + config.SchemaURI + `"`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := cmd.OutOrStdout().Write(config.Schema)

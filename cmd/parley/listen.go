@@ -174,8 +174,8 @@ func (f *httpFlags) serveAlone(cmd *cobra.Command, s *server.Server, show func(s
 	return f.serve(cmd.Context(), cmd, listener, s, &toolsets{})
 }
 
-// ofLocalUser returns a handler for an endpoint without authorization that only programs of this machine can connect to.
-// Their user can be asked for any of them. Requests that a proxy has forwarded may have another user.
+// ofLocalUser returns a handler for an endpoint without authorization that only programs of this machine can connect
+// to. Their user can be asked for any of them. Requests that a proxy has forwarded may have another user.
 func ofLocalUser(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Real-Ip", "Via"} {

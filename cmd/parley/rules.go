@@ -131,8 +131,8 @@ func (s *ruleSet) asWritten(r *host.Request) *host.Request {
 	return &asked
 }
 
-// covering returns the policies that decide about a server, by its written name. They decide about a server that is in no
-// file, because it was removed during the request.
+// covering returns the policies that decide about a server, by its written name. They decide about a server that is in
+// no file, because it was removed during the request.
 func (s *ruleSet) covering(server string) (covering []*scopedPolicy) {
 	for i := range s.policies {
 		if p := &s.policies[i]; !slices.Contains(p.except, server) {

@@ -72,8 +72,9 @@ func TestShellsCompleteCommandLines(t *testing.T) {
 			// Nothing is offered for an unknown tool.
 			shell.run(t, "parley call "+s.URL+" nothi\t\r", `unknown tool "nothi"`)
 
-			// Names of a server are words in which the shell finds no command: when it completes them up to the end that two
-			// have in common, when it completes the rest, and when the user pastes a command that parley has printed.
+			// Names of a server are words in which the shell finds no command: when it completes them up to the end
+			// that two have in common, when it completes the rest, and when the user pastes a command that parley has
+			// printed.
 			expect := func(what, name string, arguments ...string) string {
 				object := make(map[string]string)
 				for i := 0; i+1 < len(arguments); i += 2 {

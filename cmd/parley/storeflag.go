@@ -26,8 +26,8 @@ any of them, and tasks of a process that has ended continue in another. Forms of
 rediss:// is redis:// with TLS. A user and password are written redis://USER:PASSWORD@HOST, with
 percent-encoding. Other users can see the command line, so write '${NAME}' for the password or for
 the whole URL; it refers to an environment variable. Further parameters are prefix=TEXT, which
-begins each key and is parley: with the name of the server by default, conns=N, the maximum number of connections to each Redis server, and
-allow-eviction=true.
+begins each key (by default parley: and the name of the server), conns=N, the maximum number of
+connections to each Redis server, and allow-eviction=true.
 
 --key-file names a file with the keys that encrypt what is stored and the state that clients hold. Each
 line is a key in base64, of at least 32 random bytes. The first key encrypts, and all keys

@@ -101,8 +101,8 @@ func (f *dialFlags) addUnrecorded(cmd *cobra.Command, timeout string) {
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "print log messages, and the stderr of the server's program")
 }
 
-// commandAt returns the index in the arguments at which the command after -- begins, or -1 if there is none. Words after
-// -- that begin with - are no command, but names that begin with -. Another -- ends them.
+// commandAt returns the index in the arguments at which the command after -- begins, or -1 if there is none. Words
+// after -- that begin with - are no command, but names that begin with -. Another -- ends them.
 func commandAt(cmd *cobra.Command) int {
 	args, dash := cmd.Flags().Args(), cmd.ArgsLenAtDash()
 	if dash < 0 || dash == len(args) || !strings.HasPrefix(args[dash], "-") {

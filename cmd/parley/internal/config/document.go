@@ -60,8 +60,8 @@ func (d *document) members(v *hujson.Value, what string) ([]member, error) {
 	return members, nil
 }
 
-// unknown reports a member that parley does not know, whose name in messages is what: as an error that names the nearest
-// of the known members, or as a warning in the file of another program.
+// unknown reports a member that parley does not know, whose name in messages is what: as an error that names the
+// nearest of the known members, or as a warning in the file of another program.
 func (d *document) unknown(v *hujson.Value, field, what string, known []string) error {
 	if d.foreign {
 		d.warn(v, "%s has no effect", what)

@@ -140,7 +140,8 @@ var serverMembers = readers[entry]{
 	"disabledTools": hideTools,
 }
 
-// otherMembers are members of entries that other programs have. Parley does what is stricter, so it reads files with them.
+// otherMembers are members of entries that other programs have. Parley does what is stricter, so it reads files with
+// them.
 var otherMembers = []string{"autoApprove", "alwaysAllow", "description", "timeout", "trust"}
 
 // nullable are the members for which some programs write null if an entry does not have them. A null limit is an error.

@@ -48,7 +48,8 @@ func (s *Server) OwnReference() string {
 // dollar matches $NAME, which Gemini CLI expands.
 var dollar = regexp.MustCompile(`\$([A-Za-z_][A-Za-z0-9_]*)`)
 
-// expandDollars makes references of $NAME. In a command, a variable that is not set stays, because it may be one of a shell.
+// expandDollars makes references of $NAME. In a command, a variable that is not set stays, because it may be one of a
+// shell.
 func (s *Server) expandDollars() {
 	ofCommand := map[*string]bool{&s.Command: true}
 	for i := range s.Args {

@@ -209,8 +209,8 @@ func (d *document) servers(v *hujson.Value, what string) error {
 	return nil
 }
 
-// add adds a server of an object of the file. A server of a project replaces that of the user, and VS Code uses those of
-// servers. Two different servers of one name in other files are reported; see separate.
+// add adds a server of an object of the file. A server of a project replaces that of the user, and VS Code uses those
+// of servers. Two different servers of one name in other files are reported; see separate.
 func (d *document) add(s *Server, object string) {
 	ofCode := d.isAt(codeFiles...)
 	for i := range d.config.Servers {

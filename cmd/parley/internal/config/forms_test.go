@@ -179,7 +179,8 @@ func TestEntriesThatCannotBeUsedDoNotAffectTheOthers(t *testing.T) {
 	}
 }
 
-// An unknown member of a file is an error, unless the file is that of another program and has no member of parley's own.
+// An unknown member of a file is an error, unless the file is that of another program and has no member of parley's
+// own.
 func TestUnknownMembersAreToleratedInFilesOfOtherProgramsOnly(t *testing.T) {
 	for _, c := range []struct{ path, text, want string }{
 		{"mcp.json", `{"theme": 1, "mcpServers": {}}`, `error mcp.json:1: theme is unknown; remove it`},
@@ -213,8 +214,8 @@ func TestUnknownMembersAreToleratedInFilesOfOtherProgramsOnly(t *testing.T) {
 	}
 }
 
-// Other programs spell the type of a server in many ways, write null for what it does not have, and begin files with a byte
-// order mark.
+// Other programs spell the type of a server in many ways, write null for what it does not have, and begin files with a
+// byte order mark.
 func TestFilesAreReadAsTheirProgramsReadThem(t *testing.T) {
 	for _, c := range []struct{ path, text, want string }{
 		{"f", "\ufeff{\r\n\"mcpServers\": {\"a\": {\"command\": \"x\"}}}", "a x"},

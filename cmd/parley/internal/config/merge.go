@@ -19,8 +19,8 @@ type Files struct {
 	Workspace string
 	// Paths are the paths of the files. A file with two paths is read once.
 	Paths []string
-	// Deciding are the paths of the files whose policy, webhooks and toolsets are for the servers of all files, such as the
-	// user's own. A policy and webhooks of another file are for its own servers only. A single file decides.
+	// Deciding are the paths of the files whose policy, webhooks and toolsets are for the servers of all files, such as
+	// the user's own. A policy and webhooks of another file are for its own servers only. A single file decides.
 	Deciding []string
 	// Foreign means that all files belong to other programs, wherever they are.
 	Foreign bool
@@ -137,8 +137,8 @@ func (c *Config) govern(f *Config, files []*Config) {
 	c.Hooks = append(c.Hooks, f.Hooks...)
 }
 
-// othersOf returns the names, as they are written, of the servers of all that are not of the file. Shared are those that the
-// file has, too, but another file has them first.
+// othersOf returns the names, as they are written, of the servers of all that are not of the file. Shared are those
+// that the file has, too, but another file has them first.
 func (c *Config) othersOf(all *Config) (others, shared []string) {
 	for i := range all.Servers {
 		s := &all.Servers[i]
@@ -152,8 +152,8 @@ func (c *Config) othersOf(all *Config) (others, shared []string) {
 	return others, shared
 }
 
-// Check returns an error if a file must not decide what it decides, or if a rule, webhook or toolset names a server, method
-// or toolset that does not exist: it would have no effect.
+// Check returns an error if a file must not decide what it decides, or if a rule, webhook or toolset names a server,
+// method or toolset that does not exist: it would have no effect.
 func (c *Config) Check() error {
 	errs := slices.Clone(c.ungoverned)
 	fail := func(source, format string, args ...any) {

@@ -47,8 +47,8 @@ func digested(name, original string) string {
 	return strings.TrimLeft(name[:min(len(name), maxName)]+"-"+hex.EncodeToString(sum[:4]), "-")
 }
 
-// Written returns the names of the servers as they are written in the files, by those that they have in a host. It has the
-// names that differ.
+// Written returns the names of the servers as they are written in the files, by those that they have in a host. It has
+// the names that differ.
 func (c *Config) Written() map[string]string {
 	names := make(map[string]string)
 	for i := range c.Servers {
@@ -59,10 +59,10 @@ func (c *Config) Written() map[string]string {
 	return names
 }
 
-// separate appends a digest to the names that were changed and become the same as others, unless a file that decides has
-// one of them. It removes the other servers whose names are or become the same, and reports each of them: otherwise the order of the
-// files would decide which server has the name, and which limits it has. One of a file that decides stays, and one of
-// several that are the same.
+// separate appends a digest to the names that were changed and become the same as others, unless a file that decides
+// has one of them. It removes the other servers whose names are or become the same, and reports each of them: otherwise
+// the order of the files would decide which server has the name, and which limits it has. One of a file that decides
+// stays, and one of several that are the same.
 func (c *Config) separate() {
 	for _, all := range c.byName() {
 		if len(all) == 1 || preferred(all) != nil {

@@ -21,7 +21,8 @@ type Policy struct {
 	// ApprovalTimeout limits the time for an approval; 0 if the file does not set it.
 	ApprovalTimeout time.Duration
 	Source          string // the file and line
-	// Except are the names of the servers about which the policy does not decide, as they are written: those of other files.
+	// Except are the names of the servers about which the policy does not decide, as they are written: those of other
+	// files.
 	Except []string
 }
 

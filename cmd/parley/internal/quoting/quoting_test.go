@@ -15,8 +15,8 @@ var hostile = []string{
 	"‘; ran; ‘", "’; ran; ’", "‚; ran; ‚", "‛; ran; ‛", "“$(ran)”", "„x", "–x", "—x", "é'é", "\u00a0;\u00a0ran",
 }
 
-// PowerShell reads each text as one argument, which is the name. The rules are those of about_Quoting_Rules, about_Parsing
-// and about_Special_Characters. Nothing is expanded between single quotation marks.
+// PowerShell reads each text as one argument, which is the name. The rules are those of about_Quoting_Rules,
+// about_Parsing and about_Special_Characters. Nothing is expanded between single quotation marks.
 func TestPowerShellReadsQuotedWordsAsNames(t *testing.T) {
 	for _, name := range hostile {
 		quoted := PowerShell.Quote(name)
@@ -29,8 +29,8 @@ func TestPowerShellReadsQuotedWordsAsNames(t *testing.T) {
 	}
 }
 
-// powerShellWord reads the first argument of a line of PowerShell. It reports false for a text that PowerShell would not
-// pass unchanged to a program.
+// powerShellWord reads the first argument of a line of PowerShell. It reports false for a text that PowerShell would
+// not pass unchanged to a program.
 func powerShellWord(line string) (word, rest string, ok bool) {
 	isQuote := func(r rune) bool { return strings.ContainsRune("'‘’‚‛", r) }
 	first, size := utf8.DecodeRuneInString(line)

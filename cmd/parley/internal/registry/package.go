@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// kind is what the program that starts packages of a type accepts from a description. Everything else could name another
-// package than the one that the description names, or another registry.
+// kind is what the program that starts packages of a type accepts from a description. Everything else could name
+// another package than the one that the description names, or another registry.
 type kind struct {
 	name     *regexp.Regexp // of a package, and never a path or a URL
 	registry []string       // the URLs of the public registry
@@ -50,8 +50,8 @@ var kinds = map[string]kind{
 	},
 }
 
-// configuring matches the names of variables that configure the programs that start packages, or change what they run. A
-// description cannot set them.
+// configuring matches the names of variables that configure the programs that start packages, or change what they run.
+// A description cannot set them.
 var configuring = regexp.MustCompile(`(?i)^(npm_|yarn_|uv_|pip_|nuget_|dotnet_|docker_|buildkit_|ld_|dyld_|node_options$|node_path$|python(path|home|startup)$|path$|home$|.*_proxy$)`)
 
 // check returns an error if a package is not one of its registry, but a file or something else that the program that
@@ -90,8 +90,8 @@ func hasHost(image string) bool {
 	return found && (strings.ContainsAny(host, ".:") || host == "localhost")
 }
 
-// otherRegistry returns the registry of the package if that is not the public one of its type. An image that names the same
-// registry needs no other.
+// otherRegistry returns the registry of the package if that is not the public one of its type. An image that names the
+// same registry needs no other.
 func (p *Package) otherRegistry() string {
 	base := strings.TrimRight(p.RegistryBaseURL, "/")
 	if slices.Contains(kinds[p.RegistryType].registry, base) {

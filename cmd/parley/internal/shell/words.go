@@ -33,8 +33,8 @@ type Syntax struct {
 	Fish   bool                // backslashes also quote within ' marks
 }
 
-// Cursor is like the function Cursor, for the line of another shell. Nothing but variables is expanded. quote is the mark
-// of an open quotation, or 0.
+// Cursor is like the function Cursor, for the line of another shell. Nothing but variables is expanded. quote is the
+// mark of an open quotation, or 0.
 func (s Syntax) Cursor(line string) (before []string, current string, start int, quote byte) {
 	words, start, quote := split(line, s)
 	if start == len(line) {

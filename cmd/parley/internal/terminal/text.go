@@ -37,8 +37,8 @@ func JSON(text string) string {
 	})
 }
 
-// sanitise replaces C0 control characters, and so the ESC of escape sequences, by their control pictures, and shows other
-// control characters and invisible characters by code point.
+// sanitise replaces C0 control characters, and so the ESC of escape sequences, by their control pictures, and shows
+// other control characters and invisible characters by code point.
 func sanitise(text string, multiline bool) string {
 	return plaintext.Replace(text, func(r rune) string {
 		switch {

@@ -72,7 +72,8 @@ func TestExampleOfOptionalArguments(t *testing.T) {
 	}
 }
 
-// The rules that apply to a value are those of a validator: references, combinations and alternatives, at the root and below.
+// The rules that apply to a value are those of a validator: references, combinations and alternatives, at the root and
+// below.
 func TestSchemasAreReadAsAValidatorReadsThem(t *testing.T) {
 	for _, test := range []struct{ schema, words, summary, object string }{
 		{ // references through arrays, with percent-encoding, and next to other keywords
