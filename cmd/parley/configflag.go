@@ -198,7 +198,7 @@ func (f *configFlags) values(cmd *cobra.Command) (*config.Values, error) {
 		}
 		switch {
 		case known:
-		case terminal.Is(cmd.InOrStdin()) && terminal.Is(cmd.ErrOrStderr()):
+		case interactive(cmd):
 			value, err = enter(cmd, in)
 		case in.Default != "":
 			value = in.Default

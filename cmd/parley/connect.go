@@ -179,7 +179,7 @@ func serveConnection(cmd *cobra.Command, flags *connectFlags, dir *connection.Di
 
 // describeTarget returns a TARGET without secrets.
 func describeTarget(cmd *cobra.Command, words []string) string {
-	if cmd.ArgsLenAtDash() < 0 {
+	if commandAt(cmd) < 0 {
 		return withoutSecrets(words[0])
 	}
 	if len(words) == 1 {

@@ -14,6 +14,7 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/editors"
 	"github.com/parley-mcp/parley/cmd/parley/internal/nearest"
 	"github.com/parley-mcp/parley/cmd/parley/internal/output"
+	"github.com/parley-mcp/parley/cmd/parley/internal/quoting"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 )
 
@@ -149,7 +150,7 @@ func importServers(cmd *cobra.Command, flags *importFlags, args []string) error 
 // unknownServer returns the error for a name that is not among those of servers.
 func unknownServer(name string, names []string) error {
 	if near := nearest.Name(name, names); near != "" {
-		return fmt.Errorf("unknown server %q; did you mean %s?", name, near)
+		return fmt.Errorf("unknown server %q; did you mean %s?", name, quoting.OfUser().Quote(near))
 	}
 	return fmt.Errorf("unknown server %q", name)
 }

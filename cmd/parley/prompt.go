@@ -11,6 +11,7 @@ import (
 
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/internal/nearest"
+	"github.com/parley-mcp/parley/cmd/parley/internal/quoting"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -110,7 +111,7 @@ func checkArguments(p *mcp.Prompt, arguments map[string]string) error {
 		switch near := nearest.Name(key, names); {
 		case slices.Contains(names, key):
 		case near != "":
-			return fmt.Errorf("unknown argument %q; did you mean %s?", key, near)
+			return fmt.Errorf("unknown argument %q; did you mean %s?", key, quoting.OfUser().Quote(near))
 		default:
 			return fmt.Errorf("unknown argument %q; %s", key, usage)
 		}

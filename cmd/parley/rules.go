@@ -56,7 +56,7 @@ type scopedPolicy struct {
 func newRules(cmd *cobra.Command) *rules {
 	r := &rules{client: webhook.NewClient(), logger: newLogger(cmd.ErrOrStderr(), slog.LevelWarn)}
 	r.current.Store(&ruleSet{})
-	if terminal.Is(cmd.InOrStdin()) && terminal.Is(cmd.ErrOrStderr()) {
+	if interactive(cmd) {
 		r.user = &userApprover{screen: &form.Screen{In: cmd.InOrStdin(), Out: cmd.ErrOrStderr()}, turn: make(chan struct{}, 1)}
 	}
 	return r

@@ -123,7 +123,7 @@ func (f *sessionFlags) open(cmd *cobra.Command, target []string, label string, s
 	if level != "" && !level.Known() {
 		return nil, fmt.Errorf("unknown --log-level %q; use one of %s", f.logLevel, commas(mcp.LoggingLevels()))
 	}
-	interactive := func(d *client.Dialer, to client.Target) error {
+	sessionSettings := func(d *client.Dialer, to client.Target) error {
 		if level != "" {
 			d.OnLog = func(_ context.Context, m mcp.LoggingMessageParams) {
 				if level.Enables(m.Level) { // a server can send other levels before it receives the level
@@ -131,12 +131,12 @@ func (f *sessionFlags) open(cmd *cobra.Command, target []string, label string, s
 				}
 			}
 		}
-		if terminal.Is(cmd.InOrStdin()) && terminal.Is(cmd.ErrOrStderr()) {
+		if interactive(cmd) {
 			s.answerWith(d, &form.Screen{In: cmd.InOrStdin(), Out: cmd.ErrOrStderr(), Open: oauth.OpenBrowser}, f.serverName(cmd, target, to))
 		}
 		return offerRoots(d, f.roots)
 	}
-	s.Client, err = f.dial(cmd, target, append([]func(*client.Dialer, client.Target) error{interactive}, settings...)...)
+	s.Client, err = f.dial(cmd, target, append([]func(*client.Dialer, client.Target) error{sessionSettings}, settings...)...)
 	if err != nil {
 		s.close(cmd)
 		return nil, err

@@ -104,8 +104,7 @@ func runShell(cmd *cobra.Command, flags *sessionFlags, words []string) error {
 	}
 	defer closeQuietly(s.Client)
 	s.use(nil) // no command runs yet
-	interactive := terminal.Is(cmd.InOrStdin()) && terminal.Is(cmd.ErrOrStderr())
-	if !interactive {
+	if !interactive(cmd) {
 		return s.script(cmd.InOrStdin())
 	}
 	ctx, cancel := context.WithCancel(cmd.Context())
