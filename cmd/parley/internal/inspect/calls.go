@@ -191,6 +191,13 @@ func (h *hub) trim() {
 
 func (c *call) ended() bool { return c.State != callRunning && c.State != callAsking }
 
+// goOn sets the state of a call that has not ended. The status of a task can arrive after the result of its call.
+func (c *call) goOn(state string) {
+	if !c.ended() {
+		c.State = state
+	}
+}
+
 // finish records the outcome of a call.
 func (h *hub) finish(c *call, result any, err error, explain func(error) string) {
 	var raw json.RawMessage

@@ -310,6 +310,21 @@ func TestTimelinesHaveTheQuestionsAndRoundsOfACall(t *testing.T) {
 	}
 }
 
+func TestStatusOfATaskDoesNotContinueACallThatHasEnded(t *testing.T) {
+	h := newHub(t.Context(), time.Now)
+	c := &call{State: callAsking, Task: &taskState{ID: "1"}}
+	h.taskChanged(c, new(entry), "1", string(mcp.TaskWorking), "")
+	if c.State != callRunning {
+		t.Errorf("a call whose task works is %s", c.State)
+	}
+	c.State = callDone
+	h.taskChanged(c, new(entry), "1", string(mcp.TaskInputRequired), "")
+	h.taskChanged(c, new(entry), "1", string(mcp.TaskWorking), "late")
+	if c.State != callDone || c.Task.Message != "late" {
+		t.Errorf("a call that has ended is %s, its task %+v", c.State, c.Task)
+	}
+}
+
 func TestTimelinesHaveTheTaskOfACall(t *testing.T) {
 	for _, revision := range []mcp.Revision{mcp.V20251125, mcp.Latest} {
 		p := start(t, demoServer(t))
@@ -320,6 +335,8 @@ func TestTimelinesHaveTheTaskOfACall(t *testing.T) {
 		asked := p.question[0].Number
 		p.mu.Unlock()
 		p.post("/api/questions/"+jsonNumber(asked), map[string]any{"action": "accept", "content": map[string]any{"icing": "sugar", "candles": 4}}, nil)
+		// The last status can arrive after the result of the call.
+		p.await("end of the task", func() bool { return p.calls[number].Task.Status == string(mcp.TaskCompleted) })
 		c, result := p.finished(number)
 		if !strings.Contains(text(result), "candles: 4") || c.Task == nil || c.Task.Status != string(mcp.TaskCompleted) {
 			t.Errorf("%s: call %+v, result %q", revision, c, text(result))

@@ -109,7 +109,7 @@ func (h *hub) sentRequest(c *call, e *entry, m *jsonrpc.Message) {
 		if c.Rounds > 1 {
 			text = fmt.Sprintf("%s again, round %d", m.Method, c.Rounds)
 		}
-		c.State = callRunning
+		c.goOn(callRunning)
 		c.add(h, "sent", text, e.Number)
 	}
 	h.touch(c)
@@ -129,7 +129,7 @@ func (h *hub) receivedResponse(c *call, e *entry, text []byte) {
 		for range jsonrpc.All(requests) {
 			n++
 		}
-		c.State = callAsking
+		c.goOn(callAsking)
 		c.add(h, "input", fmt.Sprintf("input required: %d of round %d", n, c.Rounds), e.Number)
 	case isTask:
 		if c.Task == nil {
@@ -149,9 +149,9 @@ func (h *hub) taskChanged(c *call, e *entry, id, status, message string) {
 	c.Task = &taskState{id, status, shorten(message, 500)}
 	switch mcp.TaskStatus(status) {
 	case mcp.TaskInputRequired:
-		c.State = callAsking
+		c.goOn(callAsking)
 	case mcp.TaskWorking:
-		c.State = callRunning
+		c.goOn(callRunning)
 	}
 	if before.Status != status || before.Message != c.Task.Message {
 		text := "task is " + status
