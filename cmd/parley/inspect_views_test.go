@@ -224,7 +224,7 @@ func TestBrowserFiltersSearchesCopiesAndExportsTheLog(t *testing.T) {
 	p.see(`(?i)mcp-method`)
 	p.review("log")
 	p.awaitTrue(`(Object.defineProperty(navigator, "clipboard", { value: { writeText: async (text) => void (window.copied = text) } }), true)`)
-	for button, want := range map[string]string{"as parley": "parley call http", "as curl": "curl -sS -X POST", "as Go": "package main"} {
+	for button, want := range map[string]string{"as parley": "parley call --json ", "as curl": "curl -sS -X POST", "as Go": "package main"} {
 		p.press(button)
 		p.awaitTrue(`window.copied?.startsWith("` + want + `")`)
 	}

@@ -290,9 +290,10 @@ func TestACrashDuringTheChargeIsUncertainAndDoesNotChargeAgain(t *testing.T) {
 			var paid card
 			kv := store.NewMemory(store.MemoryOptions{})
 			crashing := &crashingKV{KV: kv}
-			one := replica(t, crashing, test.charge(&paid, func() { crashing.crashed.Store(true) }))
+			connected, disconnect := context.WithCancel(t.Context())
+			one := replica(t, crashing, test.charge(&paid, func() { crashing.crashed.Store(true); disconnect() }))
 			second := ids.mustSend(t, one, ids.mustSend(t, one, nil)).asks(t, "Which size?")
-			_, _ = ids.send(t.Context(), one, second) // the crash loses the response
+			_, _ = ids.send(connected, one, second) // the crash loses the response
 			for range 2 {
 				ids.mustSend(t, replica(t, kv, paid.charge), second).isUncertain(t)
 			}
