@@ -40,7 +40,7 @@ func TestO11OpenBrowserRunsTheCommandOfTheSystem(t *testing.T) {
 	}
 	read := func() string {
 		t.Helper()
-		deadline := time.Now().Add(10 * time.Second)
+		deadline := time.Now().Add(time.Minute)
 		got, err := os.ReadFile(out)
 		for err != nil && time.Now().Before(deadline) {
 			runtime.Gosched()
@@ -83,7 +83,7 @@ func TestO11OpenBrowserRunsTheCommandOfTheSystem(t *testing.T) {
 		}
 	}
 	end()
-	for deadline := time.Now().Add(10 * time.Second); !errors.Is(err, os.ErrNotExist) && time.Now().Before(deadline); _, err = os.Stat(filepath.Dir(file.Path)) {
+	for deadline := time.Now().Add(time.Minute); !errors.Is(err, os.ErrNotExist) && time.Now().Before(deadline); _, err = os.Stat(filepath.Dir(file.Path)) {
 		runtime.Gosched()
 	}
 	if !errors.Is(err, os.ErrNotExist) {
