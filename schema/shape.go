@@ -44,7 +44,7 @@ type memberShape struct {
 	name   string
 	shape  *shape
 	preset []byte  // the default, as JSON, or nil
-	nulls  changes // that remove the member if it is null
+	nulls  changes // the changes that remove the member if it is null
 	value  bool    // a struct that is no pointer: its fields exist even if it is absent
 }
 
