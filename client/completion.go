@@ -37,7 +37,7 @@ func (c *Client) Complete(ctx context.Context, params mcp.CompleteParams, option
 	if err != nil {
 		return nil, err
 	}
-	result, _, err := decodeResult[mcp.CompleteResult](c, mcp.MethodComplete, raw)
+	result, _, err := decodeResult[mcp.CompleteResult](c, mcp.MethodComplete, raw, false)
 	if err != nil {
 		return nil, err
 	}

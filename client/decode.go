@@ -11,9 +11,9 @@ import (
 )
 
 // decode decodes the result of a request, as strictly as all protocol data: names of members are case-sensitive and
-// must not repeat. It leaves out and logs entries, blocks and optional members that cannot be decoded, and returns raw
-// without them. Name may be empty.
-func (c *Client) decode(method, name string, raw json.RawMessage, into any) (json.RawMessage, error) {
+// must not repeat. It leaves out entries, blocks and optional members that cannot be decoded, and returns raw without
+// them. It logs them unless the result is cached, and was decoded before. Name may be empty.
+func (c *Client) decode(method, name string, raw json.RawMessage, cached bool, into any) (json.RawMessage, error) {
 	kept, faults, err := contain.Decode(raw, into)
 	if err == nil && faults == nil {
 		return kept, nil
@@ -24,14 +24,16 @@ func (c *Client) decode(method, name string, raw json.RawMessage, into any) (jso
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: cannot decode the result: %w", ErrInvalidResponse, method, err)
 	}
-	faults.Log(c.dialer.Logger, method, "server", c.target.String())
+	if !cached {
+		faults.Log(c.dialer.Logger, method, "server", c.target.String())
+	}
 	return kept, nil
 }
 
 // decodeResult is decode for a new Result.
-func decodeResult[Result any](c *Client, method string, raw json.RawMessage) (*Result, json.RawMessage, error) {
+func decodeResult[Result any](c *Client, method string, raw json.RawMessage, cached bool) (*Result, json.RawMessage, error) {
 	result := new(Result)
-	raw, err := c.decode(method, "", raw, result)
+	raw, err := c.decode(method, "", raw, cached, result)
 	if err != nil {
 		return nil, nil, err
 	}

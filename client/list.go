@@ -116,7 +116,7 @@ func list[Page, E any](ctx context.Context, c *Client, options []CallOption, met
 					continue
 				}
 				if reason := unusable(name, replaced); reason != "" {
-					if ignored++; ignored <= maxIgnoredLogged {
+					if ignored++; !cached && ignored <= maxIgnoredLogged {
 						c.dialer.Logger.Warn("an entry of a list is ignored: "+reason,
 							"server", c.target.String(), "method", method, "index", i, "name", fmt.Sprintf("%.64s", name))
 					}
@@ -130,7 +130,7 @@ func list[Page, E any](ctx context.Context, c *Client, options []CallOption, met
 					return
 				}
 			}
-			if ignored > maxIgnoredLogged && next == nil {
+			if !cached && ignored > maxIgnoredLogged && next == nil {
 				c.dialer.Logger.Warn("more entries of a list are ignored",
 					"server", c.target.String(), "method", method, "count", ignored-maxIgnoredLogged)
 			}
@@ -157,7 +157,7 @@ func listPage[Page any](ctx context.Context, c *Client, method string, cursor *s
 	if err != nil {
 		return nil, nil, false, err
 	}
-	page, raw, err = decodeResult[Page](c, method, raw)
+	page, raw, err = decodeResult[Page](c, method, raw, cached)
 	return page, raw, cached, err
 }
 

@@ -54,11 +54,11 @@ func get[Result any](ctx context.Context, c *Client, req rpc.Request, options []
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", req.Method, err)
 	}
-	raw, _, err := c.fetch(ctx, req, o)
+	raw, cached, err := c.fetch(ctx, req, o)
 	if err != nil {
 		return nil, err
 	}
-	result, raw, err := decodeResult[Result](c, req.Method, raw)
+	result, raw, err := decodeResult[Result](c, req.Method, raw, cached)
 	if err == nil && o.keepSource {
 		setSource(result, raw)
 	}

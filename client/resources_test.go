@@ -240,6 +240,28 @@ func TestFaultsInContentAreContained(t *testing.T) {
 	}
 }
 
+// A cached list has the same faults each time that it is read.
+func TestFaultsInCachedResultsAreLoggedOnce(t *testing.T) {
+	s := modernServer()
+	s.Answers[mcp.MethodListTools] = []string{`"result":{"resultType":"complete","ttlMs":60000,"cacheScope":"private","tools":[{"name":"a","title":7,"inputSchema":{}},{"name":"","inputSchema":{}}]}`}
+	var log syncbuffer.Buffer
+	d := &client.Dialer{Revision: mcp.V20260728, Logger: slog.New(slog.NewTextHandler(&log, nil))}
+	to, _ := target(s)
+	c, err := d.Dial(t.Context(), to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	for range 3 {
+		if err := drain(c.Tools(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if strings.Count(log.String(), "part=tools[0](a).title") != 1 || strings.Count(log.String(), "must not be empty") != 1 {
+		t.Error(log.String())
+	}
+}
+
 // Data from servers is decoded strictly: names of members are case-sensitive.
 func TestResultsAreDecodedStrictly(t *testing.T) {
 	s := modernServer()

@@ -184,7 +184,7 @@ func (c *Client) decodeToolResult(name string, raw json.RawMessage, o callOption
 		}
 	}
 	result := new(mcp.CallToolResult)
-	raw, err := c.decode(mcp.MethodCallTool, name, raw, result)
+	raw, err := c.decode(mcp.MethodCallTool, name, raw, false, result)
 	if err != nil {
 		return nil, err
 	}
