@@ -54,6 +54,7 @@ func TestFilesDecideAboutTheirOwnServersUnlessTheyAreNamed(t *testing.T) {
 		"two deciding files":    {[]string{`deciding1 {` + oneServer + `, ` + denyAll + `}`, `deciding2 {"policy": {"default": "allow"}}`}, "policy deciding1:1 not for [] policy deciding2:1 not for []"},
 		"a later file":          {[]string{`deciding {` + oneServer + `, ` + denyAll + `}`, `b {"mcpServers": {"two": {"command": "2"}}, "policy": {"default": "allow"}, "hooks": [{"url": "https://h"}]}`}, "policy deciding:1 not for [] policy b:1 not for [one] webhook b:1 not for [one]"},
 		"a server of both":      {[]string{`deciding {` + oneServer + `}`, `b {` + oneServer + `, ` + denyAll + `, "hooks": [{"url": "https://h"}]}`}, "policy b:1 not for [] webhook b:1 not for [one]"},
+		"both, in other order":  {[]string{`b {` + oneServer + `, ` + denyAll + `, "hooks": [{"url": "https://h"}]}`, `deciding {` + oneServer + `}`}, "policy b:1 not for [] webhook b:1 not for [one]"},
 		"without servers":       {[]string{`a {` + oneServer + `}`, `b {` + denyAll + `}`}, "b:1: the policy is for no server, because its file has none; name the file with --policy"},
 		"hooks alone":           {[]string{`a {` + oneServer + `}`, `b {"hooks": [{"url": "https://h"}]}`}, "b:1: the webhook is for no server"},
 		"no deciding file":      {[]string{`a {` + oneServer + `, ` + denyAll + `}`, `b {"mcpServers": {"two": {"command": "2"}}}`}, `a:1: the policy is for the servers of its own file only, and not for ["two"]; name the file that decides`},

@@ -117,10 +117,10 @@ func preferred(all []*Server) *Server {
 		same = same && Same(s, all[0]) && s.Original == all[0].Original
 	}
 	switch {
+	case len(deciding) == 1: // also of servers that are the same, because their files can have other inputs
+		return deciding[0]
 	case same:
 		return all[0]
-	case len(deciding) == 1:
-		return deciding[0]
 	}
 	return nil
 }
