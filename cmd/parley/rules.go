@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -106,10 +107,12 @@ func expandHook(h *config.Hook, values *config.Values) (webhook.Hook, error) {
 	return hook, nil
 }
 
-// set replaces the rules. It reports whether the policy has another version.
+// set replaces the rules. It reports whether a policy has another version, or may decide about other servers.
 func (r *rules) set(now *ruleSet) (changed bool) {
 	before := r.current.Swap(now)
-	return before.version() != now.version()
+	sameServers := func(a, b scopedPolicy) bool { return slices.Equal(a.except, b.except) }
+	return before.version() != now.version() || !maps.Equal(before.names, now.names) ||
+		!slices.EqualFunc(before.policies, now.policies, sameServers)
 }
 
 // version returns the versions of the policies, or "" if there are none.

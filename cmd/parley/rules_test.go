@@ -246,6 +246,26 @@ func TestStrictestPolicyDecides(t *testing.T) {
 	}
 }
 
+// Clients are then notified, and their subscriptions checked again.
+func TestPolicyHasChangedIfItDecidesAboutOtherServers(t *testing.T) {
+	set := func(name string, except ...string) *ruleSet {
+		policy := scopedPolicy{Rules: host.Rules{Version: "1"}, except: except}
+		return &ruleSet{policies: []scopedPolicy{policy}, names: map[string]string{"a-b": name}}
+	}
+	r := new(rules)
+	r.current.Store(set("a b", "one"))
+	for i, test := range []struct {
+		now     *ruleSet
+		changed bool
+	}{
+		{set("a b", "one"), false}, {set("a b", "one", "two"), true}, {set("a b"), true}, {set("a.b"), true}, {new(ruleSet), true},
+	} {
+		if changed := r.set(test.now); changed != test.changed {
+			t.Errorf("%d: changed is %v", i, changed)
+		}
+	}
+}
+
 func TestRootsOfAServerAreItsDirectories(t *testing.T) {
 	dir := t.TempDir()
 	c, err := config.Parse("/", dir+"/mcp.json", []byte(`{"mcpServers":{"a":{"url":"http://x","roots":["."],"trusted":true},"b":{"url":"http://x","roots":[]},"c":{"url":"http://x"},"d":{"url":"http://x","roots":["missing"]}}}`))
