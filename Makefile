@@ -45,8 +45,8 @@ leg = @TIMEFORMAT='leg $(1): %0R s'; time
 .PHONY: test
 test: ## Run the tests: 8 minutes on two cores once everything is installed and compiled
 	$(call leg,tools) $(MAKE) --no-print-directory tools
-	@# The package that takes longest begins first, and its tests mostly wait for processes.
-	$(call leg,packages) $(GO) test -race -shuffle=on -tags=integration -parallel=6 -timeout=8m ./cmd/parley \
+	@# The package that takes longest begins first. Many tests wait for processes, so more of them run at once than cores.
+	$(call leg,packages) $(GO) test -race -shuffle=on -tags=integration -p=3 -parallel=6 -timeout=8m ./cmd/parley \
 		$$(grep -v -e /internal/house$$ -e /faults$$ <<<"$(WORK)")
 	$(call leg,allocations) $(GO) test ./bench # the race detector changes the allocation counts
 	$(call leg,browser) $(MAKE) --no-print-directory test-browser
