@@ -28,7 +28,7 @@ var (
 var kinds = map[string]kind{
 	"npm": {
 		name:     regexp.MustCompile(`^(@[A-Za-z0-9][A-Za-z0-9._~-]*/)?[A-Za-z0-9][A-Za-z0-9._~-]*$`),
-		registry: []string{"https://registry.npmjs.org"}, other: true,
+		other:    true,
 		switches: []string{"-y", "--yes", "-q", "--quiet", "--silent", "--ignore-scripts", "--prefer-offline", "--prefer-online"},
 	},
 	"pypi": {

@@ -92,7 +92,6 @@ func TestPackagesAndRemotesBecomeEntries(t *testing.T) {
 			"docker run -i --rm -e KEY --mount=type=bind,src=<source>,dst=/data docker.io/a/b:1 KEY=<KEY>"},
 		{"oci with a version", `{"packages": [{"registryType": "oci", "identifier": "a/b", "version": "2", "transport": {"type": "stdio"}}]}`, "docker run -i --rm a/b:2"},
 		{"npm of another registry", `{"packages": [{"registryType": "npm", "registryBaseUrl": "https://npm.example.com/", "identifier": "b", "version": "1", "transport": {"type": "stdio"}}]}`, "npx -y --registry=https://npm.example.com b@1"},
-		{"npm of the public registry", `{"packages": [{"registryType": "npm", "registryBaseUrl": "https://registry.npmjs.org", "identifier": "b", "version": "1", "transport": {"type": "stdio"}}]}`, "npx -y b@1"},
 		{"nuget of another registry", `{"packages": [{"registryType": "nuget", "registryBaseUrl": "https://n.example.com/v3/index.json", "identifier": "B", "version": "1", "transport": {"type": "stdio"}}]}`, "dnx B@1 --yes --source=https://n.example.com/v3/index.json"},
 		{"oci of another registry", `{"packages": [{"registryType": "oci", "registryBaseUrl": "https://ghcr.io", "identifier": "a/b", "version": "2", "transport": {"type": "stdio"}}]}`, "docker run -i --rm ghcr.io/a/b:2"},
 		{"oci with its registry twice", `{"packages": [{"registryType": "oci", "registryBaseUrl": "https://ghcr.io", "identifier": "ghcr.io/a/b:2", "transport": {"type": "stdio"}}]}`, "docker run -i --rm ghcr.io/a/b:2"},
