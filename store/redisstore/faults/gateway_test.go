@@ -28,24 +28,25 @@ func TestEveryRevisionReachesEveryRevisionThroughReplicasOfAGateway(t *testing.T
 		bus := openStore(t, redis.addr)
 		overHTTP := host.ServerConfig{Name: "http", Target: client.URL(serveUpstream(t, theirs, bus))}
 		overStdio := host.ServerConfig{Name: "stdio", Target: upstreamCommand(t, upstreamSettings{redis.addr, theirs})}
-		p := newProxy(t)
-		for i := range replicas {
-			db := openStore(t, redis.addr)
-			s := &server.Server{Name: "gateway", KV: db, Log: db, Bus: db, Keys: [][]byte{make([]byte, 32)}}
-			gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{overHTTP, overStdio}, Dialer: client.Dialer{Revision: theirs}}, s)
-			endpoint := httptest.NewServer(s)
-			t.Cleanup(func() {
-				ctx, cancel := context.WithTimeout(context.Background(), faulttest.Patience)
-				defer cancel()
-				if err := s.Shutdown(ctx); err != nil {
-					t.Error(err)
-				}
-				endpoint.Close()
-			})
-			p.set(i, strings.TrimPrefix(endpoint.URL, "http://"))
-		}
-		for _, name := range []string{overHTTP.Name, overStdio.Name} {
-			t.Run(name, func(t *testing.T) { gatewaytest.RunMatrix(t, p.url, name, theirs, bus) })
+		// Both servers have the same resources, so each has gateways of its own.
+		for _, upstream := range []host.ServerConfig{overHTTP, overStdio} {
+			p := newProxy(t)
+			for i := range replicas {
+				db := openStore(t, redis.addr)
+				s := &server.Server{Name: "gateway", KV: db, Log: db, Bus: db, Keys: [][]byte{make([]byte, 32)}}
+				gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{upstream}, Dialer: client.Dialer{Revision: theirs}}, s)
+				endpoint := httptest.NewServer(s)
+				t.Cleanup(func() {
+					ctx, cancel := context.WithTimeout(context.Background(), faulttest.Patience)
+					defer cancel()
+					if err := s.Shutdown(ctx); err != nil {
+						t.Error(err)
+					}
+					endpoint.Close()
+				})
+				p.set(i, strings.TrimPrefix(endpoint.URL, "http://"))
+			}
+			t.Run(upstream.Name, func(t *testing.T) { gatewaytest.RunMatrix(t, p.url, upstream.Name, theirs, bus) })
 		}
 	}
 }
