@@ -168,8 +168,7 @@ func stallServer(d time.Duration, silent bool, effects *atomic.Int32, log io.Wri
 
 const askable = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}}`
 
-// A handler that uses the store waits while it is not available. A write of which the answer is lost has no second
-// effect.
+// A handler that uses the store waits while it is not available. A write whose answer is lost has no second effect.
 func TestHandlersWaitForAStoreThatHasFailed(t *testing.T) {
 	for _, silent := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -151,7 +151,7 @@ func (p *peers) ownServer(ctx context.Context, revision string) (*serverMetadata
 	return m, nil
 }
 
-// serverAt fetches metadata from u. It returns nil if there is none, with the target of a redirect.
+// serverAt fetches metadata from u. If u has no metadata, m is nil, and redirect is the target if u redirects.
 func (p *peers) serverAt(ctx context.Context, u *url.URL, issuer string) (m *serverMetadata, redirect string, err error) {
 	r, err := p.get(ctx, stepServer, u, "")
 	if err != nil {

@@ -99,7 +99,7 @@ type Problem struct {
 	Err  error  // begins with the file and line
 }
 
-// Load reads configuration files, none of which decides unless it is the only one; see [Files.Load].
+// Load reads configuration files. A single file decides about all servers; several files do not. See [Files.Load].
 func Load(workspace string, paths ...string) (*Config, error) {
 	return (&Files{Workspace: workspace, Paths: paths}).Load()
 }

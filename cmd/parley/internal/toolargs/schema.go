@@ -14,7 +14,7 @@ type node struct {
 	unions [][]node  // the branches of each anyOf, oneOf, if and dependentSchemas; at least one branch applies
 	never  bool      // no value is valid
 
-	circular bool // it contains a schema of which it is a branch
+	circular bool // the schema is a branch of a schema that it contains
 }
 
 const (
@@ -104,8 +104,8 @@ func (n node) first() node {
 
 func (n node) notNull() bool { return !slices.Equal(n.types(), []string{"null"}) }
 
-// keyword returns the first value of an annotation, or of another keyword of which one is enough. A union has it if all
-// but one of its branches are null.
+// keyword returns the first value of an annotation, or of a keyword whose first value decides. A union has the keyword
+// if all but one of its branches are null.
 func (n node) keyword(name string) (value any, ok bool) {
 	for _, o := range n.all {
 		if value, ok = o.members[name]; ok {
