@@ -39,7 +39,7 @@ const (
 	Shared
 	// PerCaller means that each caller has a client of its own. A program is started for each. Callers of 2026-07-28
 	// without authentication cannot be told apart, because that revision has no sessions and connections must not be
-	// used in their place (2026-07-28, basic, Statelessness), so they share one client; see docs/sharing.md.
+	// used in their place (2026-07-28, basic, Statelessness), so they share one client; see docs/program/sharing.md.
 	PerCaller
 )
 

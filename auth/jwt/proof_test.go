@@ -259,7 +259,7 @@ func TestReplicasWithOneStoreAcceptAProofOnce(t *testing.T) {
 	}
 }
 
-// docs/scale.md has this number.
+// docs/program/scale.md has this number.
 func TestProofIsOneOperationOfTheStore(t *testing.T) {
 	p := newProver(t)
 	kv := &puttingKV{}

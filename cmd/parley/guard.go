@@ -11,7 +11,7 @@ const guardHelp = `Without a policy, every caller can use everything. "policy" i
 allow, deny or ask about requests, by server, tool, prompt, resource, scope and conditions. parley
 asks the user of the client, or you at the terminal. "hooks" has webhooks that can change and reject
 requests and results. The lock file has the definitions that you have accepted (see parley lock).
-The audit log has the caller, the names, the decision and the outcome of each request. docs/policy.md
+The audit log has the caller, the names, the decision and the outcome of each request. docs/program/policy.md
 describes all of them.`
 
 // guardFlags are the flags of parley up for the lock file and the audit log.

@@ -44,7 +44,7 @@ configuration. It connects to a server when you select it.
 
 The page has everything that you have: it uses your logins and can start what you name here. parley
 serves it on 127.0.0.1 only, and to the first browser that opens the address that it prints. Do not
-share this address. docs/inspector.md has more.
+share this address. docs/program/inspector.md has more.
 
 ` + recordHelp + `
 

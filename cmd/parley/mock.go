@@ -42,7 +42,7 @@ HTTP status, a connection that ends, an invalid response, or none:
         - {times: 2, status: 503, retryAfter: 1s}
         - {latency: 200ms, text: "Sunny in ${city}"}
 
-docs/mock.md describes all members, and --schema prints their JSON Schema. A request without a
+docs/program/mock.md describes all members, and --schema prints their JSON Schema. A request without a
 response is an error that names those that have one; parley prints a warning for it.
 
 ` + authHelp + "\n\n" + storeHelp + "\n\n" + adminHelp,

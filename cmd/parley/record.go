@@ -13,13 +13,13 @@ import (
 )
 
 const recordHelp = `--record writes a recording, in which credentials and arguments with names such as password are
-replaced. docs/recording.md describes the file. parley replay sends its requests again, and parley
+replaced. docs/program/recording.md describes the file. parley replay sends its requests again, and parley
 har converts it for other tools.`
 
 // servedRecordHelp is the help about --record of commands that serve clients.
 const servedRecordHelp = `--record writes a recording of what clients send and receive. It has no messages between parley and other
 servers; parley tap records those. Credentials and arguments with names such as password are
-replaced. docs/recording.md describes the file.`
+replaced. docs/program/recording.md describes the file.`
 
 // recordFlags are the flags for a recording.
 type recordFlags struct {

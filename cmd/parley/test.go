@@ -46,7 +46,7 @@ func newTest() *cobra.Command {
       call: none
       expect: {error: -32602}
 
-A test has one of call, read, prompt, complete, list and method. docs/testing.md of parley describes
+A test has one of call, read, prompt, complete, list and method. docs/program/testing.md of parley describes
 these and all expectations, and --schema prints the JSON Schema of the files.
 
 The tests of a file run one after another over one connection, or one for each revision. --target or a

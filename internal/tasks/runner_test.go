@@ -257,7 +257,7 @@ func TestAnAnswerIsNotOverwrittenByAnOlderState(t *testing.T) {
 }
 
 // takeOverTime is the time within which another replica takes over the tasks of a replica that has ended; see
-// docs/scale.md.
+// docs/program/scale.md.
 const takeOverTime = 20 * time.Second
 
 // The tasks of a replica that has ended are taken over by another within takeOverTime, without a request of

@@ -18,7 +18,7 @@ import (
 
 // BenchmarkStore compares operations with a GET of go-redis over the same number of
 // connections, which is the baseline. It reports the CPU time that Redis needs for an operation.
-// docs/scale.md has these figures.
+// docs/program/scale.md has these figures.
 func BenchmarkStore(b *testing.B) {
 	var callers atomic.Int64
 	for _, program := range programs {

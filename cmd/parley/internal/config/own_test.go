@@ -96,7 +96,7 @@ func TestFilesOfTheOwnFormMatchTheSchema(t *testing.T) {
 }
 
 func TestExamplesOfTheDocumentsMatchTheSchema(t *testing.T) {
-	for _, document := range []string{"README.md", "docs/credentials.md"} {
+	for _, document := range []string{"README.md", "docs/program/credentials.md"} {
 		text, err := os.ReadFile("../../../../" + document)
 		if err != nil {
 			t.Fatal(err)

@@ -156,7 +156,7 @@ func TestVersionOfAPolicyWithoutOneIsADigest(t *testing.T) {
 
 func TestExamplesOfTheDocumentsCompile(t *testing.T) {
 	compiled := 0
-	for _, path := range []string{"../../../../docs/policy.md", "../../../../README.md"} {
+	for _, path := range []string{"../../../../docs/program/policy.md", "../../../../README.md"} {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)

@@ -28,7 +28,7 @@ type Writer struct {
 type WriterOptions struct {
 	// Program and Target are fields of the Header.
 	Program, Target string
-	// KeepSecrets keeps what the Writer replaces otherwise; see docs/recording.md.
+	// KeepSecrets keeps what the Writer replaces otherwise; see docs/program/recording.md.
 	KeepSecrets bool
 	// Now returns the time; nil means time.Now.
 	Now func() time.Time

@@ -19,7 +19,7 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-const docs = "../../../../docs/"
+const docs = "../../../../docs/program/"
 
 // env returns the variables of the tests.
 func env(name string) (string, bool) {
