@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/parley-mcp/parley/internal/revision"
@@ -227,7 +226,7 @@ type ToolError struct {
 
 // Error returns the text of the result.
 func (e *ToolError) Error() string {
-	return fmt.Sprintf("tool %s failed: %s", e.Tool, textOf(e.Result))
+	return fmt.Sprintf("tool %s failed: %s", e.Tool, rpc.TextOf(e.Result))
 }
 
 // CallTool calls a tool, as [Client.CallTool] does, and decodes its result into Out: the
@@ -243,27 +242,5 @@ func CallTool[Out any](ctx context.Context, c *Client, name string, arguments an
 	if result.IsError {
 		return out, &ToolError{Tool: name, Result: result}
 	}
-	if text, ok := any(&out).(*string); ok && result.StructuredContent == nil {
-		*text = textOf(result)
-		return out, nil
-	}
-	raw := []byte(result.StructuredContent)
-	if raw == nil {
-		raw = []byte(textOf(result))
-	}
-	if err := schema.Decode(raw, &out); err != nil {
-		return out, fmt.Errorf("%w: tools/call %s: cannot decode the result into %T: %w", ErrInvalidResponse, name, out, err)
-	}
-	return out, nil
-}
-
-// textOf joins the text contents of a result with line breaks.
-func textOf(result *mcp.CallToolResult) string {
-	var texts []string
-	for _, content := range result.Content {
-		if t, ok := content.(*mcp.TextContent); ok {
-			texts = append(texts, t.Text)
-		}
-	}
-	return strings.Join(texts, "\n")
+	return rpc.DecodeTool[Out](name, result)
 }

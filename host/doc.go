@@ -2,7 +2,8 @@
 //
 // A [Host] starts or dials all of its servers at the same time and keeps one client
 // for each. [Host.Tools] returns the tools of all servers in one list, with unique
-// names, and [Host.Call] calls a tool by its name in that list:
+// names, and [Host.Call] calls a tool by its name in that list. The function [CallTool] also decodes
+// the result:
 //
 //	h := &host.Host{Servers: []host.ServerConfig{
 //		{Name: "files", Target: client.Command("npx", "-y", "@modelcontextprotocol/server-filesystem", dir)},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/store"
 )
@@ -280,6 +281,23 @@ func (h *Host) Call(ctx context.Context, name string, arguments any, options ...
 		return nil, err
 	}
 	return h.CallTool(ctx, server, tool, arguments, options...)
+}
+
+// CallTool calls a tool, as [Host.Call] does, and decodes its result into Out: the structured
+// content if there is any, otherwise the text. If Out is string, it receives the text unchanged;
+// otherwise the text must be JSON. If the tool failed, the error is a *client.ToolError. Of a
+// result that is longer than [ServerConfig.MaxResult], a string receives the beginning; other types are
+// client.ErrInvalidResponse.
+func CallTool[Out any](ctx context.Context, h *Host, name string, arguments any, options ...client.CallOption) (Out, error) {
+	var out Out
+	result, err := h.Call(ctx, name, arguments, options...)
+	if err != nil {
+		return out, err
+	}
+	if result.IsError {
+		return out, &client.ToolError{Tool: name, Result: result}
+	}
+	return rpc.DecodeTool[Out](name, result)
 }
 
 // CallTool calls a tool of a server, as client.Client.CallTool does. tool is the name

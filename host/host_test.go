@@ -17,6 +17,8 @@ import (
 
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/server"
 	"github.com/parley-mcp/parley/transport"
 )
 
@@ -91,6 +93,32 @@ func TestCallFindsToolByMergedName(t *testing.T) {
 		result, err := h.Call(t.Context(), name, nil)
 		if !errors.Is(err, want) || err == nil && !strings.Contains(string(result.StructuredContent), `"two"`) {
 			t.Errorf("Call(%s): %+v, %v; want %v", name, result, err, want)
+		}
+	}
+}
+
+// The function CallTool has the errors of Host.Call and those of client.CallTool.
+func TestCallToolDecodesTheResult(t *testing.T) {
+	s := newServer("other")
+	server.AddTool(s, mcp.Tool{Name: "text"}, func(context.Context, struct{}) (string, error) { return "a text", nil })
+	server.AddTool(s, mcp.Tool{Name: "fail"}, func(context.Context, struct{}) (string, error) { return "", errors.New("no luck") })
+	h := start(t, &host.Host{Servers: []host.ServerConfig{inMemory(t, "one"), configOf(t, s, "other")}})
+	if id, err := host.CallTool[identity](t.Context(), h, "one__who", nil); err != nil || id.Name != "one" {
+		t.Errorf("structured content: %+v, %v", id, err)
+	}
+	if text, err := host.CallTool[string](t.Context(), h, "other__text", nil); err != nil || text != "a text" {
+		t.Errorf("text: %q, %v", text, err)
+	}
+	for name, is := range map[string]func(error) bool{
+		"one__why": func(err error) bool { return errors.Is(err, host.ErrUnknownTool) },
+		"other__fail": func(err error) bool {
+			failed, ok := errors.AsType[*client.ToolError](err)
+			return ok && failed.Tool == "other__fail" && failed.Result.IsError && strings.Contains(err.Error(), "no luck")
+		},
+		"other__text": func(err error) bool { return errors.Is(err, client.ErrInvalidResponse) },
+	} {
+		if id, err := host.CallTool[identity](t.Context(), h, name, nil); !is(err) || id != (identity{}) {
+			t.Errorf("%s: %+v, %v", name, id, err)
 		}
 	}
 }

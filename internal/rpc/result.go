@@ -3,11 +3,13 @@ package rpc
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/contain"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/schema"
 )
 
 // newResult returns a new result of a request that a client sends in revision r, or nil if the
@@ -79,4 +81,33 @@ func decodeResult(req *Request, r mcp.Revision, raw json.RawMessage) (any, error
 		return nil, fmt.Errorf("%w: %s: cannot decode the result: %w", call.ErrInvalidResponse, req.Method, err)
 	}
 	return result, nil
+}
+
+// DecodeTool decodes the result of a tool that has not failed: the structured content if there is any, otherwise the
+// text.
+func DecodeTool[Out any](name string, result *mcp.CallToolResult) (Out, error) {
+	var out Out
+	if text, ok := any(&out).(*string); ok && result.StructuredContent == nil {
+		*text = TextOf(result)
+		return out, nil
+	}
+	raw := []byte(result.StructuredContent)
+	if raw == nil {
+		raw = []byte(TextOf(result))
+	}
+	if err := schema.Decode(raw, &out); err != nil {
+		return out, fmt.Errorf("%w: tools/call %s: cannot decode the result into %T: %w", call.ErrInvalidResponse, name, out, err)
+	}
+	return out, nil
+}
+
+// TextOf joins the text contents of a result with line breaks.
+func TextOf(result *mcp.CallToolResult) string {
+	var texts []string
+	for _, content := range result.Content {
+		if t, ok := content.(*mcp.TextContent); ok {
+			texts = append(texts, t.Text)
+		}
+	}
+	return strings.Join(texts, "\n")
 }
