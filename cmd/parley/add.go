@@ -34,9 +34,9 @@ type addFlags struct {
 func newAdd() *cobra.Command {
 	var flags addFlags
 	cmd := &cobra.Command{
-		Use:   "add NAME URL|-- COMMAND [flags]",
+		Use:   "add SERVER URL|-- COMMAND [flags]",
 		Short: "Add a server to your configuration",
-		Long: `Add a server to the user's configuration file, so that NAME is a TARGET of all commands. parley does not
+		Long: `Add a server to the user's configuration file, so that SERVER is a TARGET of all commands. parley does not
 connect to the server.
 
 ` + userFileHelp + `
@@ -145,7 +145,7 @@ func (f *addFlags) server(cmd *cobra.Command, args []string) (*config.Server, er
 	dash := cmd.ArgsLenAtDash()
 	switch {
 	case len(args) == 0 || dash == 0:
-		return nil, fmt.Errorf("no NAME; see %s --help", cmd.CommandPath())
+		return nil, fmt.Errorf("no SERVER; see %s --help", cmd.CommandPath())
 	case dash > 1:
 		return nil, fmt.Errorf("unexpected argument %q; write the command after --", args[1])
 	case dash < 0 && len(args) == 1, dash == 1 && len(args) == 1:
@@ -216,7 +216,7 @@ func headerPairs(lines []string) (pairs []config.Pair, err error) {
 func newRm() *cobra.Command {
 	var file editedFile
 	cmd := &cobra.Command{
-		Use:     "rm NAME... [flags]",
+		Use:     "rm SERVER... [flags]",
 		Short:   "Remove servers from your configuration",
 		Long:    "Remove servers from the user's configuration file, with the comments about them.\n\n" + userFileHelp,
 		Example: "parley rm demo",
@@ -228,7 +228,7 @@ func newRm() *cobra.Command {
 
 func removeServers(cmd *cobra.Command, edited *editedFile, names []string) error {
 	if len(names) == 0 {
-		return fmt.Errorf("no NAME; see %s --help", cmd.CommandPath())
+		return fmt.Errorf("no SERVER; see %s --help", cmd.CommandPath())
 	}
 	file, existing, err := edited.open()
 	if err != nil {
@@ -248,7 +248,7 @@ func removeServers(cmd *cobra.Command, edited *editedFile, names []string) error
 		if near := nearest.Name(name, known); near != "" && near != name {
 			return fmt.Errorf("%s has no server %q; did you mean %s?", file.Path(), name, near)
 		}
-		return fmt.Errorf("%s has no server %q in %q; see parley list", file.Path(), name, config.ServersMember)
+		return fmt.Errorf("%s has no server %q in %q; see parley ls", file.Path(), name, config.ServersMember)
 	}
 	if err := file.Save(); err != nil {
 		return err

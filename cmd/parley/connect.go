@@ -37,13 +37,13 @@ type connectFlags struct {
 func newConnect() *cobra.Command {
 	var flags connectFlags
 	cmd := &cobra.Command{
-		Use:   "connect TARGET [--as NAME] [flags]",
+		Use:   "connect TARGET [--name NAME] [flags]",
 		Short: "Keep a server connected in a background process",
 		Long: `Start or connect to a server in a background process, and give the connection a name. Commands whose
 TARGET is the name use the connection. So a server keeps its state between them, and they are fast. The
 name comes before a server of your configuration that has the same.
 
-The process ends after --idle without a command, and with parley disconnect. parley list shows it. When it
+The process ends after --idle without a command, and with parley disconnect. parley ls shows it. When it
 is killed, parley connect works again at once. With --foreground, parley serves the name itself until it is
 interrupted.
 
@@ -58,7 +58,7 @@ parley connect files
 parley call files read_text_file path=notes.txt
 parley disconnect files
 
-parley connect --as browser --idle 2h -- npx -y @playwright/mcp
+parley connect --name browser --idle 2h -- npx -y @playwright/mcp
 parley call browser browser_navigate url=https://example.com`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			target, err := onlyTarget(cmd, args)
@@ -70,7 +70,7 @@ parley call browser browser_navigate url=https://example.com`,
 	}
 	flags.addTo(cmd, "end a call if the server sends nothing for this time, such as 90s (default 10m)")
 	f := cmd.Flags()
-	f.StringVar(&flags.name, "as", "", "name of the connection (default TARGET)")
+	f.StringVar(&flags.name, "name", "", "`name` of the connection (default TARGET)")
 	f.DurationVar(&flags.idle, "idle", defaultIdle, "end after this time without a command")
 	f.BoolVar(&flags.foreground, "foreground", false, "serve the name until interrupted, instead of in the background")
 	f.BoolVar(&flags.background, backgroundFlag, false, "")
@@ -85,7 +85,7 @@ const backgroundFlag = "background"
 func connectAs(cmd *cobra.Command, flags *connectFlags, target []string) error {
 	if flags.name == "" {
 		if commandAt(cmd) >= 0 || isURL(target[0]) {
-			return errors.New("--as is missing; it is the name of the connection")
+			return errors.New("--name is missing; it is the name of the connection")
 		}
 		flags.name = target[0]
 	}
@@ -133,7 +133,7 @@ func disconnectCommand(name string) string {
 }
 
 func inUse(name string) error {
-	return fmt.Errorf("%s is connected already; end it with %s, or choose another name with --as", name, disconnectCommand(name))
+	return fmt.Errorf("%s is connected already; end it with %s, or choose another name with --name", name, disconnectCommand(name))
 }
 
 // serveConnection connects to the target, and serves the name.
@@ -216,7 +216,7 @@ func disconnect(cmd *cobra.Command, names []string) error {
 			if near := nearest.Name(name, connectionNames()); near != "" && near != name {
 				return fmt.Errorf("%s is not connected; did you mean %s?", name, near)
 			}
-			return fmt.Errorf("%s is not connected; see parley list", name)
+			return fmt.Errorf("%s is not connected; see parley ls", name)
 		}
 		if err != nil {
 			return err

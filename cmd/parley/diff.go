@@ -28,9 +28,8 @@ func newDiff() *cobra.Command {
 		Use:   "diff BEFORE AFTER [flags]",
 		Short: "Compare the definitions of two servers",
 		Long: `Compare what two servers have, or what one server had before: instructions, capabilities, tools, prompts,
-resources and resource templates. BEFORE and AFTER are URLs, names of servers in your configuration (see
-parley list and --config), or files with the output of parley ls -o json. After --, write the command that
-starts the second server.
+resources and resource templates. BEFORE and AFTER are each a TARGET, or a file with the output of parley ls
+-o json. A command after -- is AFTER.
 
 With --revisions, compare one server in two revisions of the protocol.
 
@@ -38,7 +37,7 @@ A change is "breaking" if it is certain that clients of the earlier definition c
 an argument is required now, or a schema accepts less or promises less. The exit code is 1 if there are
 differences; with --breaking, only if one of them is breaking.
 
-` + commandHelp,
+` + targetHelp,
 		Example: `
 parley ls -o json https://example.com/mcp >before.json
 parley diff before.json https://example.com/mcp
@@ -127,7 +126,7 @@ func (f *diffFlags) sides(cmd *cobra.Command, args []string) (sides []func(*cobr
 	case len(f.revisions) == 2 && len(sides) != 2:
 		return nil, fmt.Errorf("--revisions compares one server; see %s --help", cmd.CommandPath())
 	case len(sides) != 2:
-		return nil, fmt.Errorf("diff compares two of URL, NAME, FILE and -- COMMAND; see %s --help", cmd.CommandPath())
+		return nil, fmt.Errorf("diff compares two of TARGET and FILE; see %s --help", cmd.CommandPath())
 	}
 	return sides, nil
 }

@@ -51,7 +51,7 @@ parley import ~/project/.mcp.json`,
 		RunE: func(cmd *cobra.Command, args []string) error { return importServers(cmd, &flags, args) },
 	}
 	flags.file.add(cmd)
-	cmd.Flags().StringArrayVar(&flags.only, "only", nil, "import only the server with this `name` (repeatable)")
+	cmd.Flags().StringArrayVar(&flags.only, "only", nil, "import only this `SERVER` (repeatable)")
 	cmd.Flags().BoolVarP(&flags.yes, "yes", "y", false, "do not ask")
 	cmd.Flags().BoolVar(&flags.replace, "replace", false, "replace servers whose names are taken")
 	completes(cmd, new(configFlags), completeWords(editors.Names()...))
@@ -242,5 +242,5 @@ func printImport(cmd *cobra.Command, shown []*importedServer, sources []editors.
 		}
 		rows = append(rows, []string{terminal.Line(s.Name), s.Action, terminal.Line(s.Target), terminal.Line(detail)})
 	}
-	return terminal.Table(w, terminal.Width(w), []string{"NAME", "ACTION", "TARGET", "ORIGIN"}, rows)
+	return terminal.Table(w, terminal.Width(w), []string{"SERVER", "ACTION", "TARGET", "ORIGIN"}, rows)
 }

@@ -38,7 +38,7 @@ tools with forms, gets prompts, reads and watches resources, answers the questio
 shows the messages in both directions with their HTTP headers. It can log in to servers, and show
 each step of the login.
 
-Each TARGET is a URL or the name of a server in your configuration (see parley list and --config);
+Each TARGET is a URL or the name of a server in your configuration (see parley ls and --config);
 after --, write a command that starts one more server. Without TARGET, the page shows all servers of the
 configuration. It connects to a server when you select it.
 

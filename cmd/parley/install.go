@@ -55,7 +55,7 @@ parley install files --client zed --remove`,
 	flags.config.add(cmd, "configuration file with the servers that TARGET can name, instead of the user's")
 	f := cmd.Flags()
 	f.StringVar(&flags.client, "client", "", "`client` whose file is changed: "+strings.Join(editors.Names(), ", "))
-	f.StringVar(&flags.name, "name", "", "name of the entry (default TARGET)")
+	f.StringVar(&flags.name, "name", "", "`name` of the entry (default TARGET)")
 	f.BoolVar(&flags.project, "project", false, "change the file of the project in the current directory, instead of the user's")
 	f.BoolVar(&flags.bridge, "bridge", false, "let the client start parley bridge")
 	f.BoolVar(&flags.direct, "direct", false, "let the client use the server itself")

@@ -15,21 +15,27 @@ import (
 
 func newLs() *cobra.Command {
 	var flags dialFlags
+	var status bool
 	cmd := &cobra.Command{
-		Use:   "ls TARGET [NAME] [flags]",
-		Short: "List a server's tools, resources and prompts, or describe one",
+		Use:   "ls [TARGET [NAME]] [flags]",
+		Short: "List your servers, what one of them has, or describe a tool, resource or prompt",
 		Long: `List a server's tools, resources, resource templates and prompts, after its instructions. With
 --output json or yaml, also print what the server supports. With the name of a tool or prompt, or the URI of
 a resource, describe it, and print an example of a command that uses it. Arguments in brackets are
 optional.
 
-` + targetHelp,
+` + serversHelp + targetHelp,
 		Example: `
+parley ls
+parley ls --status
 parley ls http://127.0.0.1:7777/mcp
 parley ls http://127.0.0.1:7777/mcp greet
 parley ls --config mcp.json files
 parley ls -- npx -y @modelcontextprotocol/server-everything`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if status {
+				return errors.New("--status is for parley ls without TARGET")
+			}
 			target, rest, err := split(cmd, args)
 			if err != nil {
 				return err
@@ -41,6 +47,14 @@ parley ls -- npx -y @modelcontextprotocol/server-everything`,
 		},
 	}
 	flags.add(cmd)
+	cmd.Flags().BoolVar(&status, "status", false, "without TARGET: start or connect to each server, and print its state")
+	ofTarget := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 && cmd.ArgsLenAtDash() < 0 && shellOf(cmd) == nil {
+			return lsServers(cmd, &flags, status) // --timeout ends the wait for servers, and not the command
+		}
+		return ofTarget(cmd, args)
+	}
 	completes(cmd, &flags, completeTarget, completeEntry, completeNothing)
 	return cmd
 }

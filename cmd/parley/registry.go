@@ -29,7 +29,7 @@ registry does not review servers: look at what a server runs before you add it.`
 		Example: `
 parley registry search weather
 parley registry show io.github.example/weather
-parley registry add io.github.example/weather --as weather
+parley registry add io.github.example/weather --name weather
 parley registry validate server.json`,
 		Args: unknownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -267,7 +267,7 @@ the description. If a server has several ways to use it, --package chooses: remo
 Secret values go to the system's keyring, and the entry refers to them. Without a keyring, the entry refers to
 an environment variable, which you set.`,
 		Example: `
-parley registry add io.github.example/weather --as weather
+parley registry add io.github.example/weather --name weather
 parley registry add io.github.example/files --package npm --set directory=/srv --yes`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name, err := oneArgument(cmd, args, "NAME")
@@ -281,7 +281,7 @@ parley registry add io.github.example/files --package npm --set directory=/srv -
 	flags.file.add(cmd)
 	f := cmd.Flags()
 	f.StringVar(&flags.version, "server-version", "latest", "`version` of the server")
-	f.StringVar(&flags.name, "as", "", "name of the entry (default the end of NAME)")
+	f.StringVar(&flags.name, "name", "", "`name` of the entry (default the end of NAME)")
 	f.StringVar(&flags.kind, "package", "", "`kind` of the package, or remote")
 	f.StringArrayVar(&flags.set, "set", nil, "value that the server asks for, written as `NAME=VALUE` (repeatable)")
 	f.BoolVarP(&flags.yes, "yes", "y", false, "do not ask before writing")
@@ -311,14 +311,14 @@ func registryAdd(cmd *cobra.Command, flags *registryAddFlags, name string) error
 		flags.name = strings.Trim(notInName.ReplaceAllString(name[strings.LastIndexByte(name, '/')+1:], "-"), "-")
 	}
 	if err := host.CheckName(flags.name); err != nil {
-		return fmt.Errorf("%w; choose the name with --as", err)
+		return fmt.Errorf("%w; choose the name with --name", err)
 	}
 	file, existing, err := flags.file.open()
 	if err != nil {
 		return err
 	}
 	if other, err := existing.Find(flags.name); err == nil && !flags.replace {
-		return fmt.Errorf("%s has a server %q already; choose another name with --as, or add --replace", other.Source, flags.name)
+		return fmt.Errorf("%s has a server %q already; choose another name with --name, or add --replace", other.Source, flags.name)
 	}
 	choice, err := flags.choose(cmd, &e.Server)
 	if err != nil {

@@ -56,7 +56,7 @@ parley ls -- npx -y @modelcontextprotocol/server-everything`,
 		}},
 		{"Serve:", []*cobra.Command{newUp(), newServe(), newBridge(), newMock(), newReady()}},
 		{"Find Faults:", []*cobra.Command{newDoctor(), newPing(), newInspect(), newTap(), newReplay(), newHAR(), newDiff(), newTest()}},
-		{"Configure:", []*cobra.Command{newAdd(), newRm(), newList(), newImport(), newInstall(), newRegistry(), newConfig(), newLock()}},
+		{"Configure:", []*cobra.Command{newAdd(), newRm(), newImport(), newInstall(), newRegistry(), newConfig(), newLock()}},
 		{"Log In:", []*cobra.Command{newLogin(), newLogout(), newWhoami()}},
 	} {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})

@@ -91,7 +91,7 @@ func search(cmd *cobra.Command, files *configFlags, query string, limit int, tim
 		cmd.PrintErrf("parley: warning: %s: %s\n", terminal.Line(name), terminal.Line(explain(failed[name])))
 	}
 	if !reached {
-		return unreachable(errors.New("no server of your configuration can be reached; see parley list --status"))
+		return unreachable(errors.New("no server of your configuration can be reached; see parley ls --status"))
 	}
 	return show(cmd, found, func(w io.Writer) error {
 		if len(found) == 0 {

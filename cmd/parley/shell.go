@@ -252,10 +252,10 @@ var connectionFlags = []string{"config", "env", "env-all", "header", "input", "l
 
 // adaptToShell removes TARGET, and the flags of the connection, from a command and its subcommands.
 func adaptToShell(cmd *cobra.Command) {
-	cmd.Use = strings.Replace(cmd.Use, " TARGET", "", 1)
-	cmd.Long = strings.TrimSpace(strings.ReplaceAll(cmd.Long, targetHelp, ""))
+	cmd.Use = strings.NewReplacer(" [TARGET [NAME]]", " [NAME]", " TARGET", "").Replace(cmd.Use)
+	cmd.Long = strings.TrimSpace(strings.NewReplacer(serversHelp, "", targetHelp, "").Replace(cmd.Long))
 	cmd.Example = ""
-	for _, name := range connectionFlags {
+	for _, name := range append([]string{"status"}, connectionFlags...) {
 		if flag := cmd.Flags().Lookup(name); flag != nil {
 			flag.Hidden = true
 		}

@@ -50,7 +50,7 @@ func newTap() *cobra.Command {
 		Long: `Forward the traffic between a client and a server unchanged, and print every message to stderr:
 → to the server, ← from the server.
 
-TARGET is a URL, the name of a server in your configuration (see parley list and --config), or -- and
+TARGET is a URL, the name of a server in your configuration (see parley ls and --config), or -- and
 the command that starts the server. With a command, parley is a server on standard input and output
 for a client that starts it: write parley tap -- before the command in the client's configuration. The
 server has the environment, the stderr, the signals and the exit code of parley; a server of a

@@ -18,7 +18,7 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-const targetHelp = `TARGET is a URL, the name of a server in your configuration or of a connection (see parley list, --config and
+const targetHelp = `TARGET is a URL, the name of a server in your configuration or of a connection (see parley ls, --config and
 parley connect), or, at the end of the command line, -- and the command that starts the server. Names that
 begin with - come after a -- of their own.
 

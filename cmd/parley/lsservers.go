@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,31 +21,21 @@ import (
 
 const statusTimeout = 20 * time.Second // for servers to start and list their definitions
 
-func newList() *cobra.Command {
-	var files configFlags
-	var status bool
-	timeout := statusTimeout
-	cmd := &cobra.Command{
-		Use:   "list [flags]",
-		Short: "List the servers that a TARGET can name",
-		Long: `List the servers of the user's configuration file and where each is from, and the connections of parley
-connect. With --status, also start or connect to each server, and print its state.
+const serversHelp = `Without TARGET, list the servers of the user's configuration file and where each is from, and the connections
+of parley connect. With --status, also start or connect to each server, for 20 seconds unless --timeout says
+otherwise, and print its state. Of arguments only the number is shown, and neither the user nor the query of a
+URL, because they can be secret.
 
-` + userFileHelp + `
+`
 
-Of arguments only the number is shown, and neither the user nor the query of a URL, because they can be
-secret.`,
-		Example: `
-parley list
-parley list --status
-parley list --config mcp.json -o json`,
-		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return listServers(cmd, &files, status, timeout) },
+// lsServers lists the servers that a TARGET can name.
+func lsServers(cmd *cobra.Command, flags *dialFlags, status bool) error {
+	for _, name := range connectionFlags {
+		if cmd.Flags().Changed(name) && name != "config" && name != "input" {
+			return fmt.Errorf("--%s requires a TARGET; see %s --help", name, cmd.CommandPath())
+		}
 	}
-	files.add(cmd, "configuration file with the servers, instead of the user's")
-	cmd.Flags().BoolVar(&status, "status", false, "start or connect to each server, and print its state")
-	cmd.Flags().DurationVar(&timeout, "timeout", statusTimeout, "time for the servers to start, with --status")
-	return cmd
+	return listServers(cmd, &flags.config, status, cmp.Or(flags.timeout, statusTimeout))
 }
 
 // listedServer is a server that a TARGET can name.
@@ -108,9 +99,9 @@ func listServers(cmd *cobra.Command, files *configFlags, status bool, timeout ti
 		}
 	}
 	return show(cmd, all, func(w io.Writer) error {
-		head := []string{"NAME", "KIND", "TARGET", "ORIGIN"}
+		head := []string{"SERVER", "KIND", "TARGET", "ORIGIN"}
 		if status {
-			head = []string{"NAME", "STATE", "TARGET", "ERROR"}
+			head = []string{"SERVER", "STATE", "TARGET", "ERROR"}
 		}
 		var rows [][]string
 		for _, l := range all {
