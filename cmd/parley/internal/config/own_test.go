@@ -95,29 +95,6 @@ func TestFilesOfTheOwnFormMatchTheSchema(t *testing.T) {
 	}
 }
 
-func TestExamplesOfTheDocumentsMatchTheSchema(t *testing.T) {
-	for _, document := range []string{"README.md", "docs/program/credentials.md"} {
-		text, err := os.ReadFile("../../../../" + document)
-		if err != nil {
-			t.Fatal(err)
-		}
-		examples := 0
-		for _, block := range strings.Split(string(text), "```json\n")[1:] {
-			block, _, _ := strings.Cut(block, "```")
-			examples++
-			if err := validate(t, []byte(block)); err != nil {
-				t.Errorf("%s: %v", block, err)
-			}
-			if c, err := Parse("/", document, []byte(block)); err != nil || len(c.Problems)+len(c.Warnings) > 0 {
-				t.Errorf("%s: %v %v", document, c, err)
-			}
-		}
-		if examples < 3 {
-			t.Errorf("%s: %d examples", document, examples)
-		}
-	}
-}
-
 // The schema rejects what is reported as an error. An unknown member is one: it may be a misspelt limit.
 func TestSchemaRejectsWhatIsReported(t *testing.T) {
 	const server, toolset = `{"$schema": "` + SchemaURI + `", "mcpServers": {"a": {"command": "a", MEMBER}}}`,

@@ -3,7 +3,6 @@ package policy_test
 import (
 	"context"
 	"encoding/json"
-	"os"
 	"strings"
 	"testing"
 
@@ -151,34 +150,6 @@ func TestVersionOfAPolicyWithoutOneIsADigest(t *testing.T) {
 	a, b := version(`{"policy":{"default":"deny"}}`), version(`{"policy":{"default":"ask"}}`)
 	if a == b || len(a) != 12 || a != version(`{"mcpServers":{},"policy":{"default":"deny"}}`) {
 		t.Errorf("versions %q and %q", a, b)
-	}
-}
-
-func TestExamplesOfTheDocumentsCompile(t *testing.T) {
-	compiled := 0
-	for _, path := range []string{"../../../../docs/program/policy.md", "../../../../README.md"} {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, block := range strings.Split(string(text), "```json\n")[1:] {
-			example, _, _ := strings.Cut(block, "```")
-			c, err := config.Parse("/", path, []byte(example))
-			switch {
-			case err != nil:
-				t.Errorf("%s: %v", path, err)
-			case len(c.Warnings)+len(c.Problems) > 0:
-				t.Errorf("%s: %v %v", path, c.Warnings, c.Problems)
-			case len(c.Policies) > 0:
-				if _, err := policy.Compile(c.Policies[0]); err != nil {
-					t.Errorf("%s: %v", path, err)
-				}
-				compiled++
-			}
-		}
-	}
-	if compiled != 3 {
-		t.Errorf("compiled %d policies, want 3", compiled)
 	}
 }
 
