@@ -13,8 +13,8 @@
 // # Serving
 //
 // [Main] is the main function of a program that is one server. It serves the client that started
-// the program on standard input and output, or HTTP when the program runs at a terminal.
-// [Server.Run] serves standard input and output, [Server.ListenAndServe] serves HTTP, and
+// the program on standard input and output, or HTTP when the program runs at a terminal or with
+// the flag -http. [Server.Run] serves standard input and output, [Server.ListenAndServe] serves HTTP, and
 // [Server.ServeConn] serves any other connection. A Server is also an [http.Handler]: one MCP
 // endpoint for all revisions. All of these may be used at the same time. [Server.Shutdown] ends
 // them gracefully. [Server.Check] reports errors in the fields of a Server.

@@ -3,8 +3,8 @@ package server
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
-	"log"
 	"net"
 	"net/http"
 	"os"
@@ -158,6 +158,14 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 // While Run serves, text that the program prints to standard output goes to standard error, on
 // systems that allow it; see [transport.Stdio].
 func (s *Server) Run(ctx context.Context) error {
+	if err := s.runStdio(ctx); err != streamwire.ErrNoMessage {
+		return err
+	}
+	return nil
+}
+
+// runStdio is Run, but returns streamwire.ErrNoMessage if standard input ends before the first message.
+func (s *Server) runStdio(ctx context.Context) error {
 	c, err := s.ready()
 	if err != nil {
 		return err
@@ -188,7 +196,10 @@ func (s *Server) ServeConn(ctx context.Context, conn transport.Conn) error {
 		conn.Close()
 		return err
 	}
-	return s.serveStream(ctx, c, conn, &c.stream)
+	if err := s.serveStream(ctx, c, conn, &c.stream); err != streamwire.ErrNoMessage {
+		return err
+	}
+	return nil
 }
 
 func (s *Server) serveStream(ctx context.Context, c *core, conn transport.Conn, wire *streamwire.Server) error {
@@ -252,9 +263,17 @@ func (s *Server) announceShutdown(ctx context.Context, c *core) {
 	}
 }
 
-// Main is the whole main function of a program that is one server. If a client has started the
-// program, Main serves standard input and output, as [Server.Run] does. If standard input is a
-// terminal, it serves HTTP on 127.0.0.1:8080 and prints the URL to standard error.
+// Main is the whole main function of a program that is one server. It chooses what to serve:
+//
+//   - With the flag -http ADDR it serves HTTP on that address; see [Server.ListenAndServe].
+//   - At a terminal it serves HTTP on 127.0.0.1:8080.
+//   - Otherwise a client has started the program, and Main serves standard input and output, as
+//     [Server.Run] does. If standard input ends before the first message, as under a service
+//     manager or in a container, Main prints how to serve HTTP and exits with status 2.
+//
+// Main defines the flag and calls [flag.Parse], unless the program has called it before. Such a
+// program has the flag if it defines it, with flag.String("http", "", usage). A program that
+// does not use package flag, but has flags, calls Run or ListenAndServe instead of Main.
 //
 // An interrupt or a termination signal ends the program. Over HTTP, calls in flight have five
 // seconds to finish; on standard input they are cancelled. A second signal ends the program at
@@ -267,21 +286,53 @@ func Main(s *Server) {
 	defer stop()
 	defer context.AfterFunc(ctx, stop)()
 	if err := serveMain(ctx, s); err != nil {
-		log.New(os.Stderr, "", 0).Fatalln(err)
+		fmt.Fprintln(os.Stderr, err)
+		if errors.Is(err, streamwire.ErrNoMessage) {
+			os.Exit(2)
+		}
+		os.Exit(1)
 	}
 }
 
 func serveMain(ctx context.Context, s *Server) error {
-	if !isTerminal(os.Stdin) {
-		return s.Run(ctx)
+	address, hasFlag := httpFlag()
+	if address == "" && !isTerminal(os.Stdin) {
+		err := s.runStdio(ctx)
+		if err == streamwire.ErrNoMessage {
+			err = fmt.Errorf("standard %w: start the program from an MCP client", err)
+			if hasFlag {
+				err = fmt.Errorf("%w, or serve HTTP with the flag -http, for example -http %s", err, defaultAddress)
+			}
+		}
+		return err
 	}
 	if err := s.Check(); err != nil {
 		return err
 	}
-	listener, err := listen(defaultAddress)
+	listener, err := listen(address)
 	if err != nil {
+		if hasFlag {
+			err = fmt.Errorf("%w: choose the address with the flag -http, for example -http 127.0.0.1:8081", err)
+		}
 		return err
 	}
 	fmt.Fprintf(os.Stderr, "%s serves MCP on http://%s/mcp; press Ctrl-C to stop\n", s.implementation().Name, listener.Addr())
 	return s.Serve(ctx, listener)
+}
+
+// httpFlag returns the value of the flag -http, and whether the program has this flag. A flag of
+// the program with this name and a value of another type is not meant for Main.
+func httpFlag() (address string, ok bool) {
+	if !flag.Parsed() {
+		if flag.Lookup("http") == nil {
+			flag.String("http", "", "serve HTTP on the address `ADDR`, for example "+defaultAddress)
+		}
+		flag.Parse()
+	}
+	if f := flag.Lookup("http"); f != nil {
+		if value, isGetter := f.Value.(flag.Getter); isGetter {
+			address, ok = value.Get().(string)
+		}
+	}
+	return address, ok
 }

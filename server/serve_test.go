@@ -1,9 +1,11 @@
 package server_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"io"
 	"log/slog"
 	"net"
@@ -11,7 +13,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
-	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -171,12 +173,7 @@ func TestWrongFieldsAreAnErrorOfEveryWayToServe(t *testing.T) {
 }
 
 func TestMainServesStandardInputUntilItIsClosed(t *testing.T) {
-	program := filepath.Join(t.TempDir(), "program.exe")
-	build := exec.Command("go", "build", "-o", program, "../examples/hello")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	cmd := exec.Command(program)
+	cmd := asProgram("no flags")
 	cmd.Stdin = strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}` + "\n")
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
@@ -184,29 +181,127 @@ func TestMainServesStandardInputUntilItIsClosed(t *testing.T) {
 	if err != nil || !bytes.Contains(out, []byte(`"protocolVersion":"2025-11-25"`)) || errs.Len() > 0 {
 		t.Errorf("%s%v\n%s", out, err, errs.Bytes())
 	}
-	cmd = exec.Command(program)
+}
+
+// asProgram runs this test binary as a program that consists of the server that TestMainOfProgram
+// serves. Mode tells what the program does before it calls Main.
+func asProgram(mode string, args ...string) *exec.Cmd {
+	cmd := exec.Command(os.Args[0], append([]string{"-test.run=^TestMainOfProgram$", "--"}, args...)...)
+	cmd.Env = append(os.Environ(), "PARLEY_TEST_MAIN="+mode)
+	return cmd
+}
+
+// TestMainOfProgram is the program of asProgram.
+func TestMainOfProgram(t *testing.T) {
+	mode := os.Getenv("PARLEY_TEST_MAIN")
+	if mode == "" {
+		return
+	}
+	os.Args = append(os.Args[:1], flag.Args()...)
+	flag.CommandLine = flag.NewFlagSet("program", flag.ExitOnError)
+	s := &server.Server{Name: "program"}
+	switch mode {
+	case "bad keys":
+		s.Keys = [][]byte{[]byte("short")}
+	case "Run":
+		if err := s.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		os.Exit(0)
+	case "parsed":
+		flag.Parse()
+	case "own flag":
+		flag.String("http", "", "address")
+		flag.String("name", "", "name of the server")
+		flag.Parse()
+	case "own flag, unparsed":
+		flag.String("http", "127.0.0.1:0", "address")
+	case "other flag":
+		flag.Bool("http", false, "serve HTTP")
+		flag.Parse()
+	}
+	server.Main(s)
+	os.Exit(0)
+}
+
+func TestAClientWithoutAMessageIsNoErrorOfServeConn(t *testing.T) {
+	here, there := net.Pipe()
+	there.Close()
+	if err := new(server.Server).ServeConn(t.Context(), transport.Stream(here, transport.StreamOptions{})); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMainWithoutAMessageSaysHowToServeHTTP(t *testing.T) {
 	null, err := os.Open(os.DevNull) // what services have: no terminal
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer null.Close()
-	cmd.Stdin = null
-	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
-		t.Errorf("with the null device: %s%v", out, err)
+	const withFlag = "the flag -http, for example -http 127.0.0.1:8080\n"
+	for _, tc := range []struct {
+		mode     string
+		input    io.Reader
+		status   int
+		contains string
+	}{
+		{"no flags", null, 2, withFlag},
+		{"no flags", strings.NewReader(""), 2, withFlag}, // a pipe
+		{"no flags", strings.NewReader("\n\n"), 2, withFlag},
+		{"no flags", strings.NewReader("[]\n"), 0, ""},
+		{"no flags", strings.NewReader("{"), 1, "unexpected EOF\n"},
+		{"own flag", null, 2, withFlag},
+		{"parsed", null, 2, "start the program from an MCP client\n"},
+		{"other flag", null, 2, "start the program from an MCP client\n"},
+		{"bad keys", null, 1, "server: Keys: "},
+		{"Run", null, 0, ""},
+	} {
+		cmd := asProgram(tc.mode)
+		cmd.Stdin = tc.input
+		var errs bytes.Buffer
+		cmd.Stderr = &errs
+		_ = cmd.Run()
+		if cmd.ProcessState.ExitCode() != tc.status || !strings.Contains(errs.String(), tc.contains) || tc.contains == "" && errs.Len() > 0 {
+			t.Errorf("%s: status %d, standard error %q", tc.mode, cmd.ProcessState.ExitCode(), errs.String())
+		}
 	}
 }
 
-func TestMainPrintsWhyItFailsAndExitsWithOne(t *testing.T) {
-	if os.Getenv("PARLEY_TEST_MAIN") != "" {
-		server.Main(&server.Server{Keys: [][]byte{[]byte("short")}})
-		return
-	}
-	cmd := exec.Command(os.Args[0], "-test.run=^TestMainPrintsWhyItFailsAndExitsWithOne$")
-	cmd.Env = append(os.Environ(), "PARLEY_TEST_MAIN=1")
-	cmd.Stdin = io.LimitReader(nil, 0)
-	out, err := cmd.CombinedOutput()
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(string(out), "server: Keys: ") {
-		t.Errorf("%v\n%s", err, out)
+func TestMainServesHTTPOnTheAddressOfTheFlag(t *testing.T) {
+	for mode, args := range map[string][]string{
+		"no flags":           {"-http", "127.0.0.1:0"},
+		"own flag":           {"--http=127.0.0.1:0", "-name", "x"},
+		"own flag, unparsed": nil,
+	} {
+		t.Run(mode, func(t *testing.T) {
+			cmd := asProgram(mode, args...) // standard input is the null device
+			stderr, err := cmd.StderrPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				_ = cmd.Process.Kill()
+				_ = cmd.Wait()
+			}()
+			line, err := bufio.NewReader(stderr).ReadString('\n')
+			_, address, found := strings.Cut(line, " serves MCP on http://")
+			address, _, _ = strings.Cut(address, "/")
+			if !found {
+				t.Fatalf("%q, %v", line, err)
+			}
+			conn, err := net.Dial("tcp", address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			conn.Close()
+			busy, err := asProgram("no flags", "-http", address).CombinedOutput()
+			want := "address already in use: choose the address with the flag -http, for example -http 127.0.0.1:8081\n"
+			if runtime.GOOS != "windows" && (err == nil || !strings.Contains(string(busy), want)) {
+				t.Errorf("on the same address: %q, %v", busy, err)
+			}
+		})
 	}
 }

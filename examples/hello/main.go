@@ -1,7 +1,9 @@
 // Command hello is the smallest server: one tool. If a client starts the program, it
-// serves standard input and output. At a terminal it serves HTTP on 127.0.0.1:8080.
+// serves standard input and output. At a terminal it serves HTTP on 127.0.0.1:8080, and
+// with the flag -http on another address, also without a terminal.
 //
 //	parley call greet name=Ada -- go run ./examples/hello
+//	go run ./examples/hello -http 127.0.0.1:8081
 package main
 
 import (

@@ -63,17 +63,23 @@ func lines(all ...string) string { return strings.Join(all, "\n") + "\n" }
 
 // S4
 func TestEndOfInputEndsServe(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		in, _, served := stdio(t, newServer(nil))
-		start := time.Now()
-		in.Close()
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
-		if d := time.Since(start); d > 0 {
-			t.Errorf("Serve took %v", d)
-		}
-	})
+	for input, want := range map[string]error{
+		"": streamwire.ErrNoMessage, "\n\n": streamwire.ErrNoMessage, "[]\n": nil,
+		strings.Repeat("x", transport.DefaultServerMaxMessage+1) + "\n": nil,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			in, _, served := stdio(t, newServer(nil))
+			start := time.Now()
+			io.WriteString(in, input)
+			in.Close()
+			if err := <-served; err != want {
+				t.Errorf("after %.5q: %v, want %v", input, err, want)
+			}
+			if d := time.Since(start); d > 0 {
+				t.Errorf("Serve took %v", d)
+			}
+		})
+	}
 }
 
 // A client that dies while it writes a message has no use for an answer to it. The calls before it end as usual.

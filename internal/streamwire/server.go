@@ -37,9 +37,12 @@ type Server struct {
 	Grace time.Duration
 }
 
+// ErrNoMessage is returned by Serve if the client has closed the connection without a message.
+var ErrNoMessage = errors.New("input ended before the first message")
+
 // Serve serves one connection until the client closes it, ctx ends or the connection
 // fails. Then it closes the connection. It returns nil if the client closed it after a
-// complete message.
+// complete message, and ErrNoMessage if it closed it before the first one.
 //
 // When the client closes its end, Serve finishes the requests in flight within the grace
 // time, so that `printf '…' | server` receives its responses. When drain ends, Serve
@@ -92,8 +95,12 @@ func (s *Server) Serve(ctx, drain context.Context, conn transport.Conn, who prin
 	defer grace.Stop()
 	switch cut := errors.Is(err, io.ErrUnexpectedEOF); {
 	case cut, errors.Is(err, io.EOF):
-		if !cut {
+		switch {
+		case cut:
+		case c.received:
 			err = nil
+		default:
+			err = ErrNoMessage
 		}
 		select {
 		case <-idle:
@@ -134,6 +141,7 @@ type connection struct {
 
 	// Used by the reading goroutine only.
 	paces      paces
+	received   bool // a message has arrived
 	modernPeer bool // a modern request has arrived
 	notifying  bool // the session's notifications are being delivered
 

@@ -114,6 +114,7 @@ func (t *turn) read() {
 		switch {
 		case t.over:
 		case err == nil:
+			c.received = true
 			t.receive(c.ctx, data)
 		case !c.rejectTooLarge(err):
 			c.failed <- err
@@ -128,6 +129,7 @@ func (c *connection) rejectTooLarge(err error) bool {
 	if !errors.As(err, &tooLarge) {
 		return false
 	}
+	c.received = true
 	c.writeError(c.ctx, jsonrpc.ID{}, jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "message must have at most %d bytes", tooLarge.Limit))
 	return true
 }
