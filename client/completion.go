@@ -19,7 +19,7 @@ import (
 //	})
 //
 // Servers before 2025-06-18 do not receive params.Context. The option [WithMeta] replaces
-// params.Meta. The time-out is Timeouts.Read. For a text field, use a [Typeahead].
+// params.Meta. The time-out is Timeouts.Read.
 func (c *Client) Complete(ctx context.Context, params mcp.CompleteParams, options ...CallOption) (*mcp.Completion, error) {
 	meta := params.Meta
 	params.Meta = nil

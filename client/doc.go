@@ -22,7 +22,7 @@
 //
 //	result, err := c.ReadResource(ctx, "file:///project/README.md")
 //	prompt, err := c.GetPrompt(ctx, "review", map[string]string{"language": "go"})
-//	completion, err := c.Typeahead(ref).Complete(ctx, "language", "py", nil)
+//	completion, err := c.Complete(ctx, mcp.CompleteParams{Ref: ref, Argument: argument})
 //
 // It watches the server's lists and resources:
 //

@@ -112,19 +112,3 @@ func ExampleClient_Complete() {
 	fmt.Println(completion.Values)
 	// Output: [Emma Persuasion]
 }
-
-// A text field calls Complete on each keystroke. Only the last input is sent to the server.
-func ExampleTypeahead() {
-	c := connect(library())
-	defer c.Close()
-	field := c.Typeahead(mcp.CompleteReference{Type: mcp.RefPrompt, Name: "summarize"})
-	onInput := func(text string) { // called in a goroutine of its own
-		completion, err := field.Complete(context.Background(), "title", text, nil)
-		if errors.Is(err, client.ErrSuperseded) {
-			return
-		}
-		fmt.Println(completion.Values, err)
-	}
-	onInput("p")
-	// Output: [Persuasion] <nil>
-}
