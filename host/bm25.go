@@ -1,7 +1,9 @@
 package host
 
 import (
+	"cmp"
 	"math"
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -88,7 +90,10 @@ func (cs catalogs) rank(query string) []int32 {
 			first += int32(len(c.tools))
 		}
 	}
-	return sortByScore(found, scores)
+	slices.SortFunc(found, func(a, b int32) int {
+		return cmp.Or(cmp.Compare(scores[b], scores[a]), cmp.Compare(a, b)) // equal scores: by number
+	})
+	return found
 }
 
 // termsOf yields the words of a text in lower case and without endings. The parts of a name such as readFile or

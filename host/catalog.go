@@ -5,19 +5,16 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"slices"
-	"strings"
-	"sync/atomic"
 
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
-// catalog is the tools of one server at one time, with an index of them. It is immutable but for its vectors.
+// catalog is the tools of one server at one time, with an index of them. It is immutable.
 type catalog struct {
-	tools   []MergedTool
-	byName  map[string]int
-	index   *index
-	digest  [sha256.Size]byte           // of the names and definitions, in their order
-	vectors atomic.Pointer[[][]float32] // of the tools, if they are known; see Host.Embed
+	tools  []MergedTool
+	byName map[string]int
+	index  *index
+	digest [sha256.Size]byte // of the names and definitions, in their order
 }
 
 // catalogs are those of the servers of a Host, in their order. A document is a tool; its number counts the tools of all.
@@ -146,15 +143,4 @@ func objectIn(object json.RawMessage, name string) json.RawMessage {
 		}
 	}
 	return json.RawMessage("{}")
-}
-
-// textOf returns the text of a tool to embed.
-func textOf(t *MergedTool) string {
-	var b strings.Builder
-	for _, f := range documentOf(t) {
-		if f.text != "" {
-			b.WriteString(f.text + "\n")
-		}
-	}
-	return b.String()
 }

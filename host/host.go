@@ -53,12 +53,6 @@ type Host struct {
 	// characters. 0 means 128, the maximum of the protocol; some clients accept 64.
 	MaxName int
 
-	// Embed, if set, returns a vector for each text, of one length, such that texts with a
-	// similar meaning have vectors in a similar direction. [Host.Search] then ranks tools by their
-	// words and by their vectors, and adds the reciprocal ranks. Embed is called with at most
-	// 256 texts at a time, and concurrently. If it fails, the words alone count.
-	Embed func(ctx context.Context, texts []string) ([][]float32, error)
-
 	// Middleware, if set, returns middleware for the requests to a server, by its name. It runs inside
 	// of Dialer.Middleware, and sees the server's own names. It is called once for each server that is
 	// added.
@@ -119,9 +113,7 @@ type Host struct {
 	changed  broadcast              // that the status of a server, or the servers, have changed
 	names    nameTable
 
-	cataloging sync.Mutex           // orders the making of catalogs
-	embedding  chan struct{}        // capacity 1: has an element while catalogs are embedded; made by embedTools
-	embedded   map[string][]float32 // the vectors of tools, by their text; used by the goroutine with the turn in embedding
+	cataloging sync.Mutex // orders the making of catalogs
 
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc

@@ -9,8 +9,7 @@ import (
 )
 
 // Search returns the tools of [Host.Tools] that match a query, the best match first. It compares the words of
-// the query with the names, titles, descriptions and argument names of the tools by BM25; see also
-// [Host.Embed]. Tools that match equally have the order of Host.Tools, and an empty query matches all tools.
+// the query with the names, titles, descriptions and argument names of the tools by BM25. Tools that match equally have the order of Host.Tools, and an empty query matches all tools.
 // Search returns at most limit tools; 0 means all that match. It waits for no server. The caller owns the
 // slice. It must not modify the definitions.
 //
@@ -22,7 +21,7 @@ import (
 func (h *Host) Search(ctx context.Context, query string, limit int) []MergedTool {
 	cs := h.catalogs(ctx)
 	if strings.TrimSpace(query) != "" {
-		ranked := h.rank(ctx, cs, query)
+		ranked := cs.rank(query)
 		if limit > 0 {
 			ranked = ranked[:min(limit, len(ranked))]
 		}

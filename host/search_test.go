@@ -1,19 +1,13 @@
 package host
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/mcp"
@@ -155,93 +149,6 @@ func TestDescribeReturnsAToolByName(t *testing.T) {
 	}
 	if _, err := h.Describe(t.Context(), "missing__tool"); !errors.Is(err, ErrUnknownServer) {
 		t.Errorf("an unknown server: %v", err)
-	}
-}
-
-// byTopic returns vectors with a dimension for each topic.
-func byTopic(topics ...[]string) func(context.Context, []string) ([][]float32, error) {
-	return func(_ context.Context, texts []string) ([][]float32, error) {
-		vectors := make([][]float32, len(texts))
-		for i, text := range texts {
-			vectors[i] = make([]float32, len(topics))
-			for j, words := range topics {
-				if slices.ContainsFunc(words, func(word string) bool { return strings.Contains(strings.ToLower(text), word) }) {
-					vectors[i][j] = 1
-				}
-			}
-		}
-		return vectors, nil
-	}
-}
-
-func TestSearchCombinesWordsAndVectors(t *testing.T) {
-	h := office()
-	embed := byTopic([]string{"rain", "weather"}, []string{"file", "document"}, []string{"record"})
-	var embedded int
-	h.Embed = func(ctx context.Context, texts []string) ([][]float32, error) {
-		embedded += len(texts)
-		return embed(ctx, texts)
-	}
-	if got := h.Search(t.Context(), "will it rain?", 1); namesOf(got) != "odd__d" {
-		t.Errorf("by meaning: %s", namesOf(got))
-	}
-	if got := h.Search(t.Context(), "a document to delete", 1); namesOf(got) != "files__delete_file" {
-		t.Errorf("by both: %s", namesOf(got))
-	}
-	tools := len(h.Tools())
-	if embedded != tools+2 {
-		t.Errorf("%d texts were embedded, want %d tools and 2 queries", embedded, tools)
-	}
-	h.find("odd").setTools([]mcp.Tool{{Name: "new", Description: "rain"}})
-	if got := h.Search(t.Context(), "weather", 1); namesOf(got) != "odd__new" {
-		t.Errorf("a new tool: %s", namesOf(got))
-	}
-	if embedded != tools+2+2 {
-		t.Errorf("%d texts were embedded after one tool was added", embedded-tools-2)
-	}
-}
-
-func TestConcurrentSearchesEmbedToolsOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := office()
-		embed := byTopic([]string{"rain"}, []string{"file"})
-		var embedded atomic.Int32
-		h.Embed = func(ctx context.Context, texts []string) ([][]float32, error) {
-			time.Sleep(time.Second) // all searches have begun
-			embedded.Add(int32(len(texts)))
-			return embed(ctx, texts)
-		}
-		const searches = 20
-		var done sync.WaitGroup
-		for range searches {
-			done.Go(func() { h.Search(t.Context(), "rain", 1) })
-		}
-		done.Wait()
-		if n := int(embedded.Load()); n != len(h.Tools())+searches {
-			t.Errorf("%d texts were embedded, want %d tools and %d queries", n, len(h.Tools()), searches)
-		}
-	})
-}
-
-func TestSearchUsesWordsIfEmbeddingFails(t *testing.T) {
-	for name, embed := range map[string]func(context.Context, []string) ([][]float32, error){
-		"an error":        func(context.Context, []string) ([][]float32, error) { return nil, errors.New("out of vectors") },
-		"a panic":         func(context.Context, []string) ([][]float32, error) { panic("out of vectors") },
-		"too few vectors": func(context.Context, []string) ([][]float32, error) { return make([][]float32, 1), nil },
-		"different lengths": func(_ context.Context, texts []string) ([][]float32, error) {
-			vectors := make([][]float32, len(texts))
-			for i := range vectors {
-				vectors[i] = make([]float32, len(texts))
-			}
-			return vectors, nil
-		},
-	} {
-		h := office()
-		var log bytes.Buffer
-		h.Logger, h.Embed = slog.New(slog.NewTextHandler(&log, nil)), embed
-		if got := h.Search(t.Context(), "salesforce", 0); namesOf(got) != "crm__updateRecord" || !strings.Contains(log.String(), "Embed has failed") {
-			t.Errorf("%s: %s; the log has %q", name, namesOf(got), log.String())
-		}
 	}
 }
 
