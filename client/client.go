@@ -155,8 +155,8 @@ func (c *Client) request(ctx context.Context, build func(*link) *rpc.Request, re
 	}
 }
 
-// rejectsAll reports whether a server that has rejected a request of a session, with status 400, rejects a ping as
-// well. It has then lost the session, perhaps in a restart. Err is the error of the request.
+// rejectsAll reports whether a server that has rejected a request of a session rejects a ping as well. It has then
+// lost the session, perhaps in a restart. Err is the error of the request.
 func (c *Client) rejectsAll(ctx context.Context, l *link, method string, err error) bool {
 	if method != mcp.MethodPing {
 		_, err = l.call(ctx, c.pingRequest(l))

@@ -181,19 +181,23 @@ func TestLostSessionsWithOtherStatusesAreReplaced(t *testing.T) {
 		again bool   // the call is sent again
 		alive *reply // to pings, if the server has not lost the session
 	}{
-		"JSON":             {lost: reply{status: 400, body: inJSON("null", "Bad Request: No valid session ID provided")}, again: true},
-		"id of a text":     {lost: reply{status: 400, body: inJSON(`"server-error"`, "Bad Request: Missing session ID")}, again: true},
-		"text":             {lost: status(400, "Invalid session ID\n"), again: true},
-		"not initialized":  {lost: reply{status: 400, body: inJSON("null", "Bad Request: Server not initialized")}, again: true},
-		"conflict":         {lost: reply{status: 409, body: `{"error":"unknown session"}`}, again: true},
-		"id of the call":   {lost: reply{status: 400, body: inJSON("$id", "Session not found")}, again: true},
-		"no reason":        {lost: status(400, "Bad Request")},
-		"error of a tool":  {lost: reply{status: 400, body: inJSON("$id", "browser session 5 is closed")}, alive: &pong},
-		"page of a proxy":  {lost: reply{status: 400, kind: "text/html", body: "your session has expired"}, alive: &pong},
-		"invalid argument": {lost: status(400, "a must be a number"), alive: &pong},
-		"no ping":          {lost: status(400, "a must be a number"), alive: &noPing},
-		"internal error":   {lost: status(500, "cannot read the session"), alive: &pong},
-		"login":            {lost: status(401, "your session has expired"), alive: &pong},
+		"JSON":               {lost: reply{status: 400, body: inJSON("null", "Bad Request: No valid session ID provided")}, again: true},
+		"id of a text":       {lost: reply{status: 400, body: inJSON(`"server-error"`, "Bad Request: Missing session ID")}, again: true},
+		"text":               {lost: status(400, "Invalid session ID\n"), again: true},
+		"not initialized":    {lost: reply{status: 400, body: inJSON("null", "Bad Request: Server not initialized")}, again: true},
+		"conflict":           {lost: reply{status: 409, body: `{"error":"unknown session"}`}, again: true},
+		"gone":               {lost: status(410, "the session was closed"), again: true},
+		"conflict of a tool": {lost: reply{status: 409, body: `{"error":"browser session 5 is in use"}`}, alive: &pong},
+		"gone for a tool":    {lost: status(410, "browser session 5 was closed"), alive: &pong},
+		"text of a tool":     {lost: status(400, "browser session 5 is closed"), alive: &pong},
+		"id of the call":     {lost: reply{status: 400, body: inJSON("$id", "Session not found")}, again: true},
+		"no reason":          {lost: status(400, "Bad Request")},
+		"error of a tool":    {lost: reply{status: 400, body: inJSON("$id", "browser session 5 is closed")}, alive: &pong},
+		"page of a proxy":    {lost: reply{status: 400, kind: "text/html", body: "your session has expired"}, alive: &pong},
+		"invalid argument":   {lost: status(400, "a must be a number"), alive: &pong},
+		"no ping":            {lost: status(400, "a must be a number"), alive: &noPing},
+		"internal error":     {lost: status(500, "cannot read the session"), alive: &pong},
+		"login":              {lost: status(401, "your session has expired"), alive: &pong},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := new(legacyHTTP)

@@ -328,20 +328,16 @@ func (c *Client) statusFailure(req *http.Request, resp *http.Response, out *rpc.
 		return c.lostSession()
 	}
 	failure, body := c.statusError(resp), c.failureOf(resp)
-	served := false // the request may have run: its handler may report the error
 	if m, err := jsonrpc.Parse(body, c.Limits); err == nil && m.Kind == jsonrpc.Response && (m.ID == out.ID || m.ID.IsZero()) {
-		failure.Err, served = m.Err, !m.ID.IsZero()
-	}
-	inSession := !c.modern && req.Header[headerVersion] != nil // initialize has no revision in its headers
-	named := inSession && namesLostSession(resp, body)
-	if named && !served {
-		return c.lostSession()
+		failure.Err = m.Err
 	}
 	if out.ID.IsZero() {
 		return failure
 	}
 	err := requestError(c.modern, failure)
-	if !c.modern && resp.StatusCode == http.StatusBadRequest {
+	inSession := !c.modern && req.Header[headerVersion] != nil // initialize has no revision in its headers
+	named := inSession && namesLostSession(resp, body)
+	if named || !c.modern && resp.StatusCode == http.StatusBadRequest {
 		return &Rejection{error: err, Body: string(body[:min(len(body), maxReason)]), NamesSession: named}
 	}
 	return err

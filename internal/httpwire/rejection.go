@@ -6,12 +6,13 @@ import (
 	"time"
 )
 
-// Rejection is the error of a request of a session, or of initialize, that was answered with status 400. The server may
-// have lost the session, or reject the revision.
+// Rejection is the error of a request of a session, or of initialize, that was answered with status 400, or with 409 or
+// 410 and a text about the session. The server may have lost the session, or reject the revision. The request may have
+// run, because a handler may be the source of the status and the text.
 type Rejection struct {
 	error               // a *call.StatusError or, if the body has one, a *jsonrpc.Error
 	Body         string // the beginning
-	NamesSession bool   // Body is about the session, as the error of a handler may be, too
+	NamesSession bool   // Body is about a session, perhaps that of the connection
 }
 
 // Unwrap returns the error.
