@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/parley-mcp/parley/internal/httpwire"
@@ -42,8 +43,8 @@ func (d *Dialer) handshake(ctx context.Context, era *legacy.Client, offer mcp.Re
 // error (2025-11-25, basic/lifecycle, Error Handling) or in its text. The result is empty if Dialer.Revision allows no
 // other one, or if the error names only revisions without sessions.
 func (d *Dialer) rejected(err error, offer mcp.Revision) (older mcp.Revision, rejected bool) {
-	text := reportedText(err)
-	if !strings.Contains(strings.ToLower(text), "version") {
+	code, text := reported(err)
+	if !mayRejectRevision(code, text) {
 		return "", false
 	}
 	namesModern := false
@@ -71,18 +72,29 @@ func (d *Dialer) unlessFixed(r mcp.Revision) mcp.Revision {
 	return r
 }
 
-// reportedText returns what a server reports in an error: the message and the data of a JSON-RPC error, or the body of
-// a response over HTTP. It is empty for other errors.
-func reportedText(err error) string {
+// mayRejectRevision reports whether the error of initialize can mean that the server rejects the revision: its code says
+// so, or its text has the word version and is about the protocol, the params or a revision.
+func mayRejectRevision(code int64, text string) bool {
+	if code == mcp.CodeUnsupportedVersion {
+		return true
+	}
+	text = strings.ToLower(text)
+	return strings.Contains(text, "version") && (code == jsonrpc.CodeInvalidParams || strings.Contains(text, "protocol") ||
+		slices.ContainsFunc(mcp.Revisions(), func(r mcp.Revision) bool { return strings.Contains(text, string(r)) }))
+}
+
+// reported returns what a server reports in an error: the code, the message and the data of a JSON-RPC error, or the
+// body of a response over HTTP. The text is empty for other errors.
+func reported(err error) (code int64, text string) {
 	var reported *jsonrpc.Error
 	var rejection *httpwire.Rejection
 	switch {
 	case errors.As(err, &reported):
-		return reported.Message + " " + string(reported.Data)
+		return reported.Code, reported.Message + " " + string(reported.Data)
 	case errors.As(err, &rejection):
-		return rejection.Body
+		return 0, rejection.Body
 	}
-	return ""
+	return 0, ""
 }
 
 // checkRevision checks the revision in the result of the handshake.

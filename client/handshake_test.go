@@ -33,6 +33,9 @@ func TestRejectedRevisionIsFollowedByOneThatTheServerSupports(t *testing.T) {
 		"rejects all":         {answers: []string{rejection(-32602, "Unsupported protocol version", `{"supported":["2024-10-07"]}`)}, offers: "2025-11-25 2025-06-18 2025-03-26 2024-11-05", fails: true},
 		"only modern":         {answers: []string{rejection(-32022, "Unsupported protocol version", `{"supported":["2026-07-28"],"requested":"2025-11-25"}`)}, offers: "2025-11-25", fails: true},
 		"newer ones":          {answers: []string{rejection(-32602, "version 2025-11-25 or newer is required", "null")}, offers: "2025-11-25 2025-06-18 2025-03-26 2024-11-05", fails: true},
+		"code":                {answers: []string{rejection(-32022, "Not supported", `{"supported":["2025-06-18"]}`), initialized}, offers: "2025-11-25 2025-06-18"},
+		"version of params":   {answers: []string{rejection(-32602, "Unsupported version", "null"), initialized}, offers: "2025-11-25 2025-06-18"},
+		"another version":     {answers: []string{rejection(-32603, "server version 1.2 of the database failed", "null")}, offers: "2025-11-25", fails: true},
 		"another error":       {answers: []string{rejection(-32603, "the database is not available since 2024-11-05", "null")}, offers: "2025-11-25", fails: true},
 		"Dialer.Revision":     {answers: []string{rejection(-32602, "Unsupported protocol version", `{"supported":["2024-11-05"]}`), initialized}, pinned: mcp.V20250618, offers: "2025-06-18", fails: true},
 		"an unknown revision": {answers: []string{strings.Replace(initialized, "2025-06-18", "2024-10-07", 1)}, offers: "2025-11-25", fails: true},
@@ -82,5 +85,13 @@ func TestRejectedRevisionOverHTTP(t *testing.T) {
 	c := dialHTTP(t, m)
 	if text, err := client.CallTool[string](t.Context(), c, "a", nil); err != nil || text != "called" || c.Revision() != mcp.V20250326 {
 		t.Errorf("%s: %q, %v", c.Revision(), text, err)
+	}
+}
+
+func TestStatusAboutAnotherVersionIsNotFollowedByOlderRevisions(t *testing.T) {
+	m := &mock{answers: map[string][]reply{"initialize": {status(400, "cannot use server version 1.2 of the database")}}, otherwise: status(400, "")}
+	d := quiet()
+	if _, err := m.dial(t, d); err == nil || m.counts["initialize"] != 1 {
+		t.Errorf("%v, received %s", err, m.methods())
 	}
 }
