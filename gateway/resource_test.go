@@ -99,6 +99,16 @@ func TestURIOfTwoServersGetsPrefix(t *testing.T) {
 	}
 }
 
+// Servers have ids where other URIs have hosts, so the case of letters counts there.
+func TestURIsThatDifferInCaseAreOfTwoServers(t *testing.T) {
+	c := mcptest.Dial(t, gatewayTo(t, inMemory(t, "first", library("Ab")), inMemory(t, "second", library("ab"))))
+	for _, name := range []string{"Ab", "ab"} {
+		if got := read(t, c, "lib://"+name); string(got.Blob) != name {
+			t.Errorf("lib://%s: %+v", name, got)
+		}
+	}
+}
+
 // A server that claims the URIs of another one does not serve them, whichever comes first.
 func TestNoServerTakesOverTheURIsOfAnother(t *testing.T) {
 	greedy := &server.Server{Name: "greedy"}

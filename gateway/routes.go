@@ -141,6 +141,10 @@ func isReserved(literal string) bool {
 // canonical returns the form in which URIs are compared, so that another notation of a URI does not lead
 // to another server: the scheme in lower case, and percent-encoded what must be, and nothing else (RFC 3986,
 // section 6.2.2).
+//
+// It differs from the normal form of package resourceuri, which is for rules. Here the case of an authority
+// remains, because servers have ids there (note://Ab and note://ab are two notes) and the beginning of a template
+// may end within it. Rules do not encode characters, because ? in a pattern matches one character.
 func canonical(uri string) string {
 	scheme, rest, ok := strings.Cut(uri, ":")
 	if lower := strings.ToLower(scheme); ok && lower != scheme {

@@ -185,7 +185,8 @@ func decodeOnce(text string, all bool) string {
 	return b.String()
 }
 
-// normalize returns text with a scheme and host in lower case, and unreserved characters that are not encoded.
+// normalize returns text with a scheme and host in lower case, and unreserved characters that are not encoded. The
+// gateway compares URIs in another form, see there.
 func normalize(text string) string {
 	var b strings.Builder
 	for i := 0; i < len(text); i++ {
