@@ -33,7 +33,6 @@ func explained(err error) (message, advice string) {
 	var token *tokenError
 	var dial *client.DialError
 	var reported *jsonrpc.Error
-	var status *call.StatusError
 	switch {
 	case errors.As(err, &login):
 		return splitAdvice(login.Error())
@@ -44,7 +43,7 @@ func explained(err error) (message, advice string) {
 		return explainDial(dial)
 	case errors.As(err, &reported) && reported.Code == mcp.CodeMissingCapability:
 		return splitAdvice(explainCapability(reported))
-	case errors.Is(err, call.ErrUnauthorized), errors.As(err, &status) && status.Status == http.StatusUnauthorized:
+	case isUnauthorized(err):
 		return err.Error(), adviceUnauthorized(err)
 	}
 	if _, advice = causeOf(err); advice == "" && !errors.As(err, &reported) {
@@ -96,7 +95,7 @@ func causeOf(err error) (cause, advice string) {
 		return strings.TrimPrefix(exit.Error(), "transport: "), "is it an MCP server that uses standard input and output, and has it all environment variables that it needs?"
 	case errors.Is(err, call.ErrUnauthorized):
 		return err.Error(), adviceUnauthorized(err)
-	case errors.As(err, &status) && status.Status == http.StatusUnauthorized:
+	case errors.As(err, &status) && isUnauthorized(err):
 		return status.Error(), adviceUnauthorized(err)
 	case errors.As(err, &status) && status.Status == http.StatusNotFound:
 		return status.Error(), "check the path of the URL, which is often /mcp"
@@ -110,10 +109,14 @@ func isStart(err error) bool {
 	return errors.As(err, &path) && path.Op == "fork/exec"
 }
 
-// adviceUnauthorized is the advice for a response with status 401 for which the user cannot
+// adviceUnauthorized is the advice for a response with status 401 or 403 for which the user cannot
 // log in with parley login.
 func adviceUnauthorized(err error) string {
-	if errors.Is(err, oauth.ErrDiscovery) {
+	var status *call.StatusError
+	switch {
+	case errors.As(err, &status) && status.Status == http.StatusForbidden:
+		return "use credentials that give access to the server, with --header or in the configuration"
+	case errors.Is(err, oauth.ErrDiscovery):
 		return "the server does not name an authorization server, so send credentials that it accepts, with --header or in the configuration"
 	}
 	return "send credentials that the server accepts, with --header or in the configuration"

@@ -6,12 +6,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"os/exec"
+	"slices"
 	"syscall"
 	"testing"
 
+	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -51,6 +54,7 @@ func TestExplainKeepsTheCauseAndAddsAdvice(t *testing.T) {
 		{dial(&transport.ExitError{Code: 3}), "cannot connect to https://example.com/mcp: server process exited with code 3; is it an MCP server that uses standard input and output, and has it all environment variables that it needs?"},
 		{dial(&exec.Error{Name: "npx", Err: exec.ErrNotFound}), `cannot start the server: exec: "npx": executable file not found in $PATH; install the program or write its path`},
 		{&call.StatusError{Status: http.StatusUnauthorized, Text: "Unauthorized"}, "HTTP status 401 Unauthorized; send credentials that the server accepts, with --header or in the configuration"},
+		{dial(&call.StatusError{Status: http.StatusForbidden, Text: "Forbidden"}), "cannot connect to https://example.com/mcp: HTTP status 403 Forbidden; use credentials that give access to the server, with --header or in the configuration"},
 		{errors.New("another error"), "another error"},
 		{dial(token(lookup)), "cannot get an access token for https://example.com/mcp: GET https://login.example.com/token: dial tcp: lookup example.com: no such host; check the host name"},
 		{dial(token(connect)), "cannot get an access token for https://example.com/mcp: GET https://login.example.com/token: dial tcp 127.0.0.1:1: connection refused; is the server running?"},
@@ -59,6 +63,60 @@ func TestExplainKeepsTheCauseAndAddsAdvice(t *testing.T) {
 	} {
 		if got := explain(c.err); got != c.want {
 			t.Errorf("explain(%v)\n= %s\nwant %s", c.err, got, c.want)
+		}
+	}
+}
+
+// 401 and 403 have the exit code of authorization, also if the user has set the credentials. An authorization server that cannot
+// be reached does not.
+func TestRejectedCredentialsHaveTheirExitCode(t *testing.T) {
+	status := func(code int) error { return fmt.Errorf("call: %w", &call.StatusError{Status: code}) }
+	for _, c := range []struct {
+		err  error
+		want int
+	}{
+		{status(http.StatusUnauthorized), exitUnauthorized},
+		{unreachable(status(http.StatusForbidden)), exitUnauthorized},
+		{unreachable(fmt.Errorf("%w: %w", call.ErrUnauthorized, oauth.ErrDiscovery)), exitUnauthorized},
+		{unreachable(fmt.Errorf("%w: %w", call.ErrUnauthorized, &tokenError{"https://example.com/mcp", syscall.ECONNREFUSED})), exitUnreachable},
+		{unreachable(status(http.StatusNotFound)), exitUnreachable},
+		{status(http.StatusProxyAuthRequired), exitOther},
+	} {
+		if got := exitCode(t.Context(), c.err); got != c.want {
+			t.Errorf("exit code of %v is %d, want %d", c.err, got, c.want)
+		}
+	}
+}
+
+// Two servers of a configuration can have one URL and credentials of two users.
+func TestServersAtOneURLKeepTheirOwnHeaders(t *testing.T) {
+	const url = "https://example.com/mcp"
+	t.Setenv("PARLEY_CONFIG_DIR", t.TempDir())
+	t.Setenv("PARLEY_NO_KEYRING", "1")
+	a := new(authorizer)
+	header := func(fields ...string) http.Header {
+		h := make(http.Header)
+		for i := 0; i < len(fields); i += 2 {
+			h.Set(fields[i], fields[i+1])
+		}
+		return h
+	}
+	targets := []http.Header{header("Authorization", "Bearer one", "X-Team", "a"), header("X-Api-Key", "k"), nil}
+	var all []client.Target
+	for _, h := range targets {
+		all = append(all, &client.HTTPTarget{URL: url, Header: h})
+	}
+	if err := a.setTargets(t.Context(), all...); err != nil {
+		t.Fatal(err)
+	}
+	for i, sent := range []http.Header{
+		header("Authorization", "Bearer one", "Accept", "*/*"), // a client can move another header, such as Host
+		header("X-Api-Key", "k", "Authorization", "Bearer stored"),
+		header("Authorization", "Bearer stored"),
+	} {
+		c, given := a.clientOf(&http.Request{Header: sent}, url)
+		if logins := c != nil; logins != (i > 0) || !maps.EqualFunc(given, targets[i], slices.Equal) {
+			t.Errorf("request %d: uses a login: %t, headers of the user: %v", i, logins, given)
 		}
 	}
 }

@@ -127,8 +127,8 @@ type authorizer struct {
 }
 
 type authorizerState struct {
-	client  *oauth.Client          // nil if no target is a URL, or if there is no directory for logins
-	headers map[string]http.Header // of the requests to each server, as the user sets them
+	client  *oauth.Client            // nil if no target is a URL, or if there is no directory for logins
+	headers map[string][]http.Header // of the requests to each URL, as the user sets them for each server
 }
 
 // authorizerFor returns the authorizer of requests to a target. It returns nil if it would do nothing.
@@ -143,12 +143,12 @@ func authorizerFor(ctx context.Context, target client.Target) (client.Authorizer
 // setTargets sets the targets of the requests. It does not open the stored logins unless a target is a
 // URL.
 func (a *authorizer) setTargets(ctx context.Context, targets ...client.Target) error {
-	now := &authorizerState{headers: make(map[string]http.Header)}
+	now := &authorizerState{headers: make(map[string][]http.Header)}
 	hasURL := false
 	for _, target := range targets {
 		if t, ok := target.(*client.HTTPTarget); ok {
 			hasURL = true
-			now.headers[t.URL] = t.Header
+			now.headers[t.URL] = append(now.headers[t.URL], t.Header)
 		}
 	}
 	if before := a.state.Load(); before != nil && before.client != nil {
@@ -165,17 +165,48 @@ func (a *authorizer) setTargets(ctx context.Context, targets ...client.Target) e
 	return nil
 }
 
-// clientFor returns the client for a server, or nil if the requests need no login.
+// clientFor returns the client for the servers at a URL, or nil if their requests need no login.
 func (a *authorizer) clientFor(server string) *oauth.Client {
-	if state := a.state.Load(); state != nil && state.headers[server]["Authorization"] == nil {
-		return state.client
+	state := a.state.Load()
+	if state == nil {
+		return nil
 	}
-	return nil
+	of := state.headers[server]
+	if len(of) > 0 && !slices.ContainsFunc(of, func(h http.Header) bool { return h["Authorization"] == nil }) {
+		return nil
+	}
+	return state.client
+}
+
+// clientOf returns the client for a request, or nil if the user sets its Authorization header. Given has the headers
+// that the user sets.
+func (a *authorizer) clientOf(req *http.Request, server string) (c *oauth.Client, given http.Header) {
+	if state := a.state.Load(); state != nil {
+		for _, h := range state.headers[server] {
+			if own := h["Authorization"]; own != nil && slices.Equal(own, req.Header["Authorization"]) {
+				return nil, h
+			}
+			if len(h) > len(given) && has(req.Header, h) {
+				given = h
+			}
+		}
+	}
+	return a.clientFor(server), given
+}
+
+// has reports whether a header has all fields of another.
+func has(h, fields http.Header) bool {
+	for name, values := range fields {
+		if !slices.Equal(h[name], values) {
+			return false
+		}
+	}
+	return true
 }
 
 // Authorize implements client.Authorizer.
 func (a *authorizer) Authorize(req *http.Request, server string) error {
-	c := a.clientFor(server)
+	c, _ := a.clientOf(req, server)
 	if c == nil {
 		return nil
 	}
@@ -188,14 +219,14 @@ func (a *authorizer) Authorize(req *http.Request, server string) error {
 
 // Reauthorize implements client.Authorizer.
 func (a *authorizer) Reauthorize(req *http.Request, server string, resp *http.Response) (again bool, err error) {
-	c := a.clientFor(server)
+	c, given := a.clientOf(req, server)
 	if c == nil {
 		return false, nil
 	}
 	again, err = c.Reauthorize(req, server, resp)
 	err = withLoginAdvice(err, server)
 	if login := new(loginError); errors.As(err, &login) {
-		login.given = slices.Sorted(maps.Keys(a.state.Load().headers[server]))
+		login.given = slices.Sorted(maps.Keys(given))
 	}
 	return again, err
 }
@@ -269,11 +300,12 @@ func (e *loginError) Error() string {
 	case e.expired:
 		return fmt.Sprintf("the login to %s has expired; run: %s", e.server, quoting.OfUser().Command([]string{"login"}, e.server))
 	}
-	given := ""
+	login := quoting.OfUser().Command([]string{"login"}, e.server)
 	if e.given != nil {
-		given = ", although the request has " + strings.Join(e.given, ", ")
+		return fmt.Sprintf("%s requires a login, although the request has the header %s; check its value, or run: %s",
+			e.server, strings.Join(e.given, ", "), login)
 	}
-	return fmt.Sprintf("%s requires a login%s; run: %s", e.server, given, quoting.OfUser().Command([]string{"login"}, e.server))
+	return fmt.Sprintf("%s requires a login; run: %s", e.server, login)
 }
 
 // Unwrap returns the error of package oauth.

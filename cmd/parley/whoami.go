@@ -77,7 +77,7 @@ func whoami(cmd *cobra.Command, url string) error {
 		return err
 	}
 	if status == nil {
-		return &codeError{exitLogin, fmt.Errorf("you are not logged in to %s; run: %s", url, quoting.OfUser().Command([]string{"login"}, url))}
+		return &codeError{exitUnauthorized, fmt.Errorf("you are not logged in to %s; run: %s", url, quoting.OfUser().Command([]string{"login"}, url))}
 	}
 	return show(cmd, statusOf(status), func(w io.Writer) error {
 		return printStatus(w, status)

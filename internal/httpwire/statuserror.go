@@ -20,7 +20,10 @@ func (o *Options) statusError(resp *http.Response) *call.StatusError {
 	if target := redirect.Target(resp); target != "" {
 		text += " to " + target
 	}
-	if resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden {
+	switch status := resp.StatusCode; {
+	case status == http.StatusUnauthorized && o.Header.Get("Authorization") != "":
+		text += ": the server rejects the header Authorization of the request"
+	case status == http.StatusUnauthorized, status == http.StatusForbidden:
 		text += o.givenHeaders()
 	}
 	return &call.StatusError{Status: resp.StatusCode, Text: text, RetryAfter: retryAfter(resp.Header)}
