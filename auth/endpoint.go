@@ -43,7 +43,8 @@ var errNoURI = errors.New("URI is empty: set the URI of the ProtectedResource; i
 
 // loopbackEndpoint returns the endpoint of a resource without URI, for a request over
 // the loopback interface. The address that the request arrived at is known there, so the
-// Host header only chooses among the names of that interface.
+// Host header only chooses among the names of that interface. A slash at the end of the path
+// does not make another resource.
 func loopbackEndpoint(r *http.Request, path string) (endpoint, error) {
 	local, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
 	if !ok || !local.IP.IsLoopback() {
@@ -58,7 +59,7 @@ func loopbackEndpoint(r *http.Request, path string) (endpoint, error) {
 	if r.TLS != nil {
 		scheme = "https"
 	}
-	canonical, err := httpurl.Canonical(scheme + "://" + net.JoinHostPort(host, strconv.Itoa(local.Port)) + path)
+	canonical, err := httpurl.Canonical(scheme + "://" + net.JoinHostPort(host, strconv.Itoa(local.Port)) + strings.TrimRight(path, "/"))
 	return endpointOf(canonical), err
 }
 

@@ -54,7 +54,7 @@ func (p *ProtectedResource) ServeMetadata(w http.ResponseWriter, r *http.Request
 	case err != nil:
 		http.Error(w, misconfigured, http.StatusInternalServerError)
 		return
-	case strings.Trim(path, "/") != "" && path != own:
+	case strings.Trim(path, "/") != "" && strings.TrimRight(path, "/") != strings.TrimRight(own, "/"):
 		http.NotFound(w, r)
 		return
 	}
