@@ -4,10 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net/netip"
 	"net/url"
 	"reflect"
-	"strings"
+
+	"github.com/parley-mcp/parley/internal/httpurl"
 )
 
 // checkFields returns an error for the first field with an invalid value. Other functions check
@@ -20,12 +20,12 @@ func (s *Server) checkFields() error {
 		return errors.New("server: PageSize must not be negative; 0 means the default")
 	}
 	for _, origin := range s.AllowedOrigins {
-		if !isOrigin(origin) {
+		if !httpurl.IsOrigin(origin) {
 			return fmt.Errorf("server: AllowedOrigins: %.200q must be an origin as browsers send it, such as https://app.example.com: lower case, without a path and without the default port", origin)
 		}
 	}
 	for _, host := range s.AllowedHosts {
-		if !isHost(host) {
+		if !httpurl.IsHost(host) {
 			return fmt.Errorf("server: AllowedHosts: %.200q must be a host name or an IP address, with or without a port", host)
 		}
 	}
@@ -44,23 +44,4 @@ func (l Limits) check() error {
 		}
 	}
 	return nil
-}
-
-// isOrigin reports whether browsers send an origin in this form (RFC 6454, section 6.2). The
-// origin "null" is rejected, because all sandboxed pages send it.
-func isOrigin(origin string) bool {
-	u, err := url.Parse(origin)
-	if err != nil || u.Scheme == "" || u.Host == "" || origin != strings.ToLower(u.Scheme+"://"+u.Host) {
-		return false
-	}
-	return !(u.Scheme == "https" && u.Port() == "443" || u.Scheme == "http" && u.Port() == "80")
-}
-
-// isHost reports whether host can be the value of a Host header, or is an IPv6 address.
-func isHost(host string) bool {
-	if _, err := netip.ParseAddr(host); err == nil {
-		return true
-	}
-	u, err := url.Parse("http://" + host)
-	return err == nil && u.Host == host && u.Hostname() != "" && !strings.Contains(host, "*")
 }

@@ -52,14 +52,14 @@ func TestPreflightsOfAllowedOriginsAreAnswered(t *testing.T) {
 func TestPreflightsOfOtherOriginsAreNotAnswered(t *testing.T) {
 	for origin, want := range map[string]int{
 		"https://evil.example": 403, "null": 403, "https://app.example.com.evil.example": 403, "http://app.example.com": 403,
-		"http://localhost:3000": 405, // a page of this machine, which has not been named
+		"http://localhost:3000": 403, // a page of this machine, which has not been named
 	} {
 		w := preflight(sharing(), origin, "content-type")
 		if w.Code != want || w.Header().Get("Access-Control-Allow-Origin") != "" {
 			t.Errorf("%s: %d, %v", origin, w.Code, w.Header())
 		}
 	}
-	if w := preflight(&server.Server{Logger: slog.New(slog.DiscardHandler)}, "http://localhost:3000", ""); w.Code != 405 || w.Header().Get("Vary") != "" {
+	if w := preflight(&server.Server{Logger: slog.New(slog.DiscardHandler)}, "http://localhost:3000", ""); w.Code != 403 || w.Header().Get("Vary") != "" {
 		t.Errorf("without origins: %d, %v", w.Code, w.Header())
 	}
 }

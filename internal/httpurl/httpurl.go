@@ -82,6 +82,25 @@ func Canonical(text string) (string, error) {
 	return scheme + "://" + host + path, nil
 }
 
+// IsOrigin reports whether browsers send an origin in this form (RFC 6454, section 6.2). The
+// origin "null" is rejected, because all sandboxed pages send it.
+func IsOrigin(origin string) bool {
+	u, err := url.Parse(origin)
+	if err != nil || u.Scheme == "" || u.Host == "" || origin != strings.ToLower(u.Scheme+"://"+u.Host) || strings.Contains(origin, "*") {
+		return false
+	}
+	return !(u.Scheme == "https" && u.Port() == "443" || u.Scheme == "http" && u.Port() == "80")
+}
+
+// IsHost reports whether host can be the value of a Host header, or is an IPv6 address.
+func IsHost(host string) bool {
+	if _, err := netip.ParseAddr(host); err == nil {
+		return true
+	}
+	u, err := url.Parse("http://" + host)
+	return err == nil && u.Host == host && u.Hostname() != "" && !strings.Contains(host, "*")
+}
+
 var errIssuerQuery = errors.New("an issuer identifier must not have a query")
 
 // CheckIssuer returns an error if text is not the identifier of an authorization server:

@@ -39,7 +39,7 @@ func (g *Guard) addCORSHeaders(w http.ResponseWriter, r *http.Request) (answered
 	}
 	// Allow this origin only, never "*", and never credentials such as cookies.
 	h["Access-Control-Allow-Origin"] = []string{origin}
-	if r.Method != http.MethodOptions || r.Header["Access-Control-Request-Method"] == nil {
+	if !isPreflight(r) {
 		h["Access-Control-Expose-Headers"] = exposed
 		return false
 	}
@@ -51,6 +51,11 @@ func (g *Guard) addCORSHeaders(w http.ResponseWriter, r *http.Request) (answered
 	h["Access-Control-Max-Age"] = []string{corsMaxAge}
 	w.WriteHeader(http.StatusNoContent)
 	return true
+}
+
+// isPreflight reports whether a browser asks with r if a page may send a request.
+func isPreflight(r *http.Request) bool {
+	return r.Method == http.MethodOptions && r.Header["Origin"] != nil && r.Header["Access-Control-Request-Method"] != nil
 }
 
 // allowedHeaders returns the allowed headers among those that a page wants to send.

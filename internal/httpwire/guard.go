@@ -58,17 +58,21 @@ func (g *Guard) check(r *http.Request) *rejection {
 func (g *Guard) checkOrigin(r *http.Request) *rejection {
 	loopback := onLoopback(r)
 	if !g.hostAllowed(r.Host, loopback) {
-		return &rejection{http.StatusForbidden, "the Host header must name this server, not " + quote(r.Host) + ": let a proxy in front of the server send the server's address as Host, or add the name to AllowedHosts of the server"}
+		return &rejection{http.StatusForbidden, "the Host header must name this server, not " + quote(r.Host) + ": allow this name with --allow-host of parley, or AllowedHosts of a Go server"}
 	}
 	switch origins := r.Header["Origin"]; {
 	case len(origins) > 1:
 		return &rejection{http.StatusForbidden, "the Origin header must occur once"}
 	case len(origins) == 1 && !g.originAllowed(origins[0], r.Host, loopback):
-		return &rejection{http.StatusForbidden, "the Origin " + quote(origins[0]) + " is not allowed: add it to AllowedOrigins of the server if you trust it"}
+		return originRejection(origins[0])
 	case len(origins) == 0 && crossSite(r.Header["Sec-Fetch-Site"]):
 		return &rejection{http.StatusForbidden, "cross-site request without an Origin header"}
 	}
 	return nil
+}
+
+func originRejection(origin string) *rejection {
+	return &rejection{http.StatusForbidden, "the Origin " + quote(origin) + " is not allowed: if you trust its pages, allow it with --allow-origin of parley, or AllowedOrigins of a Go server"}
 }
 
 // hostAllowed reports whether requests may have this Host header.

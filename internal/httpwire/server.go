@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -95,7 +96,11 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request) {
 // admit checks the headers of a request, including its access token. It returns the request
 // to serve. If the request must not be served, admit answers it and reports false.
 func (s *Server) admit(w http.ResponseWriter, r *http.Request) (*http.Request, bool) {
-	if no := s.Guard.check(r); no != nil {
+	no := s.Guard.check(r)
+	if no == nil && isPreflight(r) && !slices.Contains(s.Guard.Origins, r.Header["Origin"][0]) { // of this machine
+		no = originRejection(r.Header["Origin"][0])
+	}
+	if no != nil {
 		s.rejections.Log(r.Context(), s.Logger, slog.LevelWarn, "request rejected", slog.String("reason", no.reason), slog.Int("status", no.status))
 		reject(w, no.status, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: no.reason})
 		return nil, false
