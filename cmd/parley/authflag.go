@@ -21,7 +21,8 @@ import (
 
 const authHelp = `With --auth, the endpoint requires an access token. Repeat the flag for each setting:
   issuer=URL    accept JSON Web Tokens of this issuer (repeatable)
-  resource=URL  the URL of the endpoint that clients use, required unless it is on this machine
+  resource=URL  the resource that tokens are issued for, unless it is the --public-url; one of both
+                is required unless the endpoint is on this machine
   scope=NAME    require this scope for every request (repeatable)
   dpop          require tokens that are bound to a key (DPoP)
   client=ID     the client of parley at the issuers, with which callers log in to servers (see
@@ -124,7 +125,7 @@ func (f *authFlag) apply(s *server.Server, listener net.Listener, logger *slog.L
 	case f.dev && !local:
 		return nil, errors.New("--auth dev requires a loopback address, such as 127.0.0.1:7777")
 	case f.resource == "" && !local:
-		return nil, errors.New("--auth requires the URL of the endpoint, for which tokens are issued; add --auth resource=https://…")
+		return nil, errors.New("--auth requires the URL of the endpoint, for which tokens are issued; add --public-url https://…")
 	}
 	a := &authorization{}
 	resource := &auth.ProtectedResource{URI: f.resource, Issuers: f.issuers, Scopes: f.scopes, Name: s.Title, RequireDPoP: f.dpop}

@@ -39,7 +39,7 @@ browser if there is none.
 
 ` + targetHelp + `
 
-` + authHelp + "\n\n" + storeHelp + "\n\n" + adminHelp,
+` + endpointHelp + "\n\n" + authHelp + "\n\n" + storeHelp + "\n\n" + adminHelp,
 		Example: `
 parley bridge https://example.com/mcp
 parley bridge --config mcp.json files

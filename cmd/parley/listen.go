@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,18 +36,20 @@ const (
 
 // httpFlags are the flags of commands that serve HTTP.
 type httpFlags struct {
-	addrFlag   string // the name of the flag for addr; empty means addr
-	addr       string // empty only with another name: serve standard input and output
-	limitCalls int
-	limitLists int
-	trace      bool
-	record     recordFlags
-	auth       authFlag
-	store      storeFlags
-	admin      adminFlags
-	log        logFlag
-	login      http.Handler                    // serves the pages below loginPath; may be nil
-	wrap       func(http.Handler) http.Handler // of the endpoint; may be nil
+	addrFlag    string // the name of the flag for addr; empty means addr
+	addr        string // empty only with another name: serve standard input and output
+	limitCalls  int
+	limitLists  int
+	trace       bool
+	record      recordFlags
+	endpoint    endpointFlags
+	auth        authFlag
+	store       storeFlags
+	admin       adminFlags
+	log         logFlag
+	certificate *certificate                    // nil without --tls-cert
+	login       http.Handler                    // serves the pages below loginPath; may be nil
+	wrap        func(http.Handler) http.Handler // of the endpoint; may be nil
 }
 
 func (f *httpFlags) add(cmd *cobra.Command) {
@@ -62,6 +65,7 @@ func (f *httpFlags) add(cmd *cobra.Command) {
 		f.record.add(cmd)
 	}
 	cmd.Flags().IntVar(&f.limitLists, "limit-lists", defaultLimitLists, "maximum `number` of requests for lists and server/discover per second of each caller; 0 means no limit")
+	f.endpoint.add(cmd)
 	f.auth.add(cmd)
 	f.store.add(cmd)
 	f.admin.add(cmd)
@@ -82,7 +86,7 @@ func (f *httpFlags) apply(cmd *cobra.Command) error {
 // checkStdio returns an error if a flag is set that has an effect over HTTP only. Advice says how to correct the
 // command line.
 func (f *httpFlags) checkStdio(cmd *cobra.Command, advice string) error {
-	for _, name := range []string{"addr", "auth", "store", "key-file", "admin", "drain-delay", "drain-timeout", "require-ready", "limit-calls", "limit-lists"} {
+	for _, name := range []string{"addr", "allow-host", "allow-origin", "public-url", "tls-cert", "tls-key", "auth", "store", "key-file", "admin", "drain-delay", "drain-timeout", "require-ready", "limit-calls", "limit-lists"} {
 		if cmd.Flags().Changed(name) {
 			return fmt.Errorf("--%s has an effect over HTTP only; %s", name, advice)
 		}
@@ -94,8 +98,14 @@ func (f *httpFlags) checkStdio(cmd *cobra.Command, advice string) error {
 // expose the endpoint by accident. listen prints a warning if other machines can connect
 // and no authorization is required.
 func (f *httpFlags) listen(cmd *cobra.Command) (net.Listener, error) {
-	if err := f.auth.check(); err != nil {
+	if err := errors.Join(f.auth.check(), f.endpoint.check(&f.auth)); err != nil {
 		return nil, err
+	}
+	if f.endpoint.cert != "" {
+		f.certificate = &certificate{cert: f.endpoint.cert, key: f.endpoint.key, printf: cmd.PrintErrf}
+		if err := f.certificate.load(); err != nil {
+			return nil, err
+		}
 	}
 	if f.limitCalls < 0 {
 		return nil, errors.New("--limit-calls must not be negative; 0 means no limit")
@@ -110,8 +120,12 @@ func (f *httpFlags) listen(cmd *cobra.Command) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !isLoopback(listener) && !f.auth.required() {
-		cmd.PrintErrf("parley: warning: other machines can connect to %s without authorization; require it with --auth\n", listener.Addr())
+	if !f.auth.required() && (!isLoopback(listener) || f.endpoint.exposed()) {
+		at := listener.Addr().String()
+		if f.endpoint.exposed() {
+			at = cmp.Or(f.endpoint.publicURL, f.endpoint.named()[0])
+		}
+		cmd.PrintErrf("parley: warning: other machines can connect to %s without authorization; require it with --auth\n", at)
 	}
 	return listener, nil
 }
@@ -165,11 +179,12 @@ func (f *httpFlags) serveAlone(cmd *cobra.Command, s *server.Server, show func(s
 		return err
 	}
 	defer authorized.Close()
+	f.endpoint.apply(s, listener)
 	status := newStatusPrinter(cmd.ErrOrStderr())
-	status.title(urlOf(listener))
+	status.title(f.endpoint.url(listener), f.endpoint.localURL(listener))
 	status.authorization(s.Auth, authorized.dev != nil)
 	if show != nil {
-		show(status, urlOf(listener), authorized.dev != nil)
+		show(status, f.endpoint.url(listener), authorized.dev != nil)
 	}
 	return f.serve(cmd.Context(), cmd, listener, s, &toolsets{})
 }
@@ -201,7 +216,7 @@ func (f *httpFlags) limit(s *server.Server) {
 // closes the listener.
 func (f *httpFlags) serve(ctx context.Context, cmd *cobra.Command, listener net.Listener, s *server.Server, below *toolsets) error {
 	f.limit(s)
-	o, err := f.observer(cmd, urlOf(listener))
+	o, err := f.observer(cmd, f.endpoint.localURL(listener))
 	if err != nil {
 		return err
 	}
@@ -210,10 +225,10 @@ func (f *httpFlags) serve(ctx context.Context, cmd *cobra.Command, listener net.
 		handler = f.wrap(s)
 	}
 	var toolsets http.Handler = below
-	if isLoopback(listener) && s.Auth == nil {
+	if isLoopback(listener) && s.Auth == nil && !f.endpoint.exposed() {
 		handler, toolsets = ofLocalUser(handler), ofLocalUser(toolsets)
 	}
-	observed := o.handlers(urlOf(listener))
+	observed := o.handlers(f.endpoint.localURL(listener))
 	mux := http.NewServeMux()
 	mux.Handle(endpoint, observed(handler))
 	mux.Handle(endpoint+"/{toolset}", observed(toolsets))
@@ -225,7 +240,7 @@ func (f *httpFlags) serve(ctx context.Context, cmd *cobra.Command, listener net.
 		mux.Handle(auth.MetadataPath+"/", below.metadata(s.Auth))
 	}
 	h := &http.Server{
-		Handler:           mux,
+		Handler:           f.endpoint.handler(mux),
 		ReadHeaderTimeout: readHeaderTimeout,
 		ReadTimeout:       readTimeout,
 		IdleTimeout:       idleTimeout,
@@ -238,7 +253,14 @@ func (f *httpFlags) serve(ctx context.Context, cmd *cobra.Command, listener net.
 	}
 	defer stopAdmin()
 	served := make(chan error, 1)
-	go func() { served <- h.Serve(listener) }()
+	go func() {
+		if f.certificate == nil {
+			served <- h.Serve(listener)
+			return
+		}
+		h.TLSConfig = f.certificate.config()
+		served <- h.ServeTLS(listener, "", "")
+	}()
 	select {
 	case err := <-served:
 		return err

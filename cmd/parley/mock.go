@@ -45,7 +45,7 @@ HTTP status, a connection that ends, an invalid response, or none:
 docs/program/mock.md describes all members, and --schema prints their JSON Schema. A request without a
 response is an error that names those that have one; parley prints a warning for it.
 
-` + authHelp + "\n\n" + storeHelp + "\n\n" + adminHelp,
+` + endpointHelp + "\n\n" + authHelp + "\n\n" + storeHelp + "\n\n" + adminHelp,
 		Example: `
 parley mock weather.yaml --listen 127.0.0.1:8080
 parley mock session.jsonl --pace

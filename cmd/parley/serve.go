@@ -22,7 +22,7 @@ func newServe() *cobra.Command {
 the files of a directory as resources, and notify clients when they change. To serve the
 servers of a configuration file, see parley up.
 
-` + authHelp + "\n\n" + storeHelp + "\n\n" + adminHelp + "\n\n" + servedRecordHelp,
+` + endpointHelp + "\n\n" + authHelp + "\n\n" + storeHelp + "\n\n" + adminHelp + "\n\n" + servedRecordHelp,
 		Example: `
 parley serve --addr 127.0.0.1:8080
 parley serve --auth dev

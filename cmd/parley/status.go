@@ -41,12 +41,16 @@ func newStatusPrinter(w io.Writer) *statusPrinter {
 	}
 }
 
-func (p *statusPrinter) title(url string) {
+// title prints the URL of the endpoint for clients, and the one on this machine if it is another one.
+func (p *statusPrinter) title(url, local string) {
 	if p.logger != nil {
-		p.logger.Info("serving MCP", "url", url, "version", version())
+		p.logger.Info("serving MCP", "url", url, "version", version(), "local", local)
 		return
 	}
 	p.print("\n  %s %s  %s\n\n", p.bold.Render("parley"), version(), p.bold.Render(url))
+	if local != url {
+		p.print("  Listening on %s.\n\n", local)
+	}
 }
 
 // authorization prints the issuers of the access tokens.

@@ -27,6 +27,7 @@ import (
 type tapFlags struct {
 	config  configFlags
 	listen  string
+	allow   allowFlags
 	headers []string
 	quiet   bool
 	record  recordFlags
@@ -83,6 +84,7 @@ parley tap notes`,
 	}
 	flags.config.add(cmd, "configuration file with the servers that TARGET can name")
 	cmd.Flags().StringVar(&flags.listen, "listen", "127.0.0.1:0", "`address` to listen on for the server of a URL, as HOST:PORT; port 0 means a free one")
+	flags.allow.add(cmd)
 	cmd.Flags().StringArrayVarP(&flags.headers, "header", "H", nil, "add an HTTP `header` to each request, written as 'Name: value' (repeatable)")
 	cmd.Flags().BoolVarP(&flags.quiet, "quiet", "q", false, "do not print the messages")
 	flags.record.add(cmd)
@@ -123,7 +125,7 @@ func (e exitStatus) Error() string { return fmt.Sprintf("the server has exited w
 
 // tapCommand forwards to a program. words name it in a recording.
 func tapCommand(cmd *cobra.Command, flags *tapFlags, words []string, server transport.CommandOptions) error {
-	for _, name := range []string{"listen", "header"} {
+	for _, name := range []string{"listen", "header", "allow-host", "allow-origin"} {
 		if cmd.Flags().Changed(name) {
 			return fmt.Errorf("--%s requires a server at a URL", name)
 		}
@@ -174,6 +176,9 @@ func tapURL(cmd *cobra.Command, flags *tapFlags, text string, configured http.He
 			header[name] = values
 		}
 	}
+	if err := flags.allow.check(); err != nil {
+		return err
+	}
 	listener, err := listenTCP(cmd, "--listen", flags.listen)
 	if err != nil {
 		return err
@@ -186,7 +191,10 @@ func tapURL(cmd *cobra.Command, flags *tapFlags, text string, configured http.He
 	if err != nil {
 		return err
 	}
-	proxy := &tap.Proxy{Target: target, Header: header, Transport: httpwire.NewTransport(), Report: flags.reporter(cmd, r)}
+	proxy := &tap.Proxy{
+		Target: target, Header: header, Hosts: withLocal(flags.allow.hosts, listener), Origins: flags.allow.origins,
+		Transport: httpwire.NewTransport(), Report: flags.reporter(cmd, r),
+	}
 	h := &http.Server{
 		Handler: proxy.Handler(), ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: 256 << 10,
 		ErrorLog: log.New(io.Discard, "", 0),

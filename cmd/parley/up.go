@@ -52,7 +52,7 @@ problems of a file, and parley config show prints what is used.
 If a server at a URL requires a login, parley uses the login of the user who runs parley up,
 for all callers (see parley login). It does not forward the tokens of callers.
 
-` + callerAuthHelp + "\n\n" + guardHelp + "\n\n" + discoverHelp + "\n\n" + authHelp + "\n\n" + storeHelp + "\n\n" + adminHelp + "\n\n" + servedRecordHelp,
+` + callerAuthHelp + "\n\n" + guardHelp + "\n\n" + discoverHelp + "\n\n" + endpointHelp + "\n\n" + authHelp + "\n\n" + storeHelp + "\n\n" + adminHelp + "\n\n" + servedRecordHelp,
 		Example: `
 parley up
 parley up --config mcp.json --dir docs
@@ -130,8 +130,8 @@ func up(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag, files *configFlags,
 			return err
 		}
 		defer listener.Close()
-		url = urlOf(listener)
-		u.status.title(url)
+		url = flags.endpoint.url(listener)
+		u.status.title(url, flags.endpoint.localURL(listener))
 	}
 	if u.standard, err = u.standardOf(loaded); err != nil {
 		return err
@@ -175,6 +175,9 @@ func up(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag, files *configFlags,
 	if err := flags.admin.observe(s); err != nil {
 		return err
 	}
+	if listener != nil {
+		flags.endpoint.apply(s, listener)
+	}
 	var scopes []string
 	for _, t := range loaded.Toolsets {
 		scopes = append(scopes, t.Scopes...)
@@ -215,6 +218,7 @@ func up(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag, files *configFlags,
 	u.toolsets = &toolsets{authorized: authorized, newGateway: func() (*gateway.Gateway, *server.Server, error) {
 		of := newGatewayServer(logger)
 		of.KV, of.Log, of.Bus, of.Keys = s.KV, s.Log, s.Bus, s.Keys
+		of.AllowedHosts, of.AllowedOrigins = s.AllowedHosts, s.AllowedOrigins
 		flags.limit(of)
 		flags.admin.observeToolset(of)
 		g := gateway.New(u.host, of)

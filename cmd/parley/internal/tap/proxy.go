@@ -21,6 +21,9 @@ import (
 type Proxy struct {
 	Target *url.URL    // of the server
 	Header http.Header // set in every request
+	// Hosts and Origins are the accepted values of the Host and Origin headers; see server.Server.AllowedHosts and
+	// AllowedOrigins. The server answers the questions of browsers.
+	Hosts, Origins []string
 	// Transport sends the requests; nil means http.DefaultTransport.
 	Transport http.RoundTripper
 	// Report receives the events, possibly concurrently. A message is valid until Report returns.
@@ -41,7 +44,7 @@ func (p *Proxy) Handler() http.Handler {
 			http.Error(w, "cannot reach the server: "+err.Error(), http.StatusBadGateway)
 		},
 	}
-	guard := new(httpwire.Guard)
+	guard := &httpwire.Guard{Hosts: p.Hosts, Origins: p.Origins}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if status, err := guard.Check(r); err != nil {
 			http.Error(w, err.Error(), status)
