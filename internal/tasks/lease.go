@@ -155,11 +155,20 @@ func (r *Runner) sweep(ctx context.Context) error {
 	}
 }
 
+// leftTasks are the tasks of a replica that has ended that are left to others.
+type leftTasks struct {
+	since      time.Time
+	unreadable bool // this replica can read none of them, and tries no more
+}
+
 // takeOver takes over the tasks of a replica that has ended. Tasks that this replica cannot read, or whose tool it does
 // not have, remain for other replicas.
 func (r *Runner) takeOver(ctx context.Context, replica string) error {
-	began, before := r.left[replica]
-	leave := !before || time.Since(began) < leaveFor
+	left, before := r.left[replica]
+	if left.unreadable {
+		return nil
+	}
+	leave := !before || time.Since(left.since) < leaveFor
 	var failure error
 	unreadable, foreign := 0, 0
 	for after := ""; ; {
@@ -196,14 +205,16 @@ func (r *Runner) takeOver(ctx context.Context, replica string) error {
 		return r.Store.KV.Remove(ctx, replicasSet, replica)
 	case !before:
 		if r.left == nil {
-			r.left = make(map[string]time.Time)
+			r.left = make(map[string]leftTasks)
 		}
 		// Other replicas have removed these; their entries do not live for longer.
-		maps.DeleteFunc(r.left, func(_ string, began time.Time) bool { return time.Since(began) > maxTTL })
-		r.left[replica] = time.Now()
+		maps.DeleteFunc(r.left, func(_ string, left leftTasks) bool { return time.Since(left.since) > maxTTL })
+		left.since = time.Now()
 		r.Logger.Warn("tasks of a replica that has ended are left to other replicas, which may have their keys and tools",
 			"replica", replica, "unreadable", unreadable, "without_tool", foreign)
 	}
+	left.unreadable = foreign == 0
+	r.left[replica] = left
 	return nil
 }
 

@@ -61,7 +61,7 @@ type Runner struct {
 	registerMu sync.Mutex
 	registered bool                 // see register
 	started    atomic.Bool          // see Start
-	left       map[string]time.Time // since when tasks of replicas that have ended are left to others; used by keep
+	left       map[string]leftTasks // of replicas that have ended, by their ids; used by keep
 	background sync.WaitGroup
 	failed     loglimit.Limiter
 

@@ -791,6 +791,49 @@ func TestUnreadableEntriesDoNotStopOthers(t *testing.T) {
 	})
 }
 
+// countingKV counts the reads of keys.
+type countingKV struct {
+	store.KV
+	mu    sync.Mutex
+	reads map[string]int
+}
+
+func (k *countingKV) Get(ctx context.Context, key string) (store.Item, error) {
+	k.mu.Lock()
+	k.reads[key]++
+	k.mu.Unlock()
+	return k.KV.Get(ctx, key)
+}
+
+// A task that a replica cannot read is read once, however long the task lives. If its replica returns and ends again,
+// the others take over the tasks that it has then.
+func TestUnreadableTasksAreReadOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		a, b := f.replica(nil), f.replica(nil)
+		kv := &countingKV{KV: f.memory, reads: make(map[string]int)}
+		b.Store.KV = kv
+		a.Start()
+		beginIdle(t, a, newTask("0"))
+		if _, err := f.memory.Put(t.Context(), key(ada, "0"), []byte("garbage"), store.PutOptions{TTL: 24 * time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+		f.expire(a, b)
+		time.Sleep(takeOverTime) // a renews its lease meanwhile
+		beginIdle(t, a, newTask("1"))
+		kill(a)
+		time.Sleep(takeOverTime)
+		if got, err := b.Store.Get(t.Context(), ada, "1"); err != nil || got.Status != mcp.TaskFailed {
+			t.Errorf("%+v %v", got, err)
+		}
+		before := kv.reads[key(ada, "0")]
+		time.Sleep(2 * time.Hour)
+		if n := kv.reads[key(ada, "0")]; before == 0 || n != before {
+			t.Errorf("%d reads at first, and %d in two hours", before, n-before)
+		}
+	})
+}
+
 // While replicas are upgraded, some do not have the tool of a task. They leave it to those that have it, for a while.
 func TestATaskIsLeftToTheReplicasWithItsTool(t *testing.T) {
 	for _, arrives := range []bool{true, false} {
