@@ -17,7 +17,6 @@ import (
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
-	"github.com/parley-mcp/parley/schema"
 	"github.com/parley-mcp/parley/store"
 )
 
@@ -487,39 +486,4 @@ func (run *Run) retry(write func(context.Context) error) error {
 			return ErrStopped
 		}
 	}
-}
-
-// call returns a call for a run of the request's handler.
-func (q *Request) call(id string) (*rpc.Call, error) {
-	peer := call.Peer{Info: new(mcp.Implementation), Capabilities: new(mcp.ClientCapabilities)}
-	if q.Info != nil {
-		if err := schema.Decode(q.Info, peer.Info); err != nil {
-			return nil, fmt.Errorf("cannot decode the stored request: %w", err)
-		}
-	}
-	if q.Capabilities != nil {
-		if err := schema.Decode(q.Capabilities, peer.Capabilities); err != nil {
-			return nil, fmt.Errorf("cannot decode the stored request: %w", err)
-		}
-	}
-	c := new(rpc.Call)
-	c.Call = *call.New(call.Description{
-		Method: q.Method, ID: jsonrpc.StringID(id), Params: jsonrpc.MembersOf(q.Params),
-		Revision: q.Revision, Peer: peer, Principal: q.Principal,
-	})
-	c.RestoreKey(q.Key)
-	return c, nil
-}
-
-// RequestOf returns what a task stores about a call.
-func RequestOf(c *rpc.Call) (Request, error) {
-	q := Request{Method: c.Method(), Params: c.Params().Raw(), Principal: c.Principal(), Revision: c.Revision(), Key: c.Key()}
-	var err error
-	if q.Info, err = json.Marshal(c.Peer().Info); err != nil {
-		return q, err
-	}
-	if declared := c.Peer().Capabilities; declared != nil {
-		q.Capabilities, err = json.Marshal(declared)
-	}
-	return q, err
 }

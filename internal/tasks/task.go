@@ -7,10 +7,12 @@ import (
 	"maps"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
+	"github.com/parley-mcp/parley/schema"
 )
 
 // Limits of one task.
@@ -67,6 +69,41 @@ type Request struct {
 	Info         json.RawMessage     `json:"info,omitzero"`         // of the client
 	Capabilities json.RawMessage     `json:"capabilities,omitzero"` // of the client
 	Key          string              `json:"key"`                   // see rpc.Call.Key
+}
+
+// call returns a call for a run of the request's handler.
+func (q *Request) call(id string) (*rpc.Call, error) {
+	peer := call.Peer{Info: new(mcp.Implementation), Capabilities: new(mcp.ClientCapabilities)}
+	if q.Info != nil {
+		if err := schema.Decode(q.Info, peer.Info); err != nil {
+			return nil, fmt.Errorf("cannot decode the stored request: %w", err)
+		}
+	}
+	if q.Capabilities != nil {
+		if err := schema.Decode(q.Capabilities, peer.Capabilities); err != nil {
+			return nil, fmt.Errorf("cannot decode the stored request: %w", err)
+		}
+	}
+	c := new(rpc.Call)
+	c.Call = *call.New(call.Description{
+		Method: q.Method, ID: jsonrpc.StringID(id), Params: jsonrpc.MembersOf(q.Params),
+		Revision: q.Revision, Peer: peer, Principal: q.Principal,
+	})
+	c.RestoreKey(q.Key)
+	return c, nil
+}
+
+// RequestOf returns what a task stores about a call.
+func RequestOf(c *rpc.Call) (Request, error) {
+	q := Request{Method: c.Method(), Params: c.Params().Raw(), Principal: c.Principal(), Revision: c.Revision(), Key: c.Key()}
+	var err error
+	if q.Info, err = json.Marshal(c.Peer().Info); err != nil {
+		return q, err
+	}
+	if declared := c.Peer().Capabilities; declared != nil {
+		q.Capabilities, err = json.Marshal(declared)
+	}
+	return q, err
 }
 
 // Question is an input request and the answer to it.
