@@ -1,8 +1,12 @@
 package main
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"testing"
 
+	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/server"
 )
 
@@ -23,6 +27,23 @@ func TestLimitFlagsSetTheRatesOfTheServer(t *testing.T) {
 		flags.limit(s)
 		if s.Limits != want {
 			t.Errorf("%q: %+v, want %+v", args, s.Limits, want)
+		}
+	}
+}
+
+// A proxy on this machine forwards requests of others, so what it forwards is not from the user of this machine.
+func TestForwardedRequestsAreNotOfTheLocalUser(t *testing.T) {
+	for header, local := range map[string]bool{
+		"": true, "X-Other": true, "Forwarded": false, "X-Forwarded-For": false, "X-Real-IP": false, "Via": false, "via": false,
+	} {
+		r := httptest.NewRequest(http.MethodPost, endpoint, nil)
+		if header != "" {
+			r.Header.Set(header, "")
+		}
+		var user any
+		ofLocalUser(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { user = rpc.UserOf(r.Context(), new(rpc.Call)) })).ServeHTTP(nil, r)
+		if (user == principal.Local) != local {
+			t.Errorf("with the header %q: %v", header, user)
 		}
 	}
 }
