@@ -66,6 +66,33 @@ func TestSchemaHasTheMembersThatAreRead(t *testing.T) {
 	}
 }
 
+// The reader ignores case, hyphens and underscores. The schema has every spelling that programs use.
+func TestSchemaHasEverySpellingOfAType(t *testing.T) {
+	words := map[string][]string{"streamablehttp": {"streamable", "HTTP"}, "httpstream": {"HTTP", "stream"}}
+	title := func(word string) string { return strings.ToUpper(word[:1]) + strings.ToLower(word[1:]) }
+	var want []string
+	for kind := range kinds {
+		want = append(want, kind)
+		if w := words[kind]; w == nil {
+			want = append(want, strings.ToUpper(kind))
+		} else {
+			lower := strings.ToLower(w[0])
+			want = append(want, lower+"-"+strings.ToLower(w[1]), lower+"_"+strings.ToLower(w[1]), lower+title(w[1]), w[0]+strings.ToUpper(w[1][:1])+w[1][1:])
+		}
+	}
+	var got []string
+	for _, c := range schemaTree(t)["$defs"].(map[string]any)["server"].(map[string]any)["properties"].(map[string]any)["type"].(map[string]any)["anyOf"].([]any) {
+		for _, spelling := range c.(map[string]any)["enum"].([]any) {
+			got = append(got, spelling.(string))
+		}
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("read (-), described (+):\n%s", diff)
+	}
+}
+
 // validate returns the error of the schema for a file.
 func validate(t *testing.T, data []byte) error {
 	t.Helper()
