@@ -166,7 +166,7 @@ func problemsOf(c *config.Config) (problems []string) {
 func anyValues() *config.Values {
 	v := plainValues()
 	v.Env = func(string) (string, bool) { return "", true }
-	v.Input = func(*config.Input) (string, error) { return "", nil }
+	v.Input = func(*config.Input, string) (string, error) { return "", nil }
 	v.Secret = func(string, string) (string, error) { return "", nil }
 	return v
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -191,7 +192,7 @@ func (f *configFlags) values(cmd *cobra.Command) (*config.Values, error) {
 		set[id] = value
 	}
 	entered := make(map[string]string)
-	v.Input = func(in *config.Input) (value string, err error) {
+	v.Input = func(in *config.Input, server string) (value string, err error) {
 		value, known := set[in.ID]
 		if !known {
 			value, known = entered[in.ID]
@@ -199,7 +200,7 @@ func (f *configFlags) values(cmd *cobra.Command) (*config.Values, error) {
 		switch {
 		case known:
 		case interactive(cmd):
-			value, err = enter(cmd, in)
+			value, err = enter(cmd, server, in)
 		case in.Default != "":
 			value = in.Default
 		default:
@@ -228,12 +229,12 @@ func plainValues() *config.Values {
 	return v
 }
 
-// enter asks the user for an input.
-func enter(cmd *cobra.Command, in *config.Input) (value string, err error) {
+// enter asks the user for an input of a server.
+func enter(cmd *cobra.Command, server string, in *config.Input) (value string, err error) {
 	screen := &form.Screen{In: cmd.InOrStdin(), Out: cmd.ErrOrStderr()}
-	title := in.Description
-	if title == "" {
-		title = in.ID
+	title := cmp.Or(in.Description, in.ID)
+	if server != "" { // it belongs to a webhook otherwise
+		title = server + ": " + title
 	}
 	var answered bool
 	if len(in.Options) > 0 {

@@ -283,7 +283,7 @@ func (c *shownConfig) print(cmd *cobra.Command, out io.Writer) error {
 			rows[i][j] = terminal.Line(rows[i][j])
 		}
 	}
-	if err := terminal.Table(out, terminal.Width(out), []string{"SERVER", "SOURCE", "TARGET", "SETTINGS"}, rows); err != nil {
+	if err := terminal.Table(out, terminal.Width(out), []string{"NAME", "SOURCE", "TARGET", "SETTINGS"}, rows); err != nil {
 		return err
 	}
 	for _, p := range c.Problems {

@@ -182,10 +182,7 @@ func describeTarget(cmd *cobra.Command, words []string) string {
 	if commandAt(cmd) < 0 {
 		return withoutSecrets(words[0])
 	}
-	if len(words) == 1 {
-		return words[0]
-	}
-	return fmt.Sprintf("%s (%s)", words[0], terminal.Count(len(words)-1, "argument"))
+	return shownCommand(words[0], words[1:])
 }
 
 func newDisconnect() *cobra.Command {

@@ -200,13 +200,13 @@ func newImportedServer(p *editors.Import, flags *importFlags) *importedServer {
 	case p.Err != nil:
 		s.Action, s.Detail = "unusable", p.Err.Error()
 	case p.Same != "":
-		s.Action, s.Detail = "same", "the same as "+p.Same
+		s.Action, s.Detail = "same", s.Name+" is the same as "+p.Same
 	case p.Source.Project && flags.yes:
-		s.Action, s.Detail = "unseen", "is in a file of the project; run parley import without --yes, or name the file"
+		s.Action, s.Detail = "unseen", s.Name+" is in a file of the project; run parley import without --yes, or name the file"
 	case p.Taken != "" && flags.replace:
-		s.Action, s.Detail = "replace", "replaces "+p.Taken
+		s.Action, s.Detail = "replace", s.Name+" replaces "+p.Taken
 	case p.Taken != "":
-		s.Action, s.Detail = "taken", "the name is taken by "+p.Taken+"; add --replace, or rename one"
+		s.Action, s.Detail = "taken", "the name "+s.Name+" is taken by "+p.Taken+"; add --replace, or rename one"
 	}
 	if s.Action == "add" || s.Action == "replace" {
 		for _, secret := range config.PlainSecrets(p.Server) {
@@ -235,12 +235,12 @@ func printImport(cmd *cobra.Command, shown []*importedServer, sources []editors.
 		return err
 	}
 	var rows [][]string
+	var notes strings.Builder
 	for _, s := range shown {
-		detail := s.Origin
+		rows = append(rows, []string{terminal.Line(s.Name), s.Action, terminal.Line(s.Origin), terminal.Verbatim(s.Target)})
 		if s.Detail != "" {
-			detail = s.Detail
+			fmt.Fprintln(&notes, terminal.Line(s.Detail))
 		}
-		rows = append(rows, []string{terminal.Line(s.Name), s.Action, terminal.Line(s.Target), terminal.Line(detail)})
 	}
-	return terminal.Table(w, terminal.Width(w), []string{"SERVER", "ACTION", "TARGET", "ORIGIN"}, rows)
+	return printNoted(w, []string{"SERVER", "ACTION", "ORIGIN", "TARGET"}, rows, notes.String())
 }

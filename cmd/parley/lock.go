@@ -127,7 +127,7 @@ func (f *lockFlags) list(cmd *cobra.Command, only string) (*listed, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := f.definitions(cmd.Context(), &u.authorizer, servers)
+	all, err := f.definitions(cmd, &u.authorizer, servers)
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +138,7 @@ func (f *lockFlags) list(cmd *cobra.Command, only string) (*listed, error) {
 }
 
 // definitions starts servers and returns their definitions.
-func (f *lockFlags) definitions(ctx context.Context, authorizer client.Authorizer, servers []host.ServerConfig) (*listed, error) {
+func (f *lockFlags) definitions(cmd *cobra.Command, authorizer client.Authorizer, servers []host.ServerConfig) (*listed, error) {
 	quiet := slog.New(slog.DiscardHandler)
 	all := &listed{byName: make(map[string][]host.Definition)}
 	var mu sync.Mutex
@@ -160,9 +160,7 @@ func (f *lockFlags) definitions(ctx context.Context, authorizer client.Authorize
 	if err := h.Start(); err != nil {
 		return nil, err
 	}
-	waiting, cancel := context.WithTimeout(ctx, f.timeout)
-	defer cancel()
-	_ = h.WaitReady(waiting) // the status has the errors
+	waitReady(cmd, h, f.timeout)
 	for _, s := range h.Status() {
 		if err := f.missing(&s); err != nil {
 			all.missing = append(all.missing, err)
@@ -171,7 +169,7 @@ func (f *lockFlags) definitions(ctx context.Context, authorizer client.Authorize
 		}
 	}
 	_ = h.Close() // a server that does not end well has no effect
-	if ctx.Err() != nil {
+	if ctx := cmd.Context(); ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
 	for _, key := range slices.Sorted(maps.Keys(seen)) {

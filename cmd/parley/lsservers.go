@@ -8,6 +8,8 @@ import (
 	"io"
 	"log/slog"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,16 +17,17 @@ import (
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/internal/config"
 	"github.com/parley-mcp/parley/cmd/parley/internal/connection"
+	"github.com/parley-mcp/parley/cmd/parley/internal/quoting"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/host"
 )
 
 const statusTimeout = 20 * time.Second // for servers to start and list their definitions
 
-const serversHelp = `Without TARGET, list the servers of the user's configuration file and where each is from, and the connections
-of parley connect. With --status, also start or connect to each server, for 20 seconds unless --timeout says
-otherwise, and print its state. Of arguments only the number is shown, and neither the user nor the query of a
-URL, because they can be secret.
+const serversHelp = `Without TARGET, list the servers of the user's configuration file with their commands or URLs, and the
+connections of parley connect. With --status, also start or connect to each server, for 20 seconds unless
+--timeout says otherwise, and print its state. Arguments that look like secrets by their names, their places in
+URLs or their form are shown as …, and neither the user nor the query of the URL of a server is shown.
 
 `
 
@@ -63,12 +66,20 @@ type listedStatus struct {
 func newListedServer(s *config.Server) *listedServer {
 	l := &listedServer{Name: s.Name, Kind: "http", Target: withoutSecrets(s.URL), Origin: s.Origin, Source: s.Source, Disabled: s.Disabled}
 	if s.Command != "" {
-		l.Kind, l.Target = "command", s.Command
-		if n := len(s.Args); n > 0 {
-			l.Target += fmt.Sprintf(" (%s)", terminal.Count(n, "argument"))
-		}
+		l.Kind, l.Target = "command", shownCommand(s.Command, s.Args)
 	}
 	return l
+}
+
+// shownCommand returns a command as the user would type it, with … instead of what looks like a secret.
+func shownCommand(name string, args []string) string {
+	words := append([]string{name}, config.Masked(args)...)
+	for i, word := range words {
+		if word != "…" {
+			words[i] = quoting.OfUser().Quote(word)
+		}
+	}
+	return strings.Join(words, " ")
 }
 
 func listServers(cmd *cobra.Command, files *configFlags, status bool, timeout time.Duration) error {
@@ -99,44 +110,72 @@ func listServers(cmd *cobra.Command, files *configFlags, status bool, timeout ti
 		}
 	}
 	return show(cmd, all, func(w io.Writer) error {
-		head := []string{"SERVER", "KIND", "TARGET", "ORIGIN"}
-		if status {
-			head = []string{"SERVER", "STATE", "TARGET", "ERROR"}
-		}
-		var rows [][]string
-		for _, l := range all {
-			rows = append(rows, l.row(status))
-		}
-		if len(rows) == 0 {
+		if len(all) == 0 {
 			_, err := fmt.Fprintln(cmd.ErrOrStderr(), "No servers. Add one with parley add, or with parley import.")
 			return err
 		}
-		return terminal.Table(w, terminal.Width(w), head, rows)
+		if path := loaded.Path(); path != "" {
+			n := len(loaded.Servers) + len(loaded.Problems)
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s · %s\n", terminal.Line(path), terminal.Count(n, "server"))
+		}
+		return printServers(w, all, status, len(files.files()) > 1)
 	})
 }
 
-// row returns the columns of a server.
-func (l *listedServer) row(status bool) []string {
-	kind, last, target := l.Kind, l.Origin, l.Target
-	if l.Disabled {
-		kind = "disabled"
-	}
-	if last == "" {
-		last = l.Source
-	}
-	if status {
-		kind, last = l.Kind, ""
-		if s := l.Status; s != nil {
-			kind, last = s.State, s.Error
-			if s.Error == "" && l.Connection == nil {
-				target += ", " + terminal.Count(s.Tools, "tool")
+// printServers prints a table of servers, and below it what is wrong with some. sources says whether to print the files
+// of servers of which it is not known where they are from.
+func printServers(w io.Writer, all []*listedServer, status, sources bool) error {
+	var rows [][]string
+	var notes strings.Builder
+	for _, l := range all {
+		row := []string{terminal.Line(l.Name), l.Kind, terminal.Line(l.Origin), terminal.Verbatim(l.Target)}
+		if l.Disabled {
+			row[1] = "disabled"
+		}
+		if l.Origin == "" && sources {
+			row[2] = terminal.Line(l.Source)
+		}
+		if s := l.Status; status {
+			row[2] = ""
+			switch {
+			case s == nil:
+			case s.Error != "":
+				row[1] = s.State
+				fmt.Fprintln(&notes, terminal.Line(l.Name+": "+s.Error))
+			case l.Connection != nil:
+				row[1] = s.State
+			default:
+				row[1], row[2] = s.State, strconv.Itoa(s.Tools)
 			}
 		}
+		if l.Problem != "" {
+			fmt.Fprintln(&notes, terminal.Line(l.Problem))
+		}
+		rows = append(rows, row)
 	}
-	if l.Problem != "" {
-		last = l.Problem
+	head := []string{"SERVER", "KIND", "ORIGIN", "TARGET"}
+	if status {
+		head = []string{"SERVER", "STATE", "TOOLS", "TARGET"}
 	}
-	return []string{terminal.Line(l.Name), kind, terminal.Line(target), terminal.Line(last)}
+	return printNoted(w, head, rows, notes.String())
+}
+
+// printNoted prints a table without the columns that are empty, and notes about its rows.
+func printNoted(w io.Writer, head []string, rows [][]string, notes string) error {
+	for i := len(head) - 1; i >= 0; i-- {
+		if slices.ContainsFunc(rows, func(row []string) bool { return row[i] != "" }) {
+			continue
+		}
+		head = slices.Delete(head, i, i+1)
+		for j := range rows {
+			rows[j] = slices.Delete(rows[j], i, i+1)
+		}
+	}
+	if err := terminal.WrappedTable(w, terminal.Width(w), head, rows); err != nil || notes == "" {
+		return err
+	}
+	_, err := fmt.Fprint(w, "\n", notes)
+	return err
 }
 
 // addStatus starts the servers and adds their states.
@@ -216,11 +255,35 @@ func startServers(cmd *cobra.Command, files *configFlags, loaded *config.Config,
 	if err := h.Start(); err != nil {
 		return nil, nil, err
 	}
-	waiting, cancel := context.WithTimeout(cmd.Context(), timeout)
-	defer cancel()
-	_ = h.WaitReady(waiting) // the status has the errors
+	waitReady(cmd, h, timeout)
 	if ctx := cmd.Context(); ctx.Err() != nil {
 		return nil, nil, errors.Join(context.Cause(ctx), h.Close())
 	}
 	return h, failed, nil
+}
+
+// waitReady waits until no server is starting, but not longer than timeout. At a terminal it shows for which servers it
+// waits. The status of the servers has the errors.
+func waitReady(cmd *cobra.Command, h *host.Host, timeout time.Duration) {
+	ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
+	defer cancel()
+	all := h.Status()
+	if len(all) == 0 || !terminal.Is(cmd.ErrOrStderr()) {
+		_ = h.WaitReady(ctx)
+		return
+	}
+	progress := terminal.NewProgress(cmd.ErrOrStderr(), "")
+	defer progress.Done()
+	for range h.Watch(ctx) {
+		var starting []string
+		for _, s := range h.Status() {
+			if s.State == host.Starting {
+				starting = append(starting, s.Name)
+			}
+		}
+		if len(starting) == 0 {
+			return
+		}
+		progress.Set(float64(len(all)-len(starting)), float64(len(all)), "waiting for "+strings.Join(starting, ", "))
+	}
 }

@@ -8,11 +8,13 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/charmbracelet/x/term"
@@ -166,4 +168,31 @@ func TestErrorsAndHelpDoNotQueryTheTerminal(t *testing.T) {
 			t.Errorf("parley %s prints %q, want %q and no escape sequences", c.args, text, c.want)
 		}
 	}
+}
+
+func TestListingServersSaysForWhichServerItAsksAndWaits(t *testing.T) {
+	program, err := exec.LookPath("parley")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := filepath.Join(t.TempDir(), "mcp.json")
+	if err := os.WriteFile(config, []byte(`{
+		"mcpServers": {
+			"asks": {"command": "parley", "args": ["serve", "--stdio"], "env": {"KEY": "${input:key}"}},
+			"slow": {"command": "sleep", "args": ["60"]}
+		},
+		"inputs": [{"type": "promptString", "id": "key", "description": "The key", "password": true}]
+	}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, "ls", "--status", "--config", config)
+	cmd.Env = terminalEnv(t.TempDir())
+	p := startAtTerminal(t, cmd, false)
+	p.shown.find(ctx, t, "asks: The key")
+	p.enter("abc\r")
+	p.shown.find(ctx, t, "1/2 waiting for slow")
+	p.enter("\x03")
+	_ = p.wait() // interrupted
 }

@@ -411,7 +411,7 @@ func (v *registryValues) ask(name string, in registry.Input) (string, error) {
 		return "", fmt.Errorf("%s has no value; add --set %s, or run parley at a terminal", name, quoting.OfUser().Quote(name+"=VALUE"))
 	default:
 		var err error
-		if value, err = enter(v.cmd, &config.Input{ID: name, Description: strings.TrimSuffix(name+": "+in.Description, ": "), Default: in.Default, Options: in.Choices, Secret: in.IsSecret}); err != nil {
+		if value, err = enter(v.cmd, v.server, &config.Input{ID: name, Description: strings.TrimSuffix(name+": "+in.Description, ": "), Default: in.Default, Options: in.Choices, Secret: in.IsSecret}); err != nil {
 			return "", err
 		}
 	}

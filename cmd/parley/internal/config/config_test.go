@@ -127,7 +127,7 @@ func TestInputsAreAskedFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	asked := make(map[string]*Input)
-	values := &Values{Workspace: "testdata", Input: func(in *Input) (string, error) { asked[in.ID] = in; return "value", nil }}
+	values := &Values{Workspace: "testdata", Input: func(in *Input, _ string) (string, error) { asked[in.ID] = in; return "value", nil }}
 	values.Workspace, _ = filepath.Abs("testdata")
 	for i := range c.Servers {
 		if _, err := c.Servers[i].Target(values); err != nil {

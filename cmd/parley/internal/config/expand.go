@@ -13,8 +13,8 @@ import (
 type Values struct {
 	// Env returns an environment variable, as os.LookupEnv does.
 	Env func(name string) (string, bool)
-	// Input asks the user for a value. Expand calls it once for each reference.
-	Input func(in *Input) (string, error)
+	// Input asks the user for a value that a server refers to. It is called once for each reference.
+	Input func(in *Input, server string) (string, error)
 	// Secret returns a secret of the system's keyring.
 	Secret func(service, account string) (string, error)
 	// Workspace is the directory that ${workspaceFolder} refers to.
@@ -71,10 +71,10 @@ func (s *Server) expandDollars() {
 //	${file:PATH}                  the content of a file, without line feeds at its end
 //	${keyring:SERVICE/ACCOUNT}    a secret of the system's keyring
 //	${workspaceFolder}, ${workspaceFolderBasename}, ${userHome}, ${pathSeparator}, ${/}
-func (v *Values) Expand(text string) (string, error) { return v.expand(text, ".", nil) }
+func (v *Values) Expand(text string) (string, error) { return v.expand(text, &Server{folder: "."}) }
 
-// expand is Expand for a file in a folder. ${input:ID} refers to one of inputs.
-func (v *Values) expand(text, folder string, inputs map[string]*Input) (string, error) {
+// expand is Expand for a value of a server. ${input:ID} refers to an input of its file.
+func (v *Values) expand(text string, of *Server) (string, error) {
 	var b strings.Builder
 	for {
 		before, _, found := strings.Cut(text, "${")
@@ -83,7 +83,7 @@ func (v *Values) expand(text, folder string, inputs map[string]*Input) (string, 
 			return b.String(), nil
 		}
 		text = text[len(before):]
-		value, length, err := v.reference(text, folder, inputs)
+		value, length, err := v.reference(text, of)
 		if err != nil {
 			return "", err
 		}
@@ -93,15 +93,15 @@ func (v *Values) expand(text, folder string, inputs map[string]*Input) (string, 
 }
 
 // reference returns the value of the reference at the beginning of text, and its length.
-func (v *Values) reference(text, folder string, inputs map[string]*Input) (value string, length int, err error) {
+func (v *Values) reference(text string, of *Server) (value string, length int, err error) {
 	if m := qualified.FindStringSubmatch(text); m != nil {
 		switch m[1] {
 		case "env":
 			value, err = v.env(m[2])
 		case "input":
-			value, err = v.input(m[2], inputs)
+			value, err = v.input(m[2], of)
 		case "file":
-			value, err = v.file(m[2], folder)
+			value, err = v.file(m[2], of.folder)
 		case "keyring":
 			value, err = v.secret(m[2])
 		}
@@ -154,15 +154,15 @@ func (v *Values) env(name string) (string, error) {
 	return value, nil
 }
 
-func (v *Values) input(id string, inputs map[string]*Input) (string, error) {
-	in := inputs[id]
+func (v *Values) input(id string, of *Server) (string, error) {
+	in := of.inputs[id]
 	if in == nil {
 		return "", fmt.Errorf("input %q is not in the inputs of the file", id)
 	}
 	if v.Input == nil {
 		return "", fmt.Errorf("input %q has no value", id)
 	}
-	return v.Input(in)
+	return v.Input(in, of.Original)
 }
 
 // file returns the content of a file. Errors do not contain it.

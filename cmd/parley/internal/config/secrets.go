@@ -3,6 +3,7 @@ package config
 import (
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -69,9 +70,36 @@ func PlainSecrets(s *Server) (secrets []Secret) {
 		}
 		flag = ""
 	}
-	f.url(&s.URL)
+	f.url("the url", &s.URL)
 	return f.found
 }
+
+// Masked returns the arguments of a command with … instead of what looks like a secret by its name, by its place in a URL
+// or by its form: long or random, such as a token. A short secret without a name is not found.
+func Masked(args []string) []string {
+	s := &Server{Args: slices.Clone(args)}
+	for _, secret := range slices.Backward(PlainSecrets(s)) {
+		secret.Replace("…")
+	}
+	for i, arg := range s.Args {
+		s.Args[i] = partOfArgument.ReplaceAllStringFunc(arg, func(part string) string {
+			if random := randomPart.FindString(part); strings.ContainsAny(random, "0123456789") && strings.ContainsAny(random, letters) {
+				return "…"
+			}
+			return part
+		})
+	}
+	return s.Args
+}
+
+const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+var (
+	// partOfArgument matches what is between the separators of paths, URLs, lists and values with names.
+	partOfArgument = regexp.MustCompile(`[^/:=@,?&\s]+`)
+	// randomPart matches a part that is too long for a word, and a UUID. It is random if it has letters and digits.
+	randomPart = regexp.MustCompile(`[A-Za-z0-9]{20,}|[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}`)
+)
 
 // secretFinder collects secrets.
 type secretFinder struct{ found []Secret }
@@ -98,7 +126,7 @@ func (f *secretFinder) argument(arg *string) {
 	for start := 0; ; {
 		m := named.FindStringSubmatch((*arg)[start:])
 		if m == nil || strings.HasPrefix((*arg)[start+len(m[0]):], "//") { // the name is the scheme of a URL
-			f.urls("an argument", arg, 0, len(*arg))
+			f.url("an argument", arg)
 			return
 		}
 		if start += len(m[0]); IsSecretName(m[1]) {
@@ -121,16 +149,16 @@ func (f *secretFinder) urls(where string, value *string, start, end int) {
 }
 
 // url checks a URL, and then each of its parameters, so that the secrets are in order and do not overlap.
-func (f *secretFinder) url(value *string) {
+func (f *secretFinder) url(where string, value *string) {
 	before, query, _ := strings.Cut(*value, "?")
-	f.urls("the url", value, 0, len(before))
+	f.urls(where, value, 0, len(before))
 	start := len(before) + 1
 	for pair := range strings.SplitSeq(query, "&") {
 		escaped, text, _ := strings.Cut(pair, "=")
 		if name, err := url.QueryUnescape(escaped); err == nil && text != "" && IsSecretName(name) {
-			f.add(name, "parameter of the url "+name, value, start+len(escaped)+1, start+len(pair))
+			f.add(name, "parameter "+name+" of "+where, value, start+len(escaped)+1, start+len(pair))
 		} else if text != "" {
-			f.urls("the url", value, start, start+len(pair))
+			f.urls(where, value, start, start+len(pair))
 		}
 		start += len(pair) + 1
 	}

@@ -83,7 +83,7 @@ func (e *expansion) text(member, text string) string {
 		e.fail(member, fmt.Errorf("%s has no value in the file of another program; add the server to your own configuration", reference))
 		return ""
 	}
-	value, err := e.values.expand(text, e.server.folder, e.server.inputs)
+	value, err := e.values.expand(text, e.server)
 	if err != nil {
 		e.fail(member, err)
 	}

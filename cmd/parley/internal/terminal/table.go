@@ -15,9 +15,19 @@ const (
 
 // Table writes rows with aligned columns, truncated to width; a width of 0 means no
 // truncation. The first column is never truncated, because it contains names that the
-// user types again. Each further column gets at most half of the remaining width, and the
-// last column gets the rest. The caller sanitises the text.
+// user types again. Each further column gets half of the remaining width, or what the
+// columns after it do not need, and the last column gets the rest. The caller sanitises the text.
 func Table(w io.Writer, width int, head []string, rows [][]string) error {
+	return table(w, width, head, rows, func(cell string, width int) []string { return []string{ansi.Truncate(cell, width, "…")} })
+}
+
+// WrappedTable is Table, but a cell of the last column continues on the next lines.
+func WrappedTable(w io.Writer, width int, head []string, rows [][]string) error {
+	return table(w, width, head, rows, func(cell string, width int) []string { return strings.Split(ansi.Wrap(cell, width, ""), "\n") })
+}
+
+// table writes a table. last returns the lines of a cell of the last column.
+func table(w io.Writer, width int, head []string, rows [][]string, last func(cell string, width int) []string) error {
 	widths := make([]int, len(head))
 	for _, row := range append([][]string{head}, rows...) {
 		for i, cell := range row {
@@ -32,11 +42,16 @@ func Table(w io.Writer, width int, head []string, rows [][]string) error {
 			if i > 0 {
 				line.WriteString(strings.Repeat(" ", gap))
 			}
-			if i > 0 {
-				cell = ansi.Truncate(cell, widths[i], "…")
+			lines := []string{cell}
+			switch {
+			case i == len(head)-1:
+				lines = last(cell, widths[i])
+			case i > 0:
+				lines[0] = ansi.Truncate(cell, widths[i], "…")
 			}
-			line.WriteString(cell)
-			line.WriteString(strings.Repeat(" ", max(widths[i]-ansi.StringWidth(cell), 0)))
+			indent := ansi.StringWidth(line.String())
+			line.WriteString(strings.Join(lines, "\n"+strings.Repeat(" ", indent)))
+			line.WriteString(strings.Repeat(" ", max(widths[i]-ansi.StringWidth(lines[0]), 0)))
 		}
 		b.WriteString(strings.TrimRight(line.String(), " "))
 		b.WriteByte('\n')
@@ -60,7 +75,11 @@ func fit(widths []int, width int) int {
 			return fit(widths[:i], width)
 		}
 		if i < last {
-			reduced[i] = min(widths[i], max(remaining/2, minColumn))
+			rest := 0
+			for _, w := range widths[i+1:] {
+				rest += gap + w
+			}
+			reduced[i] = min(widths[i], max(remaining/2, remaining-rest, minColumn))
 		} else {
 			reduced[i] = min(widths[i], remaining)
 		}

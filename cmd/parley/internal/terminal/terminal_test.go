@@ -102,6 +102,22 @@ x
 	}
 }
 
+func TestTableWrapsItsLastColumn(t *testing.T) {
+	rows := [][]string{{"files", "command", "npx -y a-server /srv/documents"}, {"x", "", "y"}}
+	want := `SERVER  KIND     TARGET
+files   command  npx -y a-server
+                 /srv/documents
+x                y
+`
+	var b bytes.Buffer
+	if err := WrappedTable(&b, 34, []string{"SERVER", "KIND", "TARGET"}, rows); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, b.String()); diff != "" {
+		t.Errorf("- want, + got\n%s", diff)
+	}
+}
+
 func TestProgressOnATerminalStaysOnOneLine(t *testing.T) {
 	var b bytes.Buffer
 	p := &Progress{w: &b, label: "x", width: 50}
