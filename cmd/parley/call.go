@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/cmd/parley/internal/toolargs"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -90,6 +91,9 @@ func callTool(cmd *cobra.Command, flags *sessionFlags, target []string, tool str
 		}
 		if arguments, err = toolargs.Parse(input, words); err != nil {
 			return err
+		}
+		for _, undefined := range toolargs.Undefined(input, arguments) {
+			cmd.PrintErrln("parley: note: " + terminal.Line(undefined.Error()))
 		}
 	}
 	if task {

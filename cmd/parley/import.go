@@ -14,7 +14,6 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/editors"
 	"github.com/parley-mcp/parley/cmd/parley/internal/nearest"
 	"github.com/parley-mcp/parley/cmd/parley/internal/output"
-	"github.com/parley-mcp/parley/cmd/parley/internal/quoting"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 )
 
@@ -121,7 +120,7 @@ func importServers(cmd *cobra.Command, flags *importFlags, args []string) error 
 	}
 	for _, name := range flags.only {
 		if !slices.Contains(names, name) {
-			return unknownServer(name, names)
+			return nearest.Unknown("server", name, names, "the servers are "+strings.Join(names, ", "))
 		}
 	}
 	if format(cmd) == output.Table {
@@ -145,14 +144,6 @@ func importServers(cmd *cobra.Command, flags *importFlags, args []string) error 
 		_, err := fmt.Fprintf(w, "Added %s to %s.\n", terminal.Count(write, "server"), terminal.Line(file.Path()))
 		return err
 	})
-}
-
-// unknownServer returns the error for a name that is not among those of servers.
-func unknownServer(name string, names []string) error {
-	if near := nearest.Name(name, names); near != "" {
-		return fmt.Errorf("unknown server %q; did you mean %s?", name, quoting.OfUser().Quote(near))
-	}
-	return fmt.Errorf("unknown server %q", name)
 }
 
 // sourcesOf returns the files that the arguments name: clients, or files. Without arguments it returns the files of all

@@ -11,7 +11,6 @@ import (
 
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/internal/nearest"
-	"github.com/parley-mcp/parley/cmd/parley/internal/quoting"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -103,17 +102,15 @@ func checkArguments(p *mcp.Prompt, arguments map[string]string) error {
 	var names []string
 	for _, a := range p.Arguments {
 		names = append(names, a.Name)
-		if _, given := arguments[a.Name]; a.Required && !given {
-			return fmt.Errorf("argument %q is missing; %s", a.Name, usage)
-		}
 	}
 	for key := range arguments {
-		switch near := nearest.Name(key, names); {
-		case slices.Contains(names, key):
-		case near != "":
-			return fmt.Errorf("unknown argument %q; did you mean %s?", key, quoting.OfUser().Quote(near))
-		default:
-			return fmt.Errorf("unknown argument %q; %s", key, usage)
+		if !slices.Contains(names, key) {
+			return nearest.Unknown("argument", key, names, usage)
+		}
+	}
+	for _, a := range p.Arguments {
+		if _, given := arguments[a.Name]; a.Required && !given {
+			return fmt.Errorf("argument %q is missing; %s", a.Name, usage)
 		}
 	}
 	return nil

@@ -5,16 +5,13 @@ import (
 	"slices"
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/nearest"
-	"github.com/parley-mcp/parley/cmd/parley/internal/quoting"
 )
 
 // unknownName returns the error for a tool or prompt that the server does not have.
 func unknownName(kind, name string, names []string) error {
-	if near := nearest.Name(name, names); near != "" {
-		return fmt.Errorf("unknown %s %q; did you mean %s?", kind, name, quoting.OfUser().Quote(near))
-	}
+	advice := fmt.Sprintf("list the server's %ss with parley ls", kind)
 	if slices.Contains(names, "search_tools") && slices.Contains(names, "call_tool") { // see discoverHelp
-		return fmt.Errorf("unknown %s %q; the server does not list all tools: find it with search_tools, and call it with call_tool", kind, name)
+		advice = "the server does not list all tools: find it with search_tools, and call it with call_tool"
 	}
-	return fmt.Errorf("unknown %s %q; list the server's %ss with parley ls", kind, name, kind)
+	return nearest.Unknown(kind, name, names, advice)
 }

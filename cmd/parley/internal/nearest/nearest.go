@@ -1,7 +1,21 @@
 // Package nearest finds the name that a user may have meant.
 package nearest
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+
+	"github.com/parley-mcp/parley/cmd/parley/internal/quoting"
+)
+
+// Unknown returns the error for a name that is not among names: it has the name that is most similar or, if there is
+// none, the advice.
+func Unknown(kind, name string, names []string, advice string) error {
+	if near := Name(name, names); near != "" {
+		return fmt.Errorf("unknown %s %q; did you mean %s?", kind, name, quoting.OfUser().Quote(near))
+	}
+	return fmt.Errorf("unknown %s %q; %s", kind, name, advice)
+}
 
 // Name returns the name that is most similar to word, or "" if none is similar.
 func Name(word string, names []string) string {

@@ -11,7 +11,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/nearest"
-	"github.com/parley-mcp/parley/cmd/parley/internal/quoting"
 )
 
 // Parse converts words to a JSON object.
@@ -51,6 +50,11 @@ func Parse(schema json.RawMessage, words []string) (json.RawMessage, error) {
 	}
 	for _, name := range n.required() {
 		if given[name] == nil {
+			for _, key := range keys {
+				if _, defined := n.propertyOf(key); !defined && nearest.Name(key, []string{name}) != "" {
+					return nil, whole.unknownArgument(key)
+				}
+			}
 			return nil, fmt.Errorf("argument %q is missing; %s", name, whole.usage())
 		}
 	}
@@ -58,10 +62,26 @@ func Parse(schema json.RawMessage, words []string) (json.RawMessage, error) {
 }
 
 func (n node) unknownArgument(key string) error {
-	if near := nearest.Name(key, n.properties()); near != "" {
-		return fmt.Errorf("unknown argument %q; did you mean %s?", key, quoting.OfUser().Quote(near))
+	return nearest.Unknown("argument", key, n.properties(), n.usage())
+}
+
+// Undefined returns an error for each argument that the schema allows and does not define. It returns none if the schema
+// describes the values of all further arguments, or defines no argument at all.
+func Undefined(schema, arguments json.RawMessage) (errs []error) {
+	n := parseSchema(schema)
+	if len(n.properties()) == 0 {
+		return nil
 	}
-	return fmt.Errorf("unknown argument %q; %s", key, n.usage())
+	given, _ := parseDocument(arguments).root.(*object)
+	if given == nil {
+		return nil
+	}
+	for _, key := range given.names {
+		if property, defined := n.propertyOf(key); !defined && !property.never && (property.all == nil || nearest.Name(key, n.properties()) != "") {
+			errs = append(errs, n.unknownArgument(key))
+		}
+	}
+	return errs
 }
 
 // ParseObject returns text, which must be a JSON object, without surrounding white space.

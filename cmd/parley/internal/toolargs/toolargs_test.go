@@ -106,12 +106,37 @@ func TestParseRejectsInvalidWords(t *testing.T) {
 		{everything, `any:={`, `argument "any": "{" must be valid JSON; write any=… for plain text`},
 		{everything, "text=\xff", `argument "text=\xff" must be valid UTF-8`},
 		{closed, `town=Oslo`, `unknown argument "town"; the arguments are city=string [days=integer]`},
+		{`{"properties":{"name":{}},"required":["name"]}`, `nmae=Ada`, `unknown argument "nmae"; did you mean name?`},
 		{closed, `days=3`, `argument "city" is missing; the arguments are city=string [days=integer]`},
 		{`{"type":"object","additionalProperties":false}`, `x=1`, `unknown argument "x"; there are no arguments`},
 	} {
 		got, err := Parse(json.RawMessage(c.schema), strings.Split(c.words, "|"))
 		if err == nil || err.Error() != c.want {
 			t.Errorf("Parse(%s) = %s, %v, want the error %s", c.words, got, err, c.want)
+		}
+	}
+}
+
+// A server that allows further arguments ignores one with a wrong name, so the user has to be told.
+func TestUndefinedArgumentsAreNamedAlthoughTheSchemaAllowsThem(t *testing.T) {
+	for _, c := range []struct{ schema, arguments, want string }{
+		{`{"properties":{"name":{}}}`, `{"nmae":"Ada"}`, `unknown argument "nmae"; did you mean name?`},
+		{`{"properties":{"name":{}}}`, `{"city":"Oslo","name":1}`, `unknown argument "city"; the arguments are [name=any]`},
+		{`{"properties":{"name":{}},"additionalProperties":true}`, `{"Name":1}`, `unknown argument "Name"; did you mean name?`},
+		{`{"properties":{"name":{}},"additionalProperties":{"type":"string"}}`, `{"nmae":"a","x":"b"}`, `unknown argument "nmae"; did you mean name?`},
+		{`{"allOf":[{"properties":{"a":{}}}],"anyOf":[{"properties":{"b":{}}},{}]}`, `{"a":1,"b":1}`, ``},
+		{`{"properties":{"a":{}},"patternProperties":{"^x-":{}}}`, `{"x-1":1}`, ``},
+		{`{"properties":{"a":{}},"additionalProperties":false}`, `{"b":1}`, ``}, // Parse returns an error
+		{`{"type":"object"}`, `{"b":1}`, ``},
+		{`{"additionalProperties":{}}`, `{"b":1}`, ``},
+		{`{"properties":{"a":{}}}`, `[`, ``},
+	} {
+		var got []string
+		for _, err := range Undefined(json.RawMessage(c.schema), json.RawMessage(c.arguments)) {
+			got = append(got, err.Error())
+		}
+		if strings.Join(got, "\n") != c.want {
+			t.Errorf("Undefined(%s, %s) = %q, want %q", c.schema, c.arguments, got, c.want)
 		}
 	}
 }
