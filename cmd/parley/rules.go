@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -40,11 +41,12 @@ type rules struct {
 	failures loglimit.Limiter // of webhooks
 }
 
-// ruleSet is the content of the files at one time. It is immutable.
+// ruleSet is the content of the files at one time. It is immutable, except for printed.
 type ruleSet struct {
 	policies []scopedPolicy // none allows all
 	hooks    []webhook.Hook
 	names    map[string]string // of servers as they are written, by their names in the host; those that differ only
+	printed  sync.Map          // the texts of unknownTools that the user has seen
 }
 
 // scopedPolicy is a policy that decides about all servers but some.

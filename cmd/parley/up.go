@@ -244,9 +244,14 @@ func up(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag, files *configFlags,
 	var watching sync.WaitGroup
 	watching.Go(func() { g.Run(ctx) })
 	watching.Go(func() { u.watch(ctx, cancel) })
-	if !o.verbose && flags.log.format != "json" { // the log has the state changes
-		watching.Go(func() { u.status.watch(u.checked(registered(ctx, g, u.host.Watch(ctx)))) })
-	}
+	watching.Go(func() {
+		statuses := u.checked(registered(ctx, g, u.host.Watch(ctx)))
+		if !o.verbose && flags.log.format != "json" {
+			u.status.watch(statuses)
+		}
+		for range statuses { // the log has the state changes
+		}
+	})
 	if o.stdio {
 		awaitFirstLists(ctx, g)
 		err = flags.serveConn(ctx, cmd, s)

@@ -144,20 +144,24 @@ func (u *upstreams) watch(ctx context.Context, stop func()) {
 	}
 }
 
-// checked yields statuses, and prints each rule once that names a tool that a server does not offer.
+// checked yields statuses, and checks the rules of each.
 func (u *upstreams) checked(statuses iter.Seq[host.ServerStatus]) iter.Seq[host.ServerStatus] {
 	return func(yield func(host.ServerStatus) bool) {
-		printed := make(map[string]bool)
 		for status := range statuses {
-			for _, text := range u.rules.current.Load().unknownTools(&status) {
-				if !printed[text] {
-					u.cmd.PrintErrln("parley: warning: " + terminal.Line(text))
-				}
-				printed[text] = true
-			}
+			u.checkRules(&status)
 			if !yield(status) {
 				return
 			}
+		}
+	}
+}
+
+// checkRules prints each rule that names a tool that a server does not offer, once after each loading of the rules.
+func (u *upstreams) checkRules(status *host.ServerStatus) {
+	set := u.rules.current.Load()
+	for _, text := range set.unknownTools(status) {
+		if _, printed := set.printed.LoadOrStore(text, true); !printed {
+			u.cmd.PrintErrln("parley: warning: " + terminal.Line(text))
 		}
 	}
 }
@@ -240,5 +244,8 @@ func (u *upstreams) reload(ctx context.Context) error {
 		u.cmd.PrintErrln("parley: warning: the toolset of the endpoint has changed; restart parley to use it")
 	}
 	u.status.print("  Configuration reloaded.\n")
+	for _, status := range u.host.Status() {
+		u.checkRules(&status)
+	}
 	return nil
 }
