@@ -3,7 +3,7 @@
 #   docker build -t parley .
 #   docker run --read-only --cap-drop ALL -p 127.0.0.1:7777:7777 -v "$PWD/mcp.json:/etc/parley/mcp.json:ro" parley
 #
-# docs/program/operations.md describes the image, and how to add the programs of servers to it.
+# docs/program/deploy.md describes the image, and how to add the programs of servers to it.
 
 FROM golang:1.26 AS build
 WORKDIR /src

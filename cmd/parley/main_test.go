@@ -66,6 +66,7 @@ func scripts(dir string) testscript.Params {
 			"asks":       asks,
 			"killed":     killed,
 			"registry":   serveRegistry,
+			"misbehaves": misbehaves,
 		},
 	}
 }

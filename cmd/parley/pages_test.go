@@ -241,6 +241,25 @@ func declares(t *testing.T, name string, isDir bool, test string) bool {
 	})
 }
 
+// A page that is read through has at most 150 lines. Appendices are for readers who look something up. A line has at most
+// 120 columns, except in tables and for a word, such as a URL, that does not fit.
+func TestPagesAreShort(t *testing.T) {
+	forPages(t, func(t *testing.T, p *page) {
+		if p.name == "docs/compatibility.md" || p.name == "README.md" {
+			return
+		}
+		if n := len(p.lines); n > 150 && !strings.HasPrefix(path.Base(p.name), "appendix-") {
+			t.Errorf("%d lines, at most 150", n)
+		}
+		for i, line := range p.lines {
+			unbreakable := slices.ContainsFunc(strings.Fields(line), func(word string) bool { return len(word) > 80 })
+			if n := len([]rune(line)); n > 120 && !strings.HasPrefix(line, "|") && !unbreakable {
+				t.Errorf("line %d has %d columns, at most 120", i+1, n)
+			}
+		}
+	})
+}
+
 // Blocks of JSON are valid. If they have members of a configuration file, they are one, without problems and warnings.
 func TestConfigurationOfPagesIsValid(t *testing.T) {
 	compiled, err := schema.Compile(config.Schema)
@@ -367,13 +386,13 @@ func hasFlag(cmd *cobra.Command, name string) bool {
 
 // A command and a flag in the text exist, too. A word in upper case is a placeholder.
 func TestCommandsInTheTextOfPagesExist(t *testing.T) {
-	checked := 0
+	checked, root := 0, newRoot()
 	forPages(t, func(t *testing.T, p *page) {
 		for _, span := range codeSpan.FindAllString(strings.Join(p.prose, "\n"), -1) {
 			words := strings.Fields(strings.Trim(span, "`"))
 			switch {
 			case len(words) > 1 && words[0] == "parley" && strings.ToUpper(words[1]) != words[1]:
-				cmd, rest, err := newRoot().Find(words[1:])
+				cmd, rest, err := root.Find(words[1:])
 				if err == nil && !cmd.Runnable() || cmd.Parent() == nil {
 					err = fmt.Errorf("there is no such command")
 				}
@@ -393,7 +412,7 @@ func TestCommandsInTheTextOfPagesExist(t *testing.T) {
 				}
 				checked++
 			case len(words) > 0 && strings.HasPrefix(words[0], "--") && words[0] != "--":
-				if name, _, _ := strings.Cut(words[0][2:], "="); name != "help" && !hasFlag(newRoot(), name) {
+				if name, _, _ := strings.Cut(words[0][2:], "="); name != "help" && !hasFlag(root, name) {
 					t.Errorf("%s: no command has this flag", span)
 				}
 				checked++

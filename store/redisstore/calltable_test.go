@@ -15,7 +15,7 @@ type callCost struct {
 	operations string // with their numbers, in alphabetical order
 }
 
-// callTable is the table in docs/program/scale.md.
+// callTable is the table in docs/program/appendix-redis.md.
 var callTable = []callCost{
 	{"**2026-07-28**", ""},
 	{"`tools/call` and other requests", ""},
@@ -84,7 +84,7 @@ func (c callCost) isHeading() bool { return strings.HasPrefix(c.call, "**") }
 
 // The page for operators has the measured numbers.
 func TestScalePageHasTheTable(t *testing.T) {
-	page, err := os.ReadFile("../../docs/program/scale.md")
+	page, err := os.ReadFile("../../docs/program/appendix-redis.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,6 +98,6 @@ func TestScalePageHasTheTable(t *testing.T) {
 		}
 	}
 	if !strings.Contains(string(page), "\n"+table.String()+"\n") {
-		t.Errorf("docs/program/scale.md must have this table:\n%s", &table)
+		t.Errorf("docs/program/appendix-redis.md must have this table:\n%s", &table)
 	}
 }
