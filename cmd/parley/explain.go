@@ -132,7 +132,7 @@ func explainCapability(err *jsonrpc.Error) string {
 	}
 	switch required := missing.RequiredCapabilities; {
 	case required.Elicitation != nil:
-		return "the server asks the user a question, and there is no terminal; run this command at a terminal"
+		return "the server asks the user a question, and there is no terminal; run this command at a terminal, or answer with --answer"
 	case required.Roots != nil:
 		return "the server requires directories to work in; name them with --root"
 	case required.Sampling != nil:

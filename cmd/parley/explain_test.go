@@ -41,7 +41,7 @@ func TestExplainKeepsTheCauseAndAddsAdvice(t *testing.T) {
 		err  error
 		want string
 	}{
-		{capability(`{"elicitation":{}}`), "the server asks the user a question, and there is no terminal; run this command at a terminal"},
+		{capability(`{"elicitation":{}}`), "the server asks the user a question, and there is no terminal; run this command at a terminal, or answer with --answer"},
 		{capability(`{"roots":{}}`), "the server requires directories to work in; name them with --root"},
 		{capability(`{"sampling":{}}`), "the server requires a model of the client, and parley has none"},
 		{capability(`{"extensions":{"com.example/x":{}}}`), "no (code -32021)"},

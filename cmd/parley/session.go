@@ -23,7 +23,9 @@ import (
 
 const questionHelp = `If the server asks a question, parley shows it at the terminal, and you answer or decline. If
 the server asks you to open a page, parley opens it in your browser after you agree. Without a
-terminal, the server learns that the client cannot ask questions.`
+terminal, the server learns that the client cannot ask questions, unless the command line has answers.
+
+` + answerHelp
 
 const saveHelp = `--save DIR saves images, audio and binary resources as files. A file has the name of the resource or of
 the tool, and the extension of its type. parley overwrites no file: it adds a number to the name.`
@@ -32,11 +34,13 @@ the tool, and the extension of its type. parley overwrites no file: it adds a nu
 // questions.
 type sessionFlags struct {
 	dialFlags
-	roots     []string
-	logLevel  string
-	saveDir   string
-	images    string
-	interrupt func() // ends the command; set before it runs
+	roots    []string
+	logLevel string
+	saveDir  string
+	images   string
+	answers  answerFlags
+	given    *answers        // of the flags; nil without them
+	end      func(err error) // ends the command with an error; set before it runs
 }
 
 func (f *sessionFlags) add(cmd *cobra.Command) {
@@ -45,14 +49,20 @@ func (f *sessionFlags) add(cmd *cobra.Command) {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx, cancel := context.WithCancelCause(cmd.Context())
 		defer cancel(nil)
-		f.interrupt = func() { cancel(errInterrupted) }
+		f.end = func(err error) { cancel(&endError{err}) }
 		cmd.SetContext(ctx)
 		err := run(cmd, args)
-		if err != nil && context.Cause(ctx) == errInterrupted {
-			return errInterrupted
+		if end := new(endError); err != nil && errors.As(context.Cause(ctx), &end) {
+			return end.error
+		}
+		if f.given != nil && err == nil {
+			if names := f.given.unused(); names != nil {
+				cmd.PrintErrln("parley: note: the server has not asked for " + terminal.Line(strings.Join(names, ", ")))
+			}
 		}
 		return err
 	}
+	f.answers.add(cmd)
 	cmd.Flags().StringVar(&f.saveDir, "save", "", "save images, audio and binary resources to files of this `directory`")
 	cmd.Flags().StringVar(&f.images, "images", picture.Auto, "show images at the terminal with this `protocol`: "+strings.Join(picture.Names()[1:], ", "))
 	_ = cmd.MarkFlagDirname("save") // the flags exist
@@ -67,6 +77,9 @@ func (f *sessionFlags) addSession(cmd *cobra.Command) {
 	_ = cmd.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions(wordsOf(mcp.LoggingLevels()), cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.MarkFlagDirname("root") // the flags exist
 }
+
+// endError is the cause of the end of the context of a command that a question ends.
+type endError struct{ error }
 
 // errInterrupted is the error of a command that the user ends with Ctrl-C at a question. The question reads the key, so
 // there is no signal.
@@ -84,8 +97,9 @@ type session struct {
 
 // activeCommand is the command that uses a session.
 type activeCommand struct {
-	interrupt func()        // ends the command
-	ending    chan struct{} // closed when the command has no call in flight
+	end     func(err error) // ends the command with an error
+	ending  chan struct{}   // closed when the command has no call in flight
+	answers *answers        // nil to ask at the terminal
 }
 
 // use sets the command that uses the session.
@@ -109,9 +123,15 @@ func (f *sessionFlags) open(cmd *cobra.Command, target []string, label string, s
 	if err != nil {
 		return nil, fmt.Errorf("--images: %w", err)
 	}
+	if f.given, err = f.answers.read(cmd); err != nil {
+		return nil, err
+	}
 	s := &session{progress: terminal.NewProgress(cmd.ErrOrStderr(), label), saveDir: f.saveDir, images: images}
-	s.use(&activeCommand{f.interrupt, make(chan struct{})})
+	s.use(&activeCommand{f.end, make(chan struct{}), f.given})
 	if of := shellOf(cmd); of != nil {
+		if of.editor == nil && f.given != nil {
+			return nil, errors.New("a shell without a terminal cannot answer questions; run the command without a shell")
+		}
 		of.use(s.command.Load()) // the client of the shell asks the questions
 		if of.editor != nil {
 			s.progress = of.progress // questions and log messages use it
@@ -131,7 +151,7 @@ func (f *sessionFlags) open(cmd *cobra.Command, target []string, label string, s
 				}
 			}
 		}
-		if interactive(cmd) {
+		if interactive(cmd) || f.given != nil {
 			s.answerWith(d, &form.Screen{In: cmd.InOrStdin(), Out: cmd.ErrOrStderr(), Open: oauth.OpenBrowser}, f.serverName(cmd, target, to))
 		}
 		return offerRoots(d, f.roots)
@@ -170,7 +190,8 @@ func (s *session) onProgress() client.CallOption {
 	return client.WithProgress(s.progress.Set)
 }
 
-// answerWith shows the server's questions on a screen, one at a time. Ctrl-C ends the command instead of answering.
+// answerWith answers the server's questions, one at a time: with the answers of the active command, or by a screen that shows
+// them. Ctrl-C, and a question without an answer, end the command instead of answering.
 func (s *session) answerWith(d *client.Dialer, screen *form.Screen, from string) {
 	busy := make(chan struct{}, 1)
 	oneAtATime := func(ask func(context.Context, string, *mcp.ElicitParams) (*mcp.ElicitResult, error)) func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
@@ -181,20 +202,27 @@ func (s *session) answerWith(d *client.Dialer, screen *form.Screen, from string)
 				return nil, context.Cause(ctx)
 			}
 			defer func() { <-busy }()
-			s.progress.Pause()
-			defer s.progress.Resume()
-			result, err := ask(ctx, from, params)
-			if errors.Is(err, form.ErrInterrupted) {
-				command := s.command.Load()
-				if command == nil {
-					return nil, err
+			command := s.command.Load()
+			var result *mcp.ElicitResult
+			var err error
+			if command != nil && command.answers != nil {
+				if result, err = command.answers.elicit(params); err == nil {
+					return result, nil
 				}
-				command.interrupt()
-				if !s.modern.Load() {
-					<-command.ending // the call must be cancelled before the server receives an error, with which the tool could go on
+				command.end(err)
+			} else {
+				s.progress.Pause()
+				defer s.progress.Resume()
+				result, err = ask(ctx, from, params)
+				if command == nil || !errors.Is(err, form.ErrInterrupted) {
+					return result, err
 				}
+				command.end(errInterrupted)
 			}
-			return result, err
+			if !s.modern.Load() {
+				<-command.ending // the call must be cancelled before the server receives an error, with which the tool could go on
+			}
+			return nil, err
 		}
 	}
 	d.Elicit, d.ElicitURL = oneAtATime(screen.Fill), oneAtATime(screen.Consent)

@@ -20,7 +20,9 @@ and not the task.
 
 If the task asks a question, parley shows it at the terminal, and you answer or decline. If it
 asks you to open a page, parley opens it in your browser after you agree. Without a terminal, a
-question ends the wait and stays open.
+question that has no answer on the command line ends the wait and stays open.
+
+` + answerHelp + `
 
 ` + targetHelp,
 		Example: `
@@ -75,4 +77,4 @@ func waitForTask(cmd *cobra.Command, flags *sessionFlags, target []string, id st
 }
 
 // errQuestion is the error of a wait that ends because the task asks a question.
-var errQuestion = errors.New("the task asks a question, and there is no terminal; run this command at a terminal, or answer with parley task answer")
+var errQuestion = errors.New("the task asks a question, and there is no terminal; run this command at a terminal, or answer with --answer")

@@ -34,11 +34,11 @@ func (q *question) checkString(text string) error {
 	case least != nil && n < *least, most != nil && n > *most:
 		return fmt.Errorf("the answer has %d characters; enter %s", n, between(least, most))
 	}
-	return checkFormat(q.schema.Format, text)
+	return CheckFormat(q.schema.Format, text)
 }
 
-// checkFormat returns nil if text has the format. The server checks unknown formats.
-func checkFormat(format, text string) error {
+// CheckFormat returns nil if text has the format. The server checks unknown formats.
+func CheckFormat(format, text string) error {
 	switch format {
 	case mcp.FormatEmail:
 		if a, err := mail.ParseAddress(text); err != nil || a.Address != text {

@@ -125,12 +125,12 @@ func TestFormatsAreChecked(t *testing.T) {
 		"shoe-size":        {{"anything"}, nil},
 	} {
 		for _, text := range texts[0] {
-			if err := checkFormat(format, text); err != nil {
+			if err := CheckFormat(format, text); err != nil {
 				t.Errorf("%s: %q: %v", format, text, err)
 			}
 		}
 		for _, text := range texts[1] {
-			if checkFormat(format, text) == nil {
+			if CheckFormat(format, text) == nil {
 				t.Errorf("format %s: %q is accepted", format, text)
 			}
 		}

@@ -18,6 +18,7 @@ type document struct {
 	names    map[string]any
 	patterns map[string]*regexp.Regexp // those of patternProperties that were used; nil if invalid
 	worked   int
+	noun     string // what errors call a property: argument or field
 }
 
 // object is a JSON object. Other values are those of encoding/json, with json.Number.

@@ -31,9 +31,9 @@ func summary(arguments []Argument) string {
 // usage returns the arguments as the end of an error message.
 func (n node) usage() string {
 	if text := summary(n.arguments()); text != "" {
-		return "the arguments are " + text
+		return "the " + n.doc.noun + "s are " + text
 	}
-	return "there are no arguments"
+	return "there are no " + n.doc.noun + "s"
 }
 
 // placeholder returns the text after the equals sign: the allowed values or types.

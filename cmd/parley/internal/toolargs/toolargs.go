@@ -19,7 +19,17 @@ import (
 // each repetition of an array's key adds an element, and objects are written as JSON.
 // "key:=json" is any JSON value. The members of the object are in the order of the words.
 func Parse(schema json.RawMessage, words []string) (json.RawMessage, error) {
+	return parse(schema, words, "argument")
+}
+
+// ParseFields is Parse for the fields of a form. A form allows no other fields.
+func ParseFields(form json.RawMessage, words []string) (json.RawMessage, error) {
+	return parse(form, words, "field")
+}
+
+func parse(schema json.RawMessage, words []string, noun string) (json.RawMessage, error) {
 	n := parseSchema(schema)
+	n.doc.noun = noun
 	var keys []string
 	given := make(map[string][]word)
 	for _, text := range words {
@@ -35,13 +45,13 @@ func Parse(schema json.RawMessage, words []string) (json.RawMessage, error) {
 	whole, n := n, n.fitting(given)
 	object := []byte{'{'}
 	for i, key := range keys {
-		sub, ok := n.property(key)
-		if !ok {
-			return nil, whole.unknownArgument(key)
+		sub, defined := n.propertyOf(key)
+		if sub.never || noun == "field" && !defined {
+			return nil, whole.unknown(key)
 		}
 		value, err := valueOf(sub, given[key])
 		if err != nil {
-			return nil, fmt.Errorf("argument %q: %w", key, err)
+			return nil, fmt.Errorf("%s %q: %w", noun, key, err)
 		}
 		if i > 0 {
 			object = append(object, ',')
@@ -52,23 +62,24 @@ func Parse(schema json.RawMessage, words []string) (json.RawMessage, error) {
 		if given[name] == nil {
 			for _, key := range keys {
 				if _, defined := n.propertyOf(key); !defined && nearest.Name(key, []string{name}) != "" {
-					return nil, whole.unknownArgument(key)
+					return nil, whole.unknown(key)
 				}
 			}
-			return nil, fmt.Errorf("argument %q is missing; %s", name, whole.usage())
+			return nil, fmt.Errorf("%s %q is missing; %s", noun, name, whole.usage())
 		}
 	}
 	return append(object, '}'), nil
 }
 
-func (n node) unknownArgument(key string) error {
-	return nearest.Unknown("argument", key, n.properties(), n.usage())
+func (n node) unknown(key string) error {
+	return nearest.Unknown(n.doc.noun, key, n.properties(), n.usage())
 }
 
 // Undefined returns an error for each argument that the schema allows and does not define. It returns none if the schema
 // describes the values of all further arguments, or defines no argument at all.
 func Undefined(schema, arguments json.RawMessage) (errs []error) {
 	n := parseSchema(schema)
+	n.doc.noun = "argument"
 	if len(n.properties()) == 0 {
 		return nil
 	}
@@ -78,7 +89,7 @@ func Undefined(schema, arguments json.RawMessage) (errs []error) {
 	}
 	for _, key := range given.names {
 		if property, defined := n.propertyOf(key); !defined && !property.never && (property.all == nil || nearest.Name(key, n.properties()) != "") {
-			errs = append(errs, n.unknownArgument(key))
+			errs = append(errs, n.unknown(key))
 		}
 	}
 	return errs
@@ -94,6 +105,28 @@ func ParseObject(text string) (json.RawMessage, error) {
 		return nil, errors.New("the arguments must be a JSON object")
 	}
 	return json.RawMessage(trimmed), nil
+}
+
+// Key returns the key of a word, or an error if Parse would not accept it.
+func Key(text string) (string, error) {
+	w, err := parseWord(text)
+	return w.key, err
+}
+
+// Words returns words that set each member of a JSON object.
+func Words(text json.RawMessage) (words []string, err error) {
+	value, ok := parseDocument(text).root.(*object)
+	if !ok {
+		return nil, errors.New("it is not an object")
+	}
+	for _, name := range value.names {
+		word := name + ":=" + encode(value.members[name])
+		if key, err := Key(word); err != nil || key != name {
+			return nil, fmt.Errorf("the name %q must not be empty or contain =", name)
+		}
+		words = append(words, word)
+	}
+	return words, nil
 }
 
 // word is one word of the command line.
