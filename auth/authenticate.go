@@ -77,6 +77,9 @@ func (p *ProtectedResource) authenticate(response http.Header, r *http.Request) 
 	case err != nil:
 		return reject(http.StatusUnauthorized, codeInvalidToken, "the token is not valid")
 	}
+	if at.uri == "" && info.Audience != nil {
+		return nil, &Rejection{http.StatusInternalServerError, misconfigured, errNoURI}
+	}
 	if reason := p.mismatch(info, at, c.dpop); reason != "" {
 		return reject(http.StatusUnauthorized, codeInvalidToken, reason)
 	}
@@ -106,7 +109,11 @@ func (p *ProtectedResource) endpointFor(r *http.Request) (endpoint, error) {
 	if p.endpoint.uri != "" {
 		return p.endpoint, nil
 	}
-	return loopbackEndpoint(r, pathOf(r))
+	at, err := loopbackEndpoint(r, pathOf(r))
+	if err != nil && len(p.Issuers) == 0 && p.DPoP == nil { // neither metadata nor proofs need it
+		return endpoint{}, nil
+	}
+	return at, err
 }
 
 func (p *ProtectedResource) verify(ctx context.Context, token string) (info *Info, err error) {
@@ -120,13 +127,7 @@ func (p *ProtectedResource) verify(ctx context.Context, token string) (info *Inf
 // mismatch returns why a genuine token cannot be used for this request, or "".
 func (p *ProtectedResource) mismatch(info *Info, at endpoint, dpop bool) string {
 	switch {
-	case !slices.ContainsFunc(info.Audience, func(audience string) bool {
-		if audience == at.uri {
-			return true
-		}
-		canonical, err := httpurl.Canonical(audience)
-		return err == nil && canonical == at.uri
-	}):
+	case !p.isFor(info, at):
 		return "the token is not for this server"
 	case !info.Expiry.IsZero() && !p.now().Before(info.Expiry.Add(leeway)):
 		return "the token has expired"
@@ -138,6 +139,20 @@ func (p *ProtectedResource) mismatch(info *Info, at endpoint, dpop bool) string 
 		return "the server does not support DPoP"
 	}
 	return ""
+}
+
+// isFor reports whether a token was issued for an endpoint. Without Issuers, Verifier alone may decide.
+func (p *ProtectedResource) isFor(info *Info, at endpoint) bool {
+	if info.Audience == nil {
+		return len(p.Issuers) == 0
+	}
+	return slices.ContainsFunc(info.Audience, func(audience string) bool {
+		if audience == at.uri {
+			return true
+		}
+		canonical, err := httpurl.Canonical(audience)
+		return err == nil && canonical == at.uri
+	})
 }
 
 // withoutToken removes the token from an error that a Verifier has put it into.
@@ -181,7 +196,12 @@ func (e *InvalidTokenError) code() string {
 
 // challenge sets WWW-Authenticate. Dpop reports whether the client used the scheme DPoP.
 func (p *ProtectedResource) challenge(response http.Header, at endpoint, dpop bool, code, reason string, scopes []string) {
-	c := challenge.Challenge{Scheme: challenge.Bearer, Params: map[string]string{"resource_metadata": at.metadataURL()}}
+	c := challenge.Challenge{Scheme: challenge.Bearer, Params: map[string]string{}}
+	if len(p.Issuers) > 0 {
+		c.Params["resource_metadata"] = at.metadataURL()
+	} else {
+		c.Params["realm"] = "mcp" // a challenge has at least one parameter (RFC 6750, section 3)
+	}
 	if p.DPoP != nil && (dpop || p.RequireDPoP) {
 		c.Scheme = challenge.DPoP
 		c.Params["algs"] = strings.Join(p.DPoP.Algorithms(), " ")

@@ -14,6 +14,8 @@
 // every method. It responds to a request without a valid token with a challenge that tells
 // the client where to get one.
 //
+// Without Issuers, the callers of the server have tokens from elsewhere, such as API keys.
+//
 // A [Verifier] verifies the tokens. Package auth/jwt verifies JSON Web Tokens and DPoP
 // proofs, package auth/introspection asks the authorization server, and a program can
 // supply its own [VerifierFunc].

@@ -2,8 +2,11 @@ package auth_test
 
 import (
 	"context"
+	"crypto/sha256"
+	"crypto/subtle"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/auth/jwt"
@@ -21,6 +24,34 @@ func ExampleProtectedResource_MetadataHandler() {
 	mux.Handle(auth.MetadataPath, resource.MetadataHandler())
 	mux.Handle(auth.MetadataPath+"/", resource.MetadataHandler())
 	// mux.Handle("/mcp", &server.Server{Auth: resource})
+}
+
+// A server whose callers have API keys, without an authorization server. It compares digests in
+// constant time, so that the time tells nothing about the key.
+func ExampleProtectedResource_apiKey() {
+	digest := sha256.Sum256([]byte("4c6f7665")) // of the key, from the configuration of the program
+	resource := &auth.ProtectedResource{Verifier: auth.VerifierFunc(func(_ context.Context, key string) (*auth.Info, error) {
+		if given := sha256.Sum256([]byte(key)); subtle.ConstantTimeCompare(given[:], digest[:]) == 0 {
+			return nil, &auth.InvalidTokenError{Reason: "unknown API key"}
+		}
+		who, err := principal.New("keys", "ada", "") // any name for the issuer, and one for the caller
+		return &auth.Info{Principal: who}, err
+	})}
+	// s := &server.Server{Auth: resource}
+	for _, authorization := range []string{"", "Bearer 4c6f7665"} {
+		r := httptest.NewRequest(http.MethodPost, "/mcp", nil)
+		r.Header.Set("Authorization", authorization)
+		response := http.Header{}
+		info, rejection := resource.Authenticate(response, r)
+		if rejection != nil {
+			fmt.Println(rejection.Status, response.Get("WWW-Authenticate"))
+			continue
+		}
+		fmt.Println(info.Principal.Subject())
+	}
+	// Output:
+	// 401 Bearer realm="mcp"
+	// ada
 }
 
 // A handler whose scopes depend on the arguments, and a context to test it with.

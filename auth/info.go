@@ -19,7 +19,8 @@ type Info struct {
 	// Scopes are the granted scopes.
 	Scopes []string
 	// Audience lists the resources that the token was issued for. It must contain the
-	// URI of the server's [ProtectedResource].
+	// URI of the server's [ProtectedResource]. It may be nil, but not empty, if that has no
+	// Issuers, for tokens that only this server accepts.
 	Audience []string
 	// Expiry is the time at which the token expires; zero if it is not known.
 	Expiry time.Time

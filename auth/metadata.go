@@ -32,12 +32,16 @@ func (p *ProtectedResource) MetadataHandler() http.Handler {
 	})
 }
 
-// ServeMetadata serves the metadata of the resource. Unlike
-// [ProtectedResource.MetadataHandler], it does not set Access-Control-Allow-Origin.
+// ServeMetadata serves the metadata of the resource, or status 404 if it has no Issuers.
+// Unlike [ProtectedResource.MetadataHandler], it does not set Access-Control-Allow-Origin.
 func (p *ProtectedResource) ServeMetadata(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
 		http.Error(w, "use GET", http.StatusMethodNotAllowed)
+		return
+	}
+	if len(p.Issuers) == 0 {
+		http.NotFound(w, r)
 		return
 	}
 	path, ok := strings.CutPrefix(pathOf(r), MetadataPath)

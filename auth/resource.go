@@ -23,10 +23,12 @@ type ProtectedResource struct {
 	// tokens (2026-07-28, basic/authorization, Canonical Server URI). It must be https, or
 	// http on the loopback interface. If URI is empty, the server uses the requested URL
 	// on the loopback interface, and rejects requests on other interfaces, because the
-	// client controls the Host header.
+	// client controls the Host header. Without Issuers and DPoP, URI is needed only for
+	// tokens with an audience.
 	URI string
-	// Issuers are the authorization servers that clients get tokens from: one or more
-	// issuer identifiers (RFC 8414, section 2).
+	// Issuers are the authorization servers that clients get tokens from: issuer identifiers
+	// (RFC 8414, section 2). If it is empty, clients have their tokens, such as API keys,
+	// from elsewhere: the server has no metadata, and its challenges name none.
 	Issuers []string
 	// Verifier verifies the tokens. It must be set.
 	Verifier Verifier
@@ -81,9 +83,6 @@ func (p *ProtectedResource) prepare() error {
 			return fmt.Errorf("URI %q: %w", p.URI, err)
 		}
 		p.endpoint = endpointOf(canonical)
-	}
-	if len(p.Issuers) == 0 {
-		return errors.New("field Issuers is empty: name the authorization server that issues the tokens")
 	}
 	for _, issuer := range p.Issuers {
 		if err := httpurl.CheckIssuer(issuer); err != nil {

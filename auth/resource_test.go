@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/auth/jwt"
@@ -157,6 +158,62 @@ func TestProofVerifierDecides(t *testing.T) {
 		}
 		if c := challengeOf(t, response); !c.Is("DPoP") || c.Params["error"] != tc.code || c.Params["algs"] != "ES256 EdDSA" {
 			t.Errorf("%s: %v", name, c)
+		}
+	}
+}
+
+// The tokens of a resource without an authorization server, such as API keys, need no audience. One that they have is
+// compared nevertheless, and so are all other properties.
+func TestResourceWithoutIssuersHasNoMetadata(t *testing.T) {
+	tokens := map[string]*auth.Info{
+		"key": {}, "for-others": {Audience: []string{"https://other.example"}}, "for-none": {Audience: []string{}},
+		"expired": {Expiry: time.Now().Add(-time.Hour)}, "bound": {KeyThumbprint: "abc"},
+	}
+	verify := auth.VerifierFunc(func(_ context.Context, token string) (*auth.Info, error) {
+		info := tokens[token]
+		if info == nil {
+			return nil, &auth.InvalidTokenError{Reason: "unknown key"}
+		}
+		known := *info
+		known.Principal, _ = principal.New("keys", "ada", "")
+		return &known, nil
+	})
+	for _, tc := range []struct {
+		uri     string
+		issuers []string
+		dpop    auth.ProofVerifier
+		status  map[string]int
+	}{
+		{self, nil, nil, map[string]int{"key": 0, "for-others": 401, "for-none": 401, "expired": 401, "bound": 401, "other": 401}},
+		{"", nil, nil, map[string]int{"key": 0, "for-others": 500, "for-none": 500, "expired": 401, "bound": 401, "other": 401}},
+		{"", nil, &proofs{}, map[string]int{"key": 500}}, // proofs name the URL
+		{self, issuers, nil, map[string]int{"key": 401}},
+		{"", issuers, nil, map[string]int{"key": 500}},
+	} {
+		p := &auth.ProtectedResource{URI: tc.uri, Issuers: tc.issuers, Verifier: verify, DPoP: tc.dpop}
+		if err := p.Check(); err != nil {
+			t.Fatal(err)
+		}
+		for token, want := range tc.status {
+			_, rejection, response := present(p, "Bearer", token)
+			status := 0
+			if rejection != nil {
+				status = rejection.Status
+			}
+			if status != want {
+				t.Errorf("URI %q, Issuers %q: %s: %+v", tc.uri, tc.issuers, token, rejection)
+			}
+			if status != 401 || tc.issuers != nil {
+				continue
+			}
+			if c := challengeOf(t, response); !c.Is("Bearer") || c.Params["realm"] == "" || c.Params["resource_metadata"] != "" {
+				t.Errorf("%s: %v", token, c)
+			}
+		}
+		w := httptest.NewRecorder()
+		p.MetadataHandler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, self[:len(self)-len("/mcp")]+auth.MetadataPath, nil))
+		if (w.Code == http.StatusNotFound) != (tc.issuers == nil) {
+			t.Errorf("metadata with issuers %q: %d", tc.issuers, w.Code)
 		}
 	}
 }

@@ -10,8 +10,8 @@ import (
 // package auth/introspection one that asks the authorization server.
 //
 // Verify returns the information of a token that is genuine and has not expired. It
-// must fill in Info.Audience, which [ProtectedResource] checks, and Info.KeyThumbprint
-// if the token is bound to a key. The token has the syntax of RFC 6750, section 2.1, and
+// must fill in Info.Principal, Info.Audience, which [ProtectedResource] checks, and
+// Info.KeyThumbprint if the token is bound to a key. The token has the syntax of RFC 6750, section 2.1, and
 // at most 16 KiB. It is a secret and must not appear in a log or an error.
 //
 // If the error is or wraps an *[InvalidTokenError], the client receives its Reason. If

@@ -113,7 +113,7 @@ func adviceOnStatus(status int) string {
 	case status >= 300 && status < 400:
 		return "if you trust the target of the redirect, use its URL"
 	case status == http.StatusUnauthorized:
-		return "send credentials that the server accepts"
+		return "send credentials that the server accepts, in HTTPTarget.Header or with Dialer.Auth"
 	case status == http.StatusForbidden:
 		return "use credentials that give access to the server"
 	case status == http.StatusNotFound, status == http.StatusMethodNotAllowed:

@@ -114,11 +114,11 @@ func TestGreet(t *testing.T) {
 	}
 }
 
-// overHTTP runs an example that serves HTTP. It returns the URL, and a function that interrupts
-// the example and returns the rest of its output.
-func overHTTP(t *testing.T, name string) (url string, stop func() string) {
+// overHTTP runs an example that serves HTTP on the address of a flag. It returns the URL, and a
+// function that interrupts the example and returns the rest of its output.
+func overHTTP(t *testing.T, name, addressFlag string) (url string, stop func() string) {
 	t.Helper()
-	cmd := exec.Command(binary(name), "-addr", "127.0.0.1:0")
+	cmd := exec.Command(binary(name), addressFlag, "127.0.0.1:0")
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -133,7 +133,8 @@ func overHTTP(t *testing.T, name string) (url string, stop func() string) {
 	if err != nil || at < 0 {
 		t.Fatalf("%q, %v", first, err)
 	}
-	return strings.TrimSpace(first[at:]), func() string {
+	url, _, _ = strings.Cut(strings.TrimSpace(first[at:]), ";")
+	return url, func() string {
 		if runtime.GOOS == "windows" { // cannot interrupt another process
 			_ = cmd.Process.Kill()
 		} else {
@@ -149,7 +150,7 @@ func overHTTP(t *testing.T, name string) (url string, stop func() string) {
 
 func TestHelloOverHTTP(t *testing.T) {
 	t.Setenv("PORT", "0")
-	url, _ := overHTTP(t, "hellohttp")
+	url, _ := overHTTP(t, "hellohttp", "-addr")
 	c, err := client.Dial(t.Context(), client.URL(url))
 	if err != nil {
 		t.Fatal(err)
@@ -165,7 +166,7 @@ func TestHelloOverHTTP(t *testing.T) {
 func TestAuthorized(t *testing.T) {
 	secret := rand.Text()
 	t.Setenv("REPORT_SECRET", secret)
-	url, stop := overHTTP(t, "authorized")
+	url, stop := overHTTP(t, "authorized", "-addr")
 	cmd := exec.CommandContext(t.Context(), binary("login"), "-print-url", url)
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
@@ -201,8 +202,33 @@ func TestAuthorized(t *testing.T) {
 	}
 }
 
+func TestAPIKeys(t *testing.T) {
+	key := rand.Text()
+	t.Setenv("API_KEYS", "ada="+key+" nightly="+rand.Text())
+	url, stop := overHTTP(t, "apikeys", "-http")
+	dial := func(key string) (*client.Client, error) {
+		return client.Dial(t.Context(), &client.HTTPTarget{URL: url, Header: http.Header{"Authorization": {"Bearer " + key}}})
+	}
+	c, err := dial(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if who, err := client.CallTool[string](t.Context(), c, "whoami", nil); err != nil || who != "ada" {
+		t.Errorf("%q, %v", who, err)
+	}
+	for _, other := range []string{key[1:], key + "x", "ada"} {
+		if c, err := dial(other); err == nil || !strings.Contains(err.Error(), "unknown API key") {
+			t.Errorf("with another key: %v, %v", c, err)
+		}
+	}
+	if rest := stop(); strings.Contains(rest, key) {
+		t.Errorf("the server printed a key: %s", rest)
+	}
+}
+
 func TestRegion(t *testing.T) {
-	url, stop := overHTTP(t, "region")
+	url, stop := overHTTP(t, "region", "-addr")
 	c, err := client.Dial(t.Context(), client.URL(url))
 	if err != nil {
 		t.Fatal(err)

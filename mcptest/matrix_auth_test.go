@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -21,6 +22,7 @@ import (
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
+	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/server"
 )
 
@@ -79,6 +81,66 @@ func TestTokenAuthorizesAllRequestsOfCall(t *testing.T) {
 				if c, err := dial(); err == nil {
 					c.Close()
 					t.Errorf("the server accepts a token %s", name)
+				}
+			}
+		})
+	}
+}
+
+// A server whose callers have API keys has no authorization server, and a client does not look for one elsewhere.
+func TestAPIKeysNeedNoAuthorizationServer(t *testing.T) {
+	for _, r := range mcp.Revisions() {
+		t.Run(string(r), func(t *testing.T) {
+			s := guarded()
+			s.Logger = slog.New(slog.DiscardHandler)
+			s.Auth = &auth.ProtectedResource{Verifier: auth.VerifierFunc(func(_ context.Context, key string) (*auth.Info, error) {
+				if key != "key-of-ada" {
+					return nil, &auth.InvalidTokenError{Reason: "unknown API key"}
+				}
+				ada, err := principal.New("keys", "ada", "")
+				return &auth.Info{Principal: ada}, err
+			})}
+			defer func() { _ = s.Shutdown(context.Background()) }()
+			for _, tc := range []struct {
+				key   string
+				login client.Authorizer
+				want  string   // in the error
+				asked []string // the requests that were not served, and their challenges
+			}{
+				{"key-of-ada", nil, "", nil},
+				{"", nil, "send credentials that the server accepts, in HTTPTarget.Header or with Dialer.Auth", []string{`/mcp Bearer realm="mcp"`}},
+				{"key-of-eve", nil, "although the request has the header Authorization", []string{
+					`/mcp Bearer error="invalid_token", error_description="unknown API key", realm="mcp"`,
+				}},
+				{"", &oauth.Client{}, "cannot discover the authorization server: ", []string{
+					`/mcp Bearer realm="mcp"`, "/.well-known/oauth-protected-resource/mcp ", "/.well-known/oauth-protected-resource ",
+					`/.well-known/oauth-authorization-server Bearer realm="mcp"`,
+				}},
+			} {
+				var mu sync.Mutex
+				var asked []string
+				endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					s.ServeHTTP(w, r)
+					mu.Lock()
+					defer mu.Unlock()
+					if c := w.Header().Get("Www-Authenticate"); c != "" || strings.HasPrefix(r.URL.Path, "/.well-known/") {
+						asked = append(asked, r.URL.Path+" "+c)
+					}
+				}))
+				d := client.Dialer{Auth: tc.login}
+				mcptest.WithRevision(r)(&d)
+				target := &client.HTTPTarget{URL: endpoint.URL + "/mcp"}
+				if tc.key != "" {
+					target.Header = http.Header{"Authorization": {"Bearer " + tc.key}}
+				}
+				c, err := d.Dial(t.Context(), target)
+				if err == nil {
+					wantWho(t, c, "look", "ada")
+					c.Close()
+				}
+				endpoint.Close() // waits for the requests
+				if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) || !slices.Equal(asked, tc.asked) {
+					t.Errorf("with %q: %v, after the requests\n%q", tc.key, err, asked)
 				}
 			}
 		})

@@ -129,6 +129,10 @@ func TestDefectiveTokensAreInvalid(t *testing.T) {
 	if _, err := (&jwt.Verifier{Issuers: []string{i.URL}}).Verify(t.Context(), bearer); err != nil {
 		t.Errorf("the token without defect: %v", err)
 	}
+	open := i.token(with(good, object{"aud": nil}))
+	if info, err := (&jwt.Verifier{Issuers: []string{i.URL}}).Verify(t.Context(), open); err != nil || info.Audience == nil {
+		t.Errorf("a token without audience, for no server: %v, %v", info, err)
+	}
 }
 
 func flip(signature string) string {

@@ -109,6 +109,9 @@ func (b *Broker) build() (err error) {
 	if err := b.Resource.Check(); err != nil {
 		return fmt.Errorf("oauth: Broker.Resource: %w", err)
 	}
+	if len(b.Resource.Issuers) == 0 {
+		return errors.New("oauth: Broker.Resource: field Issuers is empty: name the authorization server that logs users in")
+	}
 	if b.audience = b.Resource.URI; b.audience == "" {
 		b.audience = b.Audience
 	}

@@ -151,6 +151,20 @@ func (p *peers) ownServer(ctx context.Context, revision string) (*serverMetadata
 	return m, nil
 }
 
+// noIssuer returns the error for an MCP server that requires credentials and names no authorization server.
+func (p *peers) noIssuer() error {
+	return fmt.Errorf("%w: %s names none, so requests need an API key or another token of the server", ErrDiscovery, withoutQuery(p.server))
+}
+
+// ofGuess returns the error of an authorization. If the server was a guess, and its answer is not that of an
+// authorization server, there is none.
+func (p *peers) ofGuess(d *discovery, err error) error {
+	if e := new(ServerError); d.server.guessed && errors.As(err, &e) && e.Code == "" && e.Status/100 == 4 {
+		return p.noIssuer()
+	}
+	return err
+}
+
 // serverAt fetches metadata from u. If u has no metadata, m is nil, and redirect is the target if u redirects.
 func (p *peers) serverAt(ctx context.Context, u *url.URL, issuer string) (m *serverMetadata, redirect string, err error) {
 	r, err := p.get(ctx, stepServer, u, "")

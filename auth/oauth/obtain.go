@@ -58,6 +58,9 @@ func (s *session) authorizeAgain(ctx context.Context, n *need, before *token) (*
 	if !changed && !n.force && before != nil && before.Access == n.rejected && time.Since(before.issued) < freshAge && covers(before.Requested, scopes) {
 		return nil, fmt.Errorf("%w: %s", ErrTokenRejected, withoutQuery(s.peers.server))
 	}
+	if d.server.guessed && s.owner.Grant == nil && s.owner.Interaction == nil {
+		return nil, s.peers.noIssuer()
+	}
 	request := AuthorizationRequest{Server: s.server, Resource: resource, Issuer: issuer, Scopes: slices.Clone(scopes), Previous: slices.Clone(requested)}
 	if s.owner.Grant == nil && s.owner.Interaction == nil {
 		if s.owner.interactionError != nil {
@@ -73,7 +76,7 @@ func (s *session) authorizeAgain(ctx context.Context, n *need, before *token) (*
 	}
 	t, err := s.grant(ctx, d, scopes, n.dpop || d.resource != nil && d.resource.DPoPRequired)
 	if err != nil {
-		return nil, err
+		return nil, s.peers.ofGuess(d, err)
 	}
 	t.issued = time.Now()
 	s.saveToken(ctx, d, t)

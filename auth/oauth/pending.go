@@ -52,6 +52,7 @@ func (s *session) begin(ctx context.Context, redirectURI string, scopes []string
 		return nil, "", err
 	}
 	p, page, err = s.beginAt(ctx, d, redirectURI, scopes)
+	err = s.peers.ofGuess(d, err)
 	if err == nil && (n.dpop || d.resource != nil && d.resource.DPoPRequired) {
 		p.Proof, err = newProofKey()
 	}

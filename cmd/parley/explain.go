@@ -11,7 +11,6 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -115,11 +114,8 @@ func isStart(err error) bool {
 // log in with parley login.
 func adviceUnauthorized(err error) string {
 	var status *call.StatusError
-	switch {
-	case errors.As(err, &status) && status.Status == http.StatusForbidden:
+	if errors.As(err, &status) && status.Status == http.StatusForbidden {
 		return "use credentials that give access to the server, with --header or in the configuration"
-	case errors.Is(err, oauth.ErrDiscovery):
-		return "the server does not name an authorization server, so send credentials that it accepts, with --header or in the configuration"
 	}
 	return "send credentials that the server accepts, with --header or in the configuration"
 }

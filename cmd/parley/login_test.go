@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"net/http/httptest"
 	"os"
@@ -20,6 +21,9 @@ import (
 	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/cmd/parley/demo"
 	"github.com/parley-mcp/parley/internal/freeaddr"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
+	"github.com/parley-mcp/parley/server"
 )
 
 // outputBuffer collects the output of a command.
@@ -78,6 +82,46 @@ func run(t *testing.T, args ...string) (string, error) {
 	cancel()
 	user.Wait()
 	return out.String(), err
+}
+
+// A server with API keys names no authorization server, so the advice is to send a key and not to log in.
+func TestKeysOfAServerAreSentByHand(t *testing.T) {
+	t.Setenv("PARLEY_CONFIG_DIR", t.TempDir())
+	s := &server.Server{Name: "keys", Logger: slog.New(slog.DiscardHandler)}
+	s.Auth = &auth.ProtectedResource{Verifier: auth.VerifierFunc(func(_ context.Context, key string) (*auth.Info, error) {
+		ada, err := principal.New("keys", "ada", "")
+		if key != "k" {
+			err = errors.New("unknown key")
+		}
+		return &auth.Info{Principal: ada}, err
+	})}
+	server.AddTool(s, mcp.Tool{Name: "whoami"}, func(context.Context, struct{}) (string, error) { return "ada", nil })
+	endpoint := httptest.NewServer(s)
+	defer endpoint.Close()
+	url := endpoint.URL + "/mcp"
+	const send = "; send credentials that the server accepts, with --header or in the configuration"
+	for _, tc := range []struct {
+		args, want string
+		code       int
+	}{
+		{"call " + url + " whoami --header Authorization:Bearer_k", "", 0},
+		{"call " + url + " whoami", "cannot discover the authorization server: " + url + " names none, so requests need an API key or another token of the server" + send, exitUnauthorized},
+		{"call " + url + " whoami --header X-Api-Key:k", "although the request has the header X-Api-Key: cannot discover the authorization server: " + url + " names none, so requests need an API key or another token of the server" + send, exitUnauthorized},
+		{"login " + url, "names none, so requests need an API key or another token of the server", exitOther},
+	} {
+		args := strings.Fields(tc.args)
+		for i := range args {
+			args[i] = strings.ReplaceAll(args[i], "_", " ")
+		}
+		out, err := run(t, args...)
+		if code := exitCode(t.Context(), err); code != tc.code || err != nil && !strings.HasSuffix(explain(err), tc.want) {
+			t.Errorf("%q: exit code %d, %v\n%s", args, code, err, out)
+		}
+	}
+	out, _ := run(t, "doctor", url)
+	if !strings.Contains(out, "note     login         requires credentials, and names no authorization server") || strings.Contains(out, "parley login") {
+		t.Errorf("doctor:\n%s", out)
+	}
 }
 
 // serveAuthorized serves the demo server, which requires tokens of a development issuer.

@@ -109,8 +109,12 @@ func (c *Claims) Info(raw []byte) (*auth.Info, error) {
 	if err != nil {
 		return nil, Invalid("the subject or the client of the token cannot be used as a name")
 	}
+	audience := c.Audience
+	if audience == nil {
+		audience = []string{} // the token is for no server; nil means that it needs no audience
+	}
 	return &auth.Info{
-		Principal: p, Scopes: c.Scopes, Audience: c.Audience, Expiry: c.Expiry,
+		Principal: p, Scopes: c.Scopes, Audience: audience, Expiry: c.Expiry,
 		KeyThumbprint: c.KeyThumbprint, Claims: raw,
 	}, nil
 }

@@ -46,9 +46,13 @@ func (e *Examination) authorization(ctx context.Context, target *client.HTTPTarg
 			return
 		}
 	}
-	e.challenge(a)
-	e.discovery(ctx, target.URL)
-	e.login(ctx, target)
+	if issuer, err := e.discover(ctx, target.URL); err == nil && issuer.Issuer == "" {
+		e.report("login", Note, "", "requires credentials, and names no authorization server, so clients cannot log in; they send a token that users give them")
+	} else {
+		e.challenge(a)
+		e.discovery(issuer, err)
+		e.login(ctx, target)
+	}
 }
 
 func isUnauthorized(err error) bool {
@@ -81,15 +85,22 @@ type issuerMetadata struct {
 	Documents    bool   `json:"client_id_metadata_document_supported"`
 }
 
-// discovery finds the authorization server as a login does.
-func (e *Examination) discovery(ctx context.Context, server string) {
-	var issuer issuerMetadata
+// discover finds the authorization server as a login does. The result is zero without an error if there is none.
+func (e *Examination) discover(ctx context.Context, server string) (issuer issuerMetadata, err error) {
 	c := &oauth.Client{Interaction: discoverOnly{}, Logger: slog.New(slog.DiscardHandler), Proxy: e.proxyOf, Trace: func(s oauth.Step) {
 		if s.Name == "authorization server metadata" && s.Status == http.StatusOK {
 			_ = schema.Decode(s.ResponseBody, &issuer) // the login reports invalid metadata
 		}
 	}}
-	if err := c.Login(ctx, server); !errors.Is(err, errDiscovered) {
+	if err = c.Login(ctx, server); errors.Is(err, errDiscovered) {
+		err = nil
+	}
+	return issuer, err
+}
+
+// discovery reports the result of discover.
+func (e *Examination) discovery(issuer issuerMetadata, err error) {
+	if err != nil {
 		e.report("login", Problem, "see parley login --explain for each request", "clients cannot log in: %s", e.text(err))
 		return
 	}
