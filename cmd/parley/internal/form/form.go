@@ -7,9 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	tea "charm.land/bubbletea/v2"
 	"charm.land/huh/v2"
+	"github.com/charmbracelet/x/ansi"
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -50,11 +53,7 @@ func (s *Screen) Fill(ctx context.Context, from string, params *mcp.ElicitParams
 	for _, q := range questions {
 		fields = append(fields, q.field())
 	}
-	fields = append(fields, huh.NewConfirm().
-		Title("Send the answers to "+terminal.Line(from)+"?").
-		Description("shift+tab: back · ctrl+c: end the call").
-		Affirmative("Send").Negative("Decline").
-		Value(&send))
+	fields = append(fields, sendField(from, &send))
 	switch action, err := s.run(ctx, fields...); {
 	case err != nil || action != mcp.ElicitAccept:
 		return &mcp.ElicitResult{Action: action}, err
@@ -62,6 +61,15 @@ func (s *Screen) Fill(ctx context.Context, from string, params *mcp.ElicitParams
 		return &mcp.ElicitResult{Action: mcp.ElicitDecline}, nil
 	}
 	return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: contentOf(questions)}, nil
+}
+
+// sendField returns the last field of a form.
+func sendField(from string, send *bool) huh.Field {
+	return huh.NewConfirm().
+		Title("Send the answers to " + terminal.Line(from) + "?").
+		Description("shift+tab: back · ctrl+c: end the call").
+		Affirmative("Send").Negative("Decline").
+		Value(send)
 }
 
 // choose asks the user to accept, decline or cancel.
@@ -94,15 +102,11 @@ func choose[T comparable](ctx context.Context, s *Screen, title string, options 
 
 // run shows fields until they are filled in.
 func (s *Screen) run(ctx context.Context, fields ...huh.Field) (mcp.ElicitAction, error) {
-	keys := huh.NewDefaultKeyMap()
-	keys.Select.Filter.SetEnabled(false) // lists are short
-	keys.MultiSelect.Filter.SetEnabled(false)
-	err := huh.NewForm(huh.NewGroup(fields...)).
+	w := new(window)
+	err := newForm(w, fields...).
 		WithInput(s.In).
 		WithOutput(s.Out).
-		WithKeyMap(keys).
-		WithTheme(huh.ThemeFunc(huh.ThemeBase16)). // the terminal's own colours
-		WithProgramOptions(tea.WithoutSignalHandler(), tea.WithInput(s.In), tea.WithOutput(s.Out)).
+		WithProgramOptions(tea.WithoutSignalHandler(), tea.WithInput(s.In), tea.WithOutput(s.Out), tea.WithFilter(w.observe)).
 		RunWithContext(ctx)
 	switch {
 	case err == nil:
@@ -113,4 +117,47 @@ func (s *Screen) run(ctx context.Context, fields ...huh.Field) (mcp.ElicitAction
 		return mcp.ElicitCancel, ErrInterrupted
 	}
 	return mcp.ElicitCancel, err
+}
+
+func newForm(w *window, fields ...huh.Field) *huh.Form {
+	keys := huh.NewDefaultKeyMap()
+	keys.Select.Filter.SetEnabled(false) // lists are short
+	keys.MultiSelect.Filter.SetEnabled(false)
+	return huh.NewForm(huh.NewGroup(fields...)).
+		WithKeyMap(keys).
+		WithTheme(huh.ThemeFunc(huh.ThemeBase16)). // the terminal's own colours
+		WithLayout(layout{huh.LayoutDefault, w})
+}
+
+// window is the window of a form.
+type window struct{ height int } // 0 is unknown
+
+// observe receives the messages of a form.
+func (w *window) observe(_ tea.Model, msg tea.Msg) tea.Msg {
+	if size, ok := msg.(tea.WindowSizeMsg); ok {
+		w.height = size.Height
+	}
+	return msg
+}
+
+// layout is a layout whose view fits a window. The form puts the title of the focused field first, but an empty line before
+// the help is more than fits, and a terminal shows the end of a view that does not fit.
+type layout struct {
+	huh.Layout
+	window *window
+}
+
+// View implements huh.Layout.
+func (l layout) View(f *huh.Form) string {
+	lines := strings.Split(l.Layout.View(f), "\n")
+	for l.window.height > 0 && len(lines) > l.window.height {
+		cut := len(lines) - 1
+		for i, line := range lines {
+			if i > 0 && strings.TrimSpace(ansi.Strip(line)) == "" {
+				cut = i // the last empty line
+			}
+		}
+		lines = slices.Delete(lines, cut, cut+1)
+	}
+	return strings.Join(lines, "\n")
 }

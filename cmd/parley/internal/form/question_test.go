@@ -5,6 +5,10 @@ import (
 	"strings"
 	"testing"
 
+	tea "charm.land/bubbletea/v2"
+	"charm.land/huh/v2"
+	"github.com/charmbracelet/x/ansi"
+
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
 )
@@ -188,6 +192,34 @@ func TestTextsOfServersAreSanitised(t *testing.T) {
 	for _, text := range []string{q.title(), q.hint(), q.choices()[0].Key} {
 		if strings.ContainsAny(text, "\x1b\n\u202e") {
 			t.Errorf("%q is not sanitised", text)
+		}
+	}
+}
+
+// At each height of the window, the view fits and has the title of the focused field. A terminal shows the end of a view that
+// does not fit.
+func TestTheTitleOfTheFocusedFieldIsShownAtEveryHeight(t *testing.T) {
+	all, _ := parseForm(t, everyKind)
+	for _, height := range []int{4, 5, 6, 7, 10, 16, 24, 45} {
+		var fields []huh.Field
+		var titles []string
+		for _, q := range all {
+			fields, titles = append(fields, q.field()), append(titles, q.title())
+		}
+		w := new(window)
+		f := newForm(w, append(fields, sendField("server", new(bool)))...)
+		update := func(msg tea.Msg) {
+			m, _ := f.Update(w.observe(nil, msg))
+			f = m.(*huh.Form)
+		}
+		f.Init()
+		update(tea.WindowSizeMsg{Width: 80, Height: height})
+		for _, title := range append(titles, "Send the answers to server?") {
+			view := ansi.Strip(f.View())
+			if lines := strings.Count(view, "\n") + 1; lines > height || !strings.Contains(view, title) {
+				t.Errorf("%d lines, without the title %q or too many of them:\n%s", height, title, view)
+			}
+			update(huh.NextField())
 		}
 	}
 }
