@@ -109,7 +109,7 @@ func TestAPIKeysNeedNoAuthorizationServer(t *testing.T) {
 			}{
 				{"key-of-ada", nil, "", nil},
 				{"", nil, "send credentials that the server accepts, in HTTPTarget.Header or with Dialer.Auth", []string{`/mcp Bearer realm="mcp"`}},
-				{"key-of-eve", nil, "although the request has the header Authorization", []string{
+				{"key-of-eve", nil, "rejects the header Authorization of the request", []string{
 					`/mcp Bearer error="invalid_token", error_description="unknown API key", realm="mcp"`,
 				}},
 				{"", &oauth.Client{}, "cannot discover the authorization server: ", []string{
