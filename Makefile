@@ -33,6 +33,9 @@ SMALL       := cel.dev charm.land github.com/antlr4-go github.com/charmbracelet 
 # the other targets.
 export GOFLAGS := $(strip $(filter-out -trimpath,$(shell $(GO) env GOFLAGS)) -trimpath)
 
+# The go command does not notice changes of files outside a test's module. This makes it run the tests of pages again.
+export PAGES := $(shell cat *.md docs/*.md docs/*/*.md deploy/* Dockerfile | cksum)
+
 # The tests do not run govulncheck: its results depend on a database on the network and not on the checkout alone.
 
 .PHONY: help

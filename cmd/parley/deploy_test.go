@@ -1,11 +1,17 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
+	"io"
 	"os"
+	"path"
 	"slices"
 	"strings"
 	"testing"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // linesOf returns the lines of a file of the repository that begin with a prefix, without it.
@@ -77,6 +83,94 @@ func TestUnitOfSystemdIsRestricted(t *testing.T) {
 	} {
 		if got := linesOf(t, unit, setting); len(got) != 1 || got[0] != want {
 			t.Errorf("%s%q, want %q", setting, got, want)
+		}
+	}
+}
+
+// containerFiles are the files that start several containers.
+var containerFiles = []string{"deploy/compose.yaml", "deploy/kubernetes.yaml"}
+
+// containersOf returns the command lines of the containers of a file, by their images.
+func containersOf(t *testing.T, file string) map[string][]string {
+	t.Helper()
+	text, err := os.ReadFile("../../" + file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := make(map[string][]string)
+	var find func(value any)
+	find = func(value any) {
+		switch value := value.(type) {
+		case []any:
+			for _, element := range value {
+				find(element)
+			}
+		case map[string]any:
+			for _, member := range value {
+				find(member)
+			}
+			if image, ok := value["image"].(string); ok {
+				for _, name := range []string{"command", "args"} { // the command precedes the arguments
+					line, _ := value[name].([]any)
+					for _, word := range line {
+						all[image] = append(all[image], strings.ReplaceAll(word.(string), "$$", "$")) // compose replaces $NAME
+					}
+				}
+			}
+		}
+	}
+	for d := yaml.NewDecoder(bytes.NewReader(text)); ; {
+		var document map[string]any
+		switch err := d.Decode(&document); {
+		case errors.Is(err, io.EOF):
+			return all
+		case err != nil:
+			t.Fatalf("%s: %v", file, err)
+		}
+		find(document)
+	}
+}
+
+// flagOf returns the value of a flag that is written --flag=value.
+func flagOf(words []string, flag string) string {
+	for _, word := range words {
+		if value, found := strings.CutPrefix(word, flag+"="); found {
+			return value
+		}
+	}
+	return ""
+}
+
+func TestContainersOfFilesHaveWhatTheirCommandsRead(t *testing.T) {
+	for _, file := range containerFiles {
+		containers := containersOf(t, file)
+		line := containers["parley"]
+		if len(containers) != 2 || line == nil || containers["redis:7"] == nil {
+			t.Fatalf("%s: containers %q", file, containers)
+		}
+		checkCommand(t, line)
+		text, err := os.ReadFile("../../" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config, keys := flagOf(line, "--config"), flagOf(line, "--key-file")
+		for _, mounted := range [][]string{
+			{":" + config + ":ro", "mountPath: " + path.Dir(config) + ","},
+			{"secrets: [" + path.Base(keys) + "]", "mountPath: " + path.Dir(keys) + ","},
+			{":/data", "mountPath: /data}"},
+		} {
+			if !slices.ContainsFunc(mounted, func(mount string) bool { return strings.Contains(string(text), mount) }) {
+				t.Errorf("%s: no volume has one of %q", file, mounted)
+			}
+		}
+		_, port, _ := strings.Cut(flagOf(line, "--addr"), ":")
+		for _, published := range []string{":" + port + `"]`, "containerPort: " + port} {
+			if strings.Contains(string(text), published) {
+				port = ""
+			}
+		}
+		if port != "" {
+			t.Errorf("%s: port %s is not published", file, port)
 		}
 	}
 }

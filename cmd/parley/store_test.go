@@ -5,10 +5,16 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/rogpeppe/go-internal/testscript"
@@ -34,6 +40,89 @@ func TestStoreScripts(t *testing.T) {
 	}
 	params.Cmds["redis"] = commandRedis
 	testscript.Run(t, params)
+}
+
+// The command lines of the containers run: Redis with its password, and two replicas of parley that are ready.
+func TestContainersOfFilesRun(t *testing.T) {
+	servers, err := filepath.Abs("../../.tools/servers")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", servers+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	t.Setenv("REDIS_PASSWORD", "secret")
+	for _, file := range containerFiles {
+		dir := t.TempDir()
+		for name, text := range map[string]string{
+			"keys": strings.Repeat("A", 43) + "=\n", "mcp.json": `{"mcpServers": {"demo": {"command": "parley", "args": ["serve", "--stdio"]}}}`,
+		} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		containers := containersOf(t, file)
+		redis, err := freeaddr.Start(t.Context(), func(addr string) *exec.Cmd {
+			host, port, _ := net.SplitHostPort(addr)
+			words := slices.Clone(containers["redis:7"])
+			words[len(words)-1] += " --bind " + host + " --port " + port
+			cmd := exec.Command(words[0], words[1:]...)
+			cmd.Dir = dir
+			return cmd
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(redis.Kill)
+		for range 2 {
+			args := slices.Clone(containers["parley"])
+			for i, arg := range args {
+				switch flag, value, _ := strings.Cut(arg, "="); flag {
+				case "--config", "--key-file":
+					args[i] = flag + "=" + filepath.Join(dir, filepath.Base(value))
+				case "--addr", "--admin":
+					args[i] = flag + "=127.0.0.1:0"
+				case "--store":
+					before, _, _ := strings.Cut(value, "@")
+					args[i] = flag + "=" + before + "@" + redis.Addr
+				case "--drain-delay":
+					args[i] = flag + "=0s"
+				}
+			}
+			admin := strings.Fields(startParley(t, `health and metrics at http://[^"]+`, args...))
+			waitUntilReady(t, admin[len(admin)-1]+"/readyz")
+		}
+	}
+}
+
+// waitUntilReady waits until a page has the status 200, and says that the store is reachable.
+func waitUntilReady(t *testing.T, url string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
+	defer cancel()
+	poll := time.NewTicker(50 * time.Millisecond)
+	defer poll.Stop()
+	for {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		switch {
+		case err != nil:
+			t.Fatal(err)
+		case resp.StatusCode == http.StatusOK && strings.Contains(string(body), `"store":"reachable"`):
+			return
+		}
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+			t.Fatalf("%s: %s", url, body)
+		}
+	}
 }
 
 // startRedis starts a server on a free port of the loopback interface. It ends with the script.
