@@ -36,28 +36,22 @@ func newAdd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "add SERVER URL|-- COMMAND [flags]",
 		Short: "Add a server to your configuration",
-		Long: `Add a server to the user's configuration file, so that SERVER is a TARGET of all commands. parley does not
-connect to the server.
+		Long: `Add a server to your configuration file, so that SERVER is a TARGET of all commands. parley does not connect to it.
+Comments and other members of the file stay as they are; parley help targets says where it is.
 
-` + userFileHelp + `
-
-The command receives a small environment. --env NAME passes a variable of the environment in which
-parley runs later, and --env NAME=VALUE sets one. Values, header fields, the URL and the arguments can have
-references such as ${NAME}, ${file:PATH} and ${keyring:SERVICE/ACCOUNT}; see parley config --help. parley
-offers to store a value that looks like a secret in the system's keyring. Without a keyring or a terminal,
-it rejects such a value, unless it is a reference or --plain is set.
-
-Comments and other members of the file stay as they are.`,
+Values, header fields, the URL and the arguments can have references such as ${NAME}; see parley help
+configuration. parley offers to store a value that looks like a secret in the system's keyring. Without a keyring
+or a terminal, it rejects such a value, unless it is a reference or --plain is set.`,
 		Example: `
 parley add demo http://127.0.0.1:7777/mcp
-parley add github https://api.example.com/mcp --header 'Authorization: Bearer ${GITHUB_TOKEN}'
-parley add files -- npx -y @modelcontextprotocol/server-filesystem /srv/documents
+parley add github https://example.com/mcp -H 'Authorization: Bearer ${TOKEN}'
+parley add files -- npx -y @modelcontextprotocol/server-filesystem .
 parley add search --env SEARCH_KEY -- search-server --stdio`,
 		RunE: func(cmd *cobra.Command, args []string) error { return addServer(cmd, &flags, args) },
 	}
 	flags.file.add(cmd)
-	cmd.Flags().StringArrayVarP(&flags.env, "env", "e", nil, "environment `variable` of the command: NAME or NAME=VALUE (repeatable)")
-	cmd.Flags().StringArrayVarP(&flags.headers, "header", "H", nil, "HTTP `header` of each request, written as 'Name: value' (repeatable)")
+	cmd.Flags().StringArrayVarP(&flags.env, "env", "e", nil, "`variable` of the command, as NAME=VALUE or NAME")
+	cmd.Flags().StringArrayVarP(&flags.headers, "header", "H", nil, "HTTP `header`, as 'Name: value' (repeatable)")
 	cmd.Flags().StringVar(&flags.dir, "cwd", "", "`directory` in which the command starts")
 	cmd.Flags().BoolVar(&flags.plain, "plain", false, "store secrets as plain text")
 	cmd.Flags().BoolVar(&flags.replace, "replace", false, "replace the server that has the name")
@@ -218,7 +212,7 @@ func newRm() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "rm SERVER... [flags]",
 		Short:   "Remove servers from your configuration",
-		Long:    "Remove servers from the user's configuration file, with the comments about them.\n\n" + userFileHelp,
+		Long:    "Remove servers from your configuration file, with the comments about them.",
 		Example: "parley rm demo",
 		RunE:    func(cmd *cobra.Command, names []string) error { return removeServers(cmd, &file, names) },
 	}

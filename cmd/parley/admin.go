@@ -23,15 +23,6 @@ import (
 	"github.com/parley-mcp/parley/store"
 )
 
-const adminHelp = `With --admin, parley serves three pages on another address, for the programs that operate it. They need
-no token, so do not let clients connect to that address:
-  /healthz   200 while the process runs
-  /readyz    200 if requests can be served, otherwise 503, with the state of each server
-  /metrics   metrics in the format of Prometheus
-
-On SIGTERM and Ctrl-C, /readyz becomes 503 at once. Parley serves requests for another --drain-delay,
-rejects new ones after that, and waits up to --drain-timeout for those in flight.`
-
 // storeCheckTimeout limits the time in which the store must respond for /readyz.
 const storeCheckTimeout = 2 * time.Second
 

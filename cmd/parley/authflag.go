@@ -19,19 +19,6 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-const authHelp = `With --auth, the endpoint requires an access token. Repeat the flag for each setting:
-  issuer=URL    accept JSON Web Tokens of this issuer (repeatable)
-  resource=URL  the resource that tokens are issued for, unless it is the --public-url; one of both
-                is required unless the endpoint is on this machine
-  scope=NAME    require this scope for every request (repeatable)
-  dpop          require tokens that are bound to a key (DPoP)
-  client=ID     the client of parley at the issuers, with which callers log in to servers (see
-                "credentials"); otherwise parley registers itself
-  client-secret-file=FILE
-                read the secret of that client from a file
-  dev           start a development issuer, which logs in any user without a password, on this
-                machine only`
-
 // authFlag is the --auth flag: the authorization that an endpoint requires.
 type authFlag struct {
 	words    []string // the values of the flag
@@ -45,7 +32,7 @@ type authFlag struct {
 }
 
 func (f *authFlag) add(cmd *cobra.Command) {
-	cmd.Flags().Var(f, "auth", "require authorization: issuer=URL, resource=URL, scope=NAME, dpop, or dev (repeatable)")
+	cmd.Flags().Var(f, "auth", "require tokens: issuer=URL, or dev (repeatable)")
 }
 
 // String implements pflag.Value.

@@ -30,20 +30,14 @@ func newBridge() *cobra.Command {
 		Long: `Serve one server over standard input and output, for programs that can only start servers as
 commands. With --listen, serve it over HTTP instead, for programs that can only connect to URLs.
 
-The client and the server may use different revisions of the protocol and different transports. The
-names of tools, prompts and resources are those of the server. What the server asks and reports
-during a call reaches the client.
+The client and the server may use different transports and revisions of the protocol. Names are those of the server,
+and its questions and reports reach the client. parley uses the login of parley login.
 
-If the server requires a login, parley uses the one of parley login. With --login, parley opens the
-browser if there is none.
-
-` + targetHelp + `
-
-` + endpointHelp + "\n\n" + authHelp + "\n\n" + storeHelp + "\n\n" + adminHelp,
+` + targetHelp + "\n\n" + endpointHelp,
 		Example: `
 parley bridge https://example.com/mcp
 parley bridge --config mcp.json files
-parley bridge --listen 127.0.0.1:8080 -- npx -y @modelcontextprotocol/server-everything`,
+parley bridge --listen 127.0.0.1:8080 -- ./my-server`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			target, err := onlyTarget(cmd, args)
 			if err != nil {

@@ -24,24 +24,18 @@ func newCall() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "call TARGET TOOL [key=value …] [flags]",
 		Short: "Call a tool",
-		Long: `Call a tool and print its result to stdout. Progress is printed to stderr.
+		Long: `Call a tool and print its result to stdout. key=value sets an argument, in the type that the tool's schema
+requires: repeat the key for an array, and write an object as JSON. key:=json sets any JSON value. parley waits
+for tasks; keep the id that --task prints secret, because it can be all that protects the task.
 
-key=value sets an argument. The tool's input schema determines the type of the value. Repeat
-the key for each element of an array, and write an object as JSON. key:=json sets an argument
-to any JSON value. --json sets all arguments with one JSON object. If the server does not list the
-tool, the values of key=value are numbers, true, false or text.
-
-If the server runs the tool as a task, parley waits for it. With --task, parley prints the id of
-the task at once; see parley task. Keep the id secret: it can be all that protects the task.
-
-` + saveHelp + "\n\n" + questionHelp + "\n\n" + targetHelp,
+` + questionHelp + "\n\n" + targetHelp,
 		Example: `
 parley call http://127.0.0.1:7777/mcp greet name=Ada
 parley call http://127.0.0.1:7777/mcp weather --json '{"city": "Oslo"}'
 parley call http://127.0.0.1:7777/mcp weather --json @city.json
 parley call --config mcp.json files read_text_file path=notes.txt
 parley call --task http://127.0.0.1:7777/mcp bake kind=plum
-parley call echo message=hello -- npx -y @modelcontextprotocol/server-everything`,
+parley call greet name=Ada -- parley serve --stdio`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			target, rest, err := split(cmd, args)
 			if err != nil {
@@ -58,7 +52,7 @@ parley call echo message=hello -- npx -y @modelcontextprotocol/server-everything
 	}
 	flags.add(cmd)
 	arguments.add(cmd, "arguments")
-	cmd.Flags().BoolVar(&task, "task", false, "start the tool as a task and print the id of the task at once")
+	cmd.Flags().BoolVar(&task, "task", false, "start a task, and print its id at once")
 	completes(cmd, &flags, completeTarget, completeTool, completeToolArguments)
 	return cmd
 }
@@ -157,7 +151,7 @@ func schemaOf(ctx context.Context, c *client.Client, tool string) (json.RawMessa
 	return nil, &unlistedError{unknownName("tool", tool, names)}
 }
 
-// listsNotAll reports whether the tools that a server lists find others; see discoverHelp.
+// listsNotAll reports whether the tools that a server lists find others; see --discover of parley up.
 func listsNotAll(names []string) bool {
 	return slices.Contains(names, "search_tools") && slices.Contains(names, "describe_tool")
 }

@@ -23,13 +23,6 @@ import (
 	"github.com/parley-mcp/parley/store"
 )
 
-const callerAuthHelp = `Servers with "credentials" in the configuration receive requests with credentials of each caller, who
-must be authenticated with --auth. With the type callerLogin, a tool call asks the caller to log in to
-the server in a browser, at a page below the URL /login of parley, which first identifies the caller by
-the issuer of --auth. parley prints who needs a login and where. Logins are kept in the store, and
-without --store until parley ends. The types tokenExchange and enterprise exchange the token of the
-caller. Lists need the login of the user who runs parley up.`
-
 const loginPath = "/login"
 
 // callerAuths are the ways in which the servers of parley up receive credentials of each caller.

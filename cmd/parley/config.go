@@ -16,9 +16,8 @@ func newConfig() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
 		Short: "Check and show configuration files",
-		Long: `Check and show the configuration files of parley up, and print their JSON Schema.
-
-` + configHelp,
+		Long: `Check and show the configuration files of parley up, and print their JSON Schema. parley help configuration describes
+the files.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -54,9 +53,7 @@ func newConfigCheck() *cobra.Command {
 nor asks for a value; the environment variables and secrets that values refer to need not exist.
 
 The exit code is 1 if parley up would not use a file or a part of it. Check files together that are used
-together: a rule, webhook or toolset that names a server that is in none of them is a problem.
-
-` + policyHelp,
+together: a rule, webhook or toolset that names a server that is in none of them is a problem.`,
 		Example: `
 parley config check mcp.json
 parley config check .vscode/mcp.json mcp.json --policy policy.json`,

@@ -21,40 +21,6 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-const configHelp = `Configuration files are JSON and may contain comments. parley reads the files of other programs as
-they are: "mcpServers" (also of the project in "projects" that contains the current directory),
-"servers" with "inputs", and "context_servers". Each member is a server, with "command", "args",
-"env", "envFile" and "cwd", or with "url" and "headers". Paths are relative to the file. "type" is
-optional, and "disabled": true disables a server. With "lazy": true, a server starts when a client
-first lists what the servers have, or uses one of its names. With "idle": "10m", it ends when it was
-not used for that time, and starts again when it is needed. "revision": "2025-06-18" is the only
-revision of the protocol to use with a server. An entry that parley cannot use is reported, and the
-others are used. Two files cannot have different servers of one name. An unknown member is an error,
-except in the files of other programs.
-
-"tools" and "prompts" of a server select what clients can use, as in {"only": ["read_*"], "hide":
-["*_all"], "rename": {"read_text_file": "read"}, "readOnly": true}. readOnly, nonDestructive,
-idempotent and closedWorld trust the annotations of the server. "prefix" replaces the name of the
-server in the names of tools. "sharing" is "shared" if all callers share one client of the server,
-or "perCaller"; the default is perCaller for servers with sessions over HTTP, and shared for others.
-"inputLimits" limits the requests of the server for elicitation, sampling and roots: {"perCall": 64,
-"perMinute": 600, "maxTokens": 16384} are the defaults, and -1 means no limit. "maxResult" is the
-maximum size of a result of a tool, in bytes; clients receive the beginning of a larger one, and a
-link to a resource that has all of it for an hour. The default is no limit. "extensions" forwards
-methods of extensions of the protocol, as in {"com.example/jobs": {"requests": ["jobs/run"],
-"notifications": ["notifications/jobs/done"]}}.
-
-"toolsets" of the file has selections of all servers, as in {"docs": {"servers": ["files"], "tools":
-["search__find*"], "hide": ["*__delete*"], "scopes": ["docs:read"], "principals": [{"subject":
-"ada"}]}}; the toolset docs is served at /mcp/docs. "defaultToolset" names the toolset at /mcp.
-
-Values can refer to others:
-  ${NAME}, ${env:NAME}, ${NAME:-default}    an environment variable
-  ${file:PATH}, ${keyring:SERVICE/ACCOUNT}  a file, or a secret in the system's keyring
-  ${input:ID}                               an input, which parley asks for; see --input
-  ${workspaceFolder}, ${userHome}, ${/}     the current directory, your directory, a separator
-$NAME without braces is text, except in a file settings.json of Gemini CLI.`
-
 // configFlags are the flags for configuration files.
 type configFlags struct {
 	paths  []string
@@ -64,18 +30,14 @@ type configFlags struct {
 	revision mcp.Revision // that the server whose target was returned last must have; may be empty
 }
 
-const policyHelp = `A policy, webhooks and toolsets are for the servers of all files if their file is named by --policy, is
-your own configuration file, or is the only one. In another file, a policy and webhooks are for the
-servers of that file only, and the strictest of several policies decides.`
-
 // addPolicy adds the flag for the files that decide.
 func (f *configFlags) addPolicy(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVar(&f.policy, "policy", nil, "configuration `file` whose policy, webhooks and toolsets are for the servers of all files (repeatable)")
+	cmd.Flags().StringArrayVar(&f.policy, "policy", nil, "`file` with the policy for the servers of all files (repeatable)")
 }
 
-func (f *configFlags) add(cmd *cobra.Command, usage string) {
-	cmd.Flags().StringArrayVarP(&f.paths, "config", "c", nil, usage+" (repeatable)")
-	cmd.Flags().StringArrayVar(&f.inputs, "input", nil, "value of an input of the configuration file, written as `ID=VALUE`, where VALUE can be '${NAME}' (repeatable)")
+func (f *configFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringArrayVarP(&f.paths, "config", "c", nil, "configuration `file` with the servers (repeatable)")
+	cmd.Flags().StringArrayVar(&f.inputs, "input", nil, "value of an input of the file, as `ID=VALUE`, or ID='${NAME}' (repeatable)")
 }
 
 // read reads the files.

@@ -23,8 +23,6 @@ func newConfigShow() *cobra.Command {
 		Long: `Show the servers, toolsets, policy and webhooks that parley up uses from configuration files, and the
 file and line of each.
 
-` + policyHelp + `
-
 Secrets are not shown: of arguments only the number, of environment variables and header fields
 only the names, of URLs neither the user nor the query.`,
 		Example: `

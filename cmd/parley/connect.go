@@ -39,18 +39,10 @@ func newConnect() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "connect TARGET [--name NAME] [flags]",
 		Short: "Keep a server connected in a background process",
-		Long: `Start or connect to a server in a background process, and give the connection a name. Commands whose
-TARGET is the name use the connection. So a server keeps its state between them, and they are fast. The
-name comes before a server of your configuration that has the same.
-
-The process ends after --idle without a command, and with parley disconnect. parley ls shows it. When it
-is killed, parley connect works again at once. With --foreground, parley serves the name itself until it is
-interrupted.
-
-Commands reach the process through a Unix socket in the directory parley of $XDG_RUNTIME_DIR, in the
-directory parley-UID of the temporary directory, or in $PARLEY_RUNTIME_DIR. Only you can access the
-directory, and both sides check that the other process is yours. On Windows, the directory is in your
-profile, and its access control list is the only check.
+		Long: `Start or connect to a server in a background process, and give the connection a name. Commands whose TARGET is the
+name use the connection, so that the server keeps its state between them. The name comes before a server of your
+configuration that has the same. The process ends after --idle without a command, and with parley disconnect;
+parley ls shows it. Only you can access it.
 
 ` + targetHelp,
 		Example: `

@@ -16,7 +16,7 @@ import (
 type dirFlag struct{ dirs []string }
 
 func (f *dirFlag) add(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVarP(&f.dirs, "dir", "d", nil, "directory whose files to serve as resources, without hidden files (repeatable)")
+	cmd.Flags().StringArrayVarP(&f.dirs, "dir", "d", nil, "serve the files of this `directory` (repeatable)")
 }
 
 // directories are directories that are served and watched.

@@ -9,11 +9,6 @@ import (
 	"github.com/parley-mcp/parley/gateway"
 )
 
-const discoverHelp = `If the definitions of all tools are larger than --discover-over, clients do not receive them: the list of
-tools has search_tools, describe_tool and call_tool, with which a model finds the tools that it
-needs. The other tools can still be called by their names. --discover always and never do
-not depend on the size.`
-
 // defaultDiscoverOver is about 32,000 tokens.
 const defaultDiscoverOver = 128 << 10
 

@@ -24,20 +24,14 @@ func newDoctor() *cobra.Command {
 		Short: "Find out what is wrong with a server",
 		Long: `Examine a server, and print what works, what does not, and what to do about it:
 
-  - whether it can be reached, with its TLS certificate, and how long the first answer takes
-  - the revisions of the protocol that it supports
-  - what it requires of requests without a token, how clients find its authorization server, and
-    your login
-  - for a URL: how it answers wrong headers, unknown revisions, methods and sessions, and requests
-    of web pages of other origins
-  - for a command: what it writes to standard output, whether it serves on after an invalid line,
-    whether it exits when its input ends, and whether it leaves processes behind
-  - the definitions of its tools, prompts and resources: names, descriptions, schemas, and how much
-    of a model's context the tools need
+  - a URL: its TLS certificate, what it requires without a token, your login, and
+    how it answers wrong headers, revisions, sessions and origins
+  - a command: what it writes to standard output, whether it ends with its input,
+    and whether it leaves processes behind
+  - revisions of the protocol, and definitions of tools, prompts and resources
 
-parley doctor calls no tools. It begins sessions and ends them, and starts a command several times.
-Without TARGET, it examines all servers of the configuration files. The exit code is 1 if there is a
-problem, and 0 if there are only warnings and notes.
+parley doctor calls no tools. Without TARGET, it examines all servers of the configuration files. The exit code is 1
+if there is a problem.
 
 ` + targetHelp,
 		Example: `

@@ -18,11 +18,6 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-const endpointHelp = `--public-url is the URL of the endpoint that clients use when a proxy or tunnel is in front of
-parley: parley prints it, tokens are issued for it, its host is allowed, and its path is served as well
-as /mcp. Without it and --allow-host, requests on this machine must name this machine as their host.
-Web pages of other origins need --allow-origin. Renewed files of --tls-cert and --tls-key are loaded.`
-
 // allowFlags are the flags for the hosts and origins of requests that a server accepts, in addition to those of this
 // machine. They are for all commands that serve clients; the page of parley inspect has none, because it is for one
 // browser on this machine.
@@ -67,6 +62,9 @@ func withLocal(hosts []string, listener net.Listener) []string {
 	return hosts
 }
 
+// endpointHelp is the help of commands that serve an endpoint.
+const endpointHelp = "parley help authorization, deploy, operations and scale describe the flags of the endpoint."
+
 // endpointFlags are the flags that say how clients reach the endpoint of a command, for every command that serves HTTP.
 type endpointFlags struct {
 	allowFlags
@@ -77,7 +75,7 @@ type endpointFlags struct {
 func (f *endpointFlags) add(cmd *cobra.Command) {
 	f.allowFlags.add(cmd)
 	cmd.Flags().StringVar(&f.publicURL, "public-url", "",
-		"`URL` of the endpoint that clients use, such as https://mcp.example.com/mcp, if a proxy is in front of parley")
+		"`URL` of the endpoint for clients, if a proxy is in front")
 	cmd.Flags().StringVar(&f.cert, "tls-cert", "", "serve HTTPS with the certificate and its chain in this PEM `file`")
 	cmd.Flags().StringVar(&f.key, "tls-key", "", "PEM `file` with the private key of --tls-cert")
 }

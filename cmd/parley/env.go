@@ -11,10 +11,6 @@ import (
 )
 
 // commandHelp is the help about the command after --.
-const commandHelp = `The command after -- receives few environment variables, as the commands of configuration files do: on
-Unix HOME, LANG, LC_*, LOGNAME, PATH, SHELL, TERM, TMPDIR, TZ and USER. --env adds others, and --env-all
-passes all, with the secrets among them.`
-
 // envFlags are the flags for the environment of the command after --. Each command that has such an argument has them.
 type envFlags struct {
 	variables []string // NAME or NAME=VALUE
@@ -22,7 +18,7 @@ type envFlags struct {
 }
 
 func (f *envFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVarP(&f.variables, "env", "e", nil, "environment `variable` for the command after --: NAME passes the one of parley, NAME=VALUE sets it (repeatable)")
+	cmd.Flags().StringArrayVarP(&f.variables, "env", "e", nil, "`variable` of the command, as NAME=VALUE or NAME")
 	cmd.Flags().BoolVar(&f.all, "env-all", false, "pass all environment variables to the command after --")
 }
 

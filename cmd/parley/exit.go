@@ -3,10 +3,7 @@ package main
 import (
 	"context"
 	"errors"
-	"io"
 	"net/http"
-
-	"github.com/spf13/cobra"
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
@@ -20,33 +17,6 @@ const (
 	exitUnauthorized = 6
 	exitInterrupted  = 130
 )
-
-// exitCodesKey is the annotation with the exit codes of a command that differ from the table.
-const exitCodesKey = "exit codes"
-
-// exitCodesHelp ends the help of each command.
-const exitCodesHelp = `
-Exit Codes:
-    0  success
-    1  invalid usage, and all other errors
-    4  the server cannot be reached or does not respond in time
-    5  the tool returned an error
-    6  the server requires a login or other credentials, or does not accept them
-  130  interrupted
-`
-
-// addExitCodes adds the exit codes to the help of a command and its subcommands.
-func addExitCodes(root *cobra.Command) {
-	help := root.HelpFunc()
-	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
-		help(cmd, args)
-		text := exitCodesHelp
-		if own, differs := cmd.Annotations[exitCodesKey]; differs {
-			text = own
-		}
-		_, _ = io.WriteString(cmd.OutOrStdout(), text) // help returns no error either
-	})
-}
 
 // codeError is an error that determines the exit code.
 type codeError struct {

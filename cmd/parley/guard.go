@@ -7,13 +7,6 @@ import (
 	"github.com/parley-mcp/parley/host"
 )
 
-const guardHelp = `Without a policy, every caller can use everything. "policy" in a configuration file has rules that
-allow, deny or ask about requests, by server, tool, prompt, resource, scope and conditions. parley
-asks the user of the client, or you at the terminal. "hooks" has webhooks that can change and reject
-requests and results. The lock file has the definitions that you have accepted (see parley lock).
-The audit log has the caller, the names, the decision and the outcome of each request. docs/program/policy.md
-describes all of them.`
-
 // guardFlags are the flags of parley up for the lock file and the audit log.
 type guardFlags struct {
 	lock  string
@@ -21,7 +14,7 @@ type guardFlags struct {
 }
 
 func (f *guardFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.lock, "lock", "", "lock `file` with accepted definitions (default mcp.lock next to the first configuration file, if it exists)")
+	cmd.Flags().StringVar(&f.lock, "lock", "", "lock `file` (default mcp.lock next to the first file, if it exists)")
 	f.audit.add(cmd)
 }
 

@@ -34,14 +34,10 @@ func newImport() *cobra.Command {
 clients, those of the current directory among them: ` + strings.Join(editors.Names(), ", ") + `.
 Name clients or files to import only theirs.
 
-parley shows what each entry runs or connects to, with its variables, header fields and references, and asks.
-With --yes it does not add servers of files that it has found in the current directory, because you have not
-seen them; name such a FILE to add them. A server whose name is taken by another one is reported and not added,
-unless --replace is set. Each entry keeps where it is from, in "origin". References to the environment, such as
-${TOKEN}, stay references. An entry with ${file:PATH} or ${keyring:SERVICE/ACCOUNT} is not added: only parley
-resolves these. parley names the values that it copies as plain text and that look like secrets.
-
-` + userFileHelp,
+parley shows what each entry runs or connects to, with its variables, header fields and references, and asks. It names
+values that look like secrets. --yes does not add servers of files found in the current directory, because you have
+not seen them; name such a FILE to add them. A server whose name is taken is not added, unless --replace is set.
+parley help targets says more.`,
 		Example: `
 parley import
 parley import cursor vscode

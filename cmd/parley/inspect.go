@@ -42,13 +42,8 @@ Each TARGET is a URL or the name of a server in your configuration (see parley l
 after --, write a command that starts one more server. Without TARGET, the page shows all servers of the
 configuration. It connects to a server when you select it.
 
-The page has everything that you have: it uses your logins and can start what you name here. parley
-serves it on 127.0.0.1 only, and to the first browser that opens the address that it prints. Do not
-share this address. docs/program/inspector.md has more.
-
-` + recordHelp + `
-
-` + commandHelp,
+The page has everything that you have, so do not share its address. parley serves it on 127.0.0.1 only, and to the
+first browser that opens the address. parley help inspector says more.`,
 		Example: `
 parley inspect http://127.0.0.1:7777/mcp
 parley inspect notes files --record session.jsonl
@@ -56,11 +51,11 @@ parley inspect --config mcp.json
 parley inspect -- npx -y @modelcontextprotocol/server-everything`,
 		RunE: func(cmd *cobra.Command, args []string) error { return runInspect(cmd, &flags, args) },
 	}
-	flags.config.add(cmd, "configuration file with the servers")
+	flags.config.add(cmd)
 	flags.env.add(cmd)
 	f := cmd.Flags()
 	f.StringVar(&flags.revision, "revision", "", "use this revision of the protocol only, such as 2025-11-25, unless you choose another one in the page")
-	f.StringArrayVarP(&flags.headers, "header", "H", nil, "send an HTTP `header`, written as 'Name: value', to the servers that are URLs here (repeatable)")
+	f.StringArrayVarP(&flags.headers, "header", "H", nil, "HTTP `header` for the URLs, as 'Name: value' (repeatable)")
 	f.IntVar(&flags.port, "port", 0, "port of this machine for the page (default: a free port)")
 	f.BoolVar(&flags.printURL, "print-url", false, "print the address instead of opening the browser")
 	flags.record.add(cmd)

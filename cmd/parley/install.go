@@ -39,24 +39,21 @@ func newInstall() *cobra.Command {
 parley shows the difference of the file, and asks before it writes. Comments and other members of the
 file stay as they are. --remove removes the entry.
 
-The entry is that of the server itself if the client can use it. Otherwise the client starts parley bridge,
-which uses the configuration and the login of parley: if the client does not connect to URLs, if it does not
-support a reference or a member of the entry, or if you have logged in to the server with parley login.
---direct and --bridge choose.
-
-TARGET is the name of a server in your configuration, or a URL or -- and a command with --name.`,
+If the client cannot use the entry itself, it starts parley bridge, which uses the configuration and the login of
+parley; --direct and --bridge choose. TARGET is the name of a server in your configuration, or a URL or -- and a
+command with --name. parley help targets says more.`,
 		Example: `
 parley install files --client cursor
 parley install github --client claude --yes
-parley install https://example.com/mcp --name example --client vscode --project
+parley install https://example.com/mcp --name example --client vscode
 parley install files --client zed --remove`,
 		RunE: func(cmd *cobra.Command, args []string) error { return install(cmd, &flags, args) },
 	}
-	flags.config.add(cmd, "configuration file with the servers that TARGET can name, instead of the user's")
+	flags.config.add(cmd)
 	f := cmd.Flags()
-	f.StringVar(&flags.client, "client", "", "`client` whose file is changed: "+strings.Join(editors.Names(), ", "))
+	f.StringVar(&flags.client, "client", "", "`client` whose file is changed")
 	f.StringVar(&flags.name, "name", "", "`name` of the entry (default TARGET)")
-	f.BoolVar(&flags.project, "project", false, "change the file of the project in the current directory, instead of the user's")
+	f.BoolVar(&flags.project, "project", false, "change the file of the project in this directory")
 	f.BoolVar(&flags.bridge, "bridge", false, "let the client start parley bridge")
 	f.BoolVar(&flags.direct, "direct", false, "let the client use the server itself")
 	f.BoolVar(&flags.remove, "remove", false, "remove the entry")

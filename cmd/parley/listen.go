@@ -55,9 +55,9 @@ type httpFlags struct {
 func (f *httpFlags) add(cmd *cobra.Command) {
 	if f.addrFlag == "" {
 		f.addrFlag = "addr"
-		cmd.Flags().StringVar(&f.addr, "addr", defaultAddr, "address to listen on, as HOST:PORT")
+		cmd.Flags().StringVar(&f.addr, "addr", defaultAddr, "listen on this `address`")
 	} else {
-		cmd.Flags().StringVar(&f.addr, f.addrFlag, "", "serve HTTP on this `address`, as HOST:PORT, instead of standard input and output")
+		cmd.Flags().StringVar(&f.addr, f.addrFlag, "", "serve HTTP on this `address`, as HOST:PORT")
 	}
 	cmd.Flags().IntVar(&f.limitCalls, "limit-calls", defaultLimitCalls, "maximum `number` of tool calls, completions and reads of resources per second of each caller; 0 means no limit")
 	if cmd.Flags().Lookup("trace") == nil { // a command that also dials has these flags
@@ -212,7 +212,7 @@ func (f *httpFlags) limit(s *server.Server) {
 	}
 }
 
-// serve serves s and toolsets until ctx is done, and then shuts them down gracefully, as adminHelp says. It
+// serve serves s and toolsets until ctx is done, and then shuts them down gracefully, as docs/program/operations.md says. It
 // closes the listener.
 func (f *httpFlags) serve(ctx context.Context, cmd *cobra.Command, listener net.Listener, s *server.Server, below *toolsets) error {
 	f.limit(s)

@@ -23,12 +23,6 @@ import (
 	"github.com/parley-mcp/parley/host"
 )
 
-const lockHelp = `A lock file has the definitions of tools, prompts, resources and resource templates, and the
-instructions, title and description, that you have accepted for each server. While it exists next to
-the configuration file, as mcp.lock, parley up does not offer definitions that are new or have changed:
-a model reads them, so a server could use them to mislead it. Review such a change with parley lock
-diff, and accept it with parley lock accept. A running parley up notices the change of the file.`
-
 // lockFlags are the flags of the lock commands.
 type lockFlags struct {
 	files   configFlags
@@ -38,8 +32,8 @@ type lockFlags struct {
 }
 
 func (f *lockFlags) add(cmd *cobra.Command) {
-	f.files.add(cmd, "configuration file with the servers")
-	cmd.Flags().StringVar(&f.path, "lock", "", "lock `file` (default mcp.lock next to the first configuration file)")
+	f.files.add(cmd)
+	cmd.Flags().StringVar(&f.path, "lock", "", "lock `file` (default mcp.lock next to the first file)")
 	cmd.Flags().DurationVar(&f.timeout, "timeout", time.Minute, "time for the servers to start and list their definitions")
 }
 
@@ -48,7 +42,7 @@ func newLock() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lock [flags]",
 		Short: "Record the definitions of the servers of a configuration file",
-		Long:  "Start or connect to each server of a configuration file, and write its definitions to a new lock file.\n\n" + lockHelp,
+		Long:  "Start or connect to each server of a configuration file, and write its definitions to a new lock file,\nmcp.lock. With it, parley up does not offer definitions that are new or have changed until you accept them; see\nparley help audit.",
 		Example: `
 parley lock --config mcp.json
 parley lock diff --config mcp.json
@@ -67,7 +61,7 @@ func newLockDiff() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "diff [SERVER [NAME]] [flags]",
 		Short:   "Show the definitions that differ from the lock file",
-		Long:    "Start or connect to the servers, and show how their definitions differ from the lock file, with the command\nthat accepts what is shown. The exit code is 1 if there are differences.\n\n" + lockHelp,
+		Long:    "Start or connect to the servers, and show how their definitions differ from the lock file, with the command\nthat accepts what is shown. The exit code is 1 if there are differences.",
 		Example: "parley lock diff --config mcp.json",
 		RunE:    func(cmd *cobra.Command, args []string) error { return diffLock(cmd, &flags, args) },
 	}
@@ -82,9 +76,7 @@ func newLockAccept() *cobra.Command {
 		Short: "Accept the current definitions of the servers",
 		Long: `Start or connect to the servers, and write their current definitions to the lock file: those of all
 servers, of one, or those of one name. parley shows the differences, and asks. With --digest, it accepts
-the differences that parley lock diff has shown with this digest, and no others.
-
-` + lockHelp,
+the differences that parley lock diff has shown with this digest, and no others.`,
 		Example: `
 parley lock accept --config mcp.json
 parley lock accept --config mcp.json files read_text_file`,

@@ -18,11 +18,6 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 )
 
-const loginsHelp = `Logins are stored in an encrypted file in the directory of PARLEY_CONFIG_DIR, or in parley's
-directory of your user configuration. The key of the file is in the system's keyring. If there
-is no keyring, or PARLEY_NO_KEYRING is set, the key is in a file in the same directory, which
-does not protect the logins from a program that can read both files.`
-
 const loginTimeout = 5 * time.Minute
 
 // loginFlags are the flags of parley login.
@@ -45,24 +40,11 @@ func newLogin() *cobra.Command {
 		Long: `Log in to the MCP server at a URL with your browser. All commands use the login for that URL.
 Another login to the same URL, for example with more scopes, replaces it.
 
-The browser opens the authorization server that the MCP server names, and then returns to a
-port of this machine. With --print-url, or without a terminal, parley prints the address
-instead of opening the browser. If the browser is on another machine, open the second address
-that --print-url prints, and paste the address of the page that the browser cannot open.
-
-If the authorization server does not support the registration of clients by programs, register
-parley there as a native or desktop application with the redirect URI
-http://127.0.0.1:PORT/callback, and pass its client ID with --client-id. A client ID can also be
-the https URL of a client ID metadata document. If the server accepts an exact redirect URI only,
-pass its port with --port, or all of it with --redirect-uri, such as
-http://localhost:3118/oauth/callback. parley stores both with the login.
-
-All requests use the proxy of the environment variables HTTPS_PROXY, HTTP_PROXY and NO_PROXY.
-
-With --explain, parley prints each request of the login and its response, without secrets, so that
-you can see at which step a login fails.
-
-` + loginsHelp,
+The browser then returns to a port of this machine. With --print-url, or without a terminal, parley prints the address
+instead of opening the browser. If the browser is on another machine, open the second address that it prints, and
+paste the address of the page that the browser cannot open. If the authorization server does not register clients
+itself, register parley there, and pass its --client-id. parley help authorization describes both, and where logins
+are stored.`,
 		Example: `
 parley login https://example.com/mcp
 parley login --scope notes:write https://example.com/mcp

@@ -18,11 +18,10 @@ func newLs() *cobra.Command {
 	var status bool
 	cmd := &cobra.Command{
 		Use:   "ls [TARGET [NAME]] [flags]",
-		Short: "List your servers, what one of them has, or describe a tool, resource or prompt",
-		Long: `List a server's tools, resources, resource templates and prompts, after its instructions. With
---output json or yaml, also print what the server supports. With the name of a tool or prompt, or the URI of
-a resource, describe it, and print an example of a command that uses it. Arguments in brackets are
-optional.
+		Short: "List your servers, or what one of them has",
+		Long: `List a server's tools, resources, resource templates and prompts, after its instructions; with -o json or yaml,
+also what it supports. NAME is a tool, prompt or resource to describe, with a command that uses it. Arguments in
+brackets are optional.
 
 ` + serversHelp + targetHelp,
 		Example: `
@@ -47,7 +46,7 @@ parley ls -- npx -y @modelcontextprotocol/server-everything`,
 		},
 	}
 	flags.add(cmd)
-	cmd.Flags().BoolVar(&status, "status", false, "without TARGET: start or connect to each server, and print its state")
+	cmd.Flags().BoolVar(&status, "status", false, "connect to each server, and print its state")
 	ofTarget := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 && cmd.ArgsLenAtDash() < 0 && shellOf(cmd) == nil {

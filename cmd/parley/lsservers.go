@@ -24,10 +24,8 @@ import (
 
 const statusTimeout = 20 * time.Second // for servers to start and list their definitions
 
-const serversHelp = `Without TARGET, list the servers of the user's configuration file with their commands or URLs, and the
-connections of parley connect. With --status, also start or connect to each server, for 20 seconds unless
---timeout says otherwise, and print its state. Arguments that look like secrets by their names, their places in
-URLs or their form are shown as …, and neither the user nor the query of the URL of a server is shown.
+const serversHelp = `Without TARGET, list your servers with their commands or URLs, and the connections of parley connect. --status also
+starts or connects to each server, and prints its state. … replaces what looks like a secret.
 
 `
 

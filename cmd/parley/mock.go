@@ -26,26 +26,17 @@ func newMock() *cobra.Command {
 standard input and output. It serves every revision of the protocol, and the same file always has
 the same responses.
 
-FILE is a recording (see parley tap) or in YAML. The server of a recording responds to the recorded
-requests as it did: with the same progress, log messages, questions and results. --pace keeps the times.
-
-A file in YAML has tools, resources and prompts, and the responses to each: by the values of
-arguments, with latencies, progress, log messages and questions, and with faults such as an error, an
-HTTP status, a connection that ends, an invalid response, or none:
+FILE is a recording (see parley tap), whose responses come with the same progress, log messages, questions and results;
+or it is in YAML, with tools, resources and prompts and the responses to each, by the values of arguments, and with
+faults such as an HTTP status, a connection that ends, or none. parley help mock describes it:
 
   tools:
     - name: forecast
       responses:
-        - when: {city: Atlantis}
-          text: There is no ${city}.
-          isError: true
-        - {times: 2, status: 503, retryAfter: 1s}
+        - {when: {city: Atlantis}, text: "There is no ${city}.", isError: true}
         - {latency: 200ms, text: "Sunny in ${city}"}
 
-docs/program/mock.md describes all members, and --schema prints their JSON Schema. A request without a
-response is an error that names those that have one; parley prints a warning for it.
-
-` + endpointHelp + "\n\n" + authHelp + "\n\n" + storeHelp + "\n\n" + adminHelp,
+` + endpointHelp,
 		Example: `
 parley mock weather.yaml --listen 127.0.0.1:8080
 parley mock session.jsonl --pace

@@ -16,7 +16,7 @@ import (
 type objectFlag struct{ text string }
 
 func (f *objectFlag) add(cmd *cobra.Command, what string) {
-	cmd.Flags().StringVar(&f.text, "json", "", "all "+what+", as one JSON object, @FILE to read it from a file, or - for standard input")
+	cmd.Flags().StringVar(&f.text, "json", "", "all "+what+" as a JSON `object`, @FILE, or - for stdin")
 }
 
 // maxObject is the maximum length of an object in a file, in bytes. Servers usually accept less.

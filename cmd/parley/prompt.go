@@ -22,7 +22,7 @@ func newPrompt() *cobra.Command {
 		Short: "Get a prompt",
 		Long: `Get a prompt from a server and print its messages, each after a line with its role.
 
-` + saveHelp + "\n\n" + questionHelp + "\n\n" + targetHelp,
+` + questionHelp + "\n\n" + targetHelp,
 		Example: `
 parley prompt http://127.0.0.1:7777/mcp postcard city=Oslo tone=friendly`,
 		RunE: func(cmd *cobra.Command, args []string) error {

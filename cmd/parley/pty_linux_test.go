@@ -156,7 +156,7 @@ func TestErrorsAndHelpDoNotQueryTheTerminal(t *testing.T) {
 		{"nonsense", "parley: unknown command"},
 		{"ls ftp://example.com", "parley: unsupported URL"},
 		{"ls --nonsense", "parley: unknown flag"},
-		{"--help", "Usage:"},
+		{"--help", "Examples:"},
 		{"help call", "Usage:"},
 		{"--version", "parley version"},
 	} {

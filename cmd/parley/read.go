@@ -22,8 +22,6 @@ func newRead() *cobra.Command {
 printed byte for byte. If stdout is a terminal, control characters are replaced and binary contents
 are described.
 
-` + saveHelp + `
-
 ` + questionHelp + "\n\n" + targetHelp,
 		Example: `
 parley read http://127.0.0.1:7777/mcp demo://guide

@@ -12,15 +12,6 @@ import (
 	"github.com/parley-mcp/parley/internal/httpwire"
 )
 
-const recordHelp = `--record writes a recording, in which credentials and arguments with names such as password are
-replaced. docs/program/recording.md describes the file. parley replay sends its requests again, and parley
-har converts it for other tools.`
-
-// servedRecordHelp is the help about --record of commands that serve clients.
-const servedRecordHelp = `--record writes a recording of what clients send and receive. It has no messages between parley and other
-servers; parley tap records those. Credentials and arguments with names such as password are
-replaced. docs/program/recording.md describes the file.`
-
 // recordFlags are the flags for a recording.
 type recordFlags struct {
 	path     string
@@ -30,7 +21,7 @@ type recordFlags struct {
 
 // add adds the flags to a command. The recording ends with the command.
 func (f *recordFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.path, "record", "", "write a recording of all messages to a new `file`")
+	cmd.Flags().StringVar(&f.path, "record", "", "write a recording to a new `file`")
 	cmd.Flags().BoolVar(&f.noRedact, "no-redact", false, "keep credentials and other secrets in the recording")
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -259,16 +259,14 @@ func newRegistryAdd() *cobra.Command {
 		Use:   "add NAME [flags]",
 		Short: "Add a server of the registry to your configuration",
 		Long: `Add a server of the registry to your configuration. parley asks for the values that the server requires,
-prints what the entry runs or connects to, and asks before it writes. It starts nothing.
+prints what the entry runs or connects to, and asks before it writes. It starts nothing. Secret values go to the
+system's keyring, or are environment variables that you set.
 
-Packages of npm, PyPI, NuGet and OCI registries are started with npx, uvx, dnx and docker, in the version of
-the description. If a server has several ways to use it, --package chooses: remote, npm, pypi, nuget or oci.
-
-Secret values go to the system's keyring, and the entry refers to them. Without a keyring, the entry refers to
-an environment variable, which you set.`,
+If a server has several ways to use it, --package chooses: remote, npm, pypi, nuget or oci. parley help targets says
+more.`,
 		Example: `
 parley registry add io.github.example/weather --name weather
-parley registry add io.github.example/files --package npm --set directory=/srv --yes`,
+parley registry add io.github.example/files --package npm --set directory=/srv`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name, err := oneArgument(cmd, args, "NAME")
 			if err != nil {
@@ -283,7 +281,7 @@ parley registry add io.github.example/files --package npm --set directory=/srv -
 	f.StringVar(&flags.version, "server-version", "latest", "`version` of the server")
 	f.StringVar(&flags.name, "name", "", "`name` of the entry (default the end of NAME)")
 	f.StringVar(&flags.kind, "package", "", "`kind` of the package, or remote")
-	f.StringArrayVar(&flags.set, "set", nil, "value that the server asks for, written as `NAME=VALUE` (repeatable)")
+	f.StringArrayVar(&flags.set, "set", nil, "value that the server asks for, as `NAME=VALUE` (repeatable)")
 	f.BoolVarP(&flags.yes, "yes", "y", false, "do not ask before writing")
 	f.BoolVar(&flags.replace, "replace", false, "replace the server that has the name")
 	return cmd

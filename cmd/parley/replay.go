@@ -36,21 +36,15 @@ func newReplay() *cobra.Command {
 server's questions as recorded, and report how the messages of the server differ. The exit code is 1
 if there are differences.
 
-Values that only the server understands may differ: session ids, ids of its requests and events,
-cursors, requestState, ids of tasks. Everything else must be equal, unless --ignore names it. Paths
-are JSON Pointers in a message, as the report has them; * means every member or element.
-
-The server may have another transport than the recording. Only the messages are compared then: HTTP
-headers, sessions and the ends of responses are not. A command gets a process for each recorded session.
-
-A recording has no credentials unless it was made with --no-redact; send them with --header. --peer
-selects a server of a recording of several.
+Values that only the server understands may differ, such as session ids and cursors. Everything else must be equal,
+unless --ignore names it, a JSON Pointer in a message where * means every member. A recording has no credentials;
+send them with --header. --peer selects a server of a recording of several. parley help recording says more.
 
 ` + targetHelp,
 		Example: `
 parley call http://127.0.0.1:7777/mcp greet name=Ada --record greet.jsonl
 parley replay greet.jsonl http://127.0.0.1:7777/mcp
-parley replay session.jsonl --ignore /result/structuredContent/time -- ./my-server`,
+parley replay session.jsonl --ignore /result/content -- ./my-server`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			target, rest, err := split(cmd, args)
 			if err != nil {
@@ -66,9 +60,9 @@ parley replay session.jsonl --ignore /result/structuredContent/time -- ./my-serv
 			return replayTo(cmd, &flags, file[0], target)
 		},
 	}
-	flags.dial.config.add(cmd, "configuration file with the servers that TARGET can name")
+	flags.dial.config.add(cmd)
 	flags.dial.env.add(cmd)
-	cmd.Flags().StringArrayVarP(&flags.dial.headers, "header", "H", nil, "set an HTTP `header` in each request, written as 'Name: value' (repeatable)")
+	cmd.Flags().StringArrayVarP(&flags.dial.headers, "header", "H", nil, "HTTP `header`, as 'Name: value' (repeatable)")
 	cmd.Flags().StringArrayVar(&flags.ignore, "ignore", nil, "ignore differences at this `path` and below, such as /result/structuredContent/time (repeatable)")
 	cmd.Flags().DurationVar(&flags.timeout, "timeout", 30*time.Second, "time for each message of the server")
 	cmd.Flags().BoolVar(&flags.pace, "pace", false, "keep the times between the messages of the client, for servers whose answers depend on time")

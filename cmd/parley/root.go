@@ -18,25 +18,12 @@ func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "parley",
 		Short: "Serve, combine and call MCP servers",
-		Long: `parley is a server, gateway and client for the Model Context Protocol (MCP), in every revision
-of the protocol. It serves all servers of a configuration file at one endpoint, and calls
-servers from the command line.`,
+		Long:  "parley is a server, gateway and client for the Model Context Protocol (MCP), in every revision of the protocol.",
 		Example: `
-# Serve demo tools at http://127.0.0.1:7777/mcp
-parley up
-
-# Serve all servers of a configuration file at that endpoint
-parley up --config mcp.json
-
-# List what a server has, call a tool, read a resource
+parley up                      # serves demo tools at http://127.0.0.1:7777/mcp
+parley up --config mcp.json    # serves all servers of a file there
 parley ls http://127.0.0.1:7777/mcp
 parley call http://127.0.0.1:7777/mcp greet name=Ada
-parley read http://127.0.0.1:7777/mcp demo://guide
-
-# Log in to a server that requires it; all commands use the login
-parley login https://example.com/mcp
-
-# Start a server that is a program
 parley ls -- npx -y @modelcontextprotocol/server-everything`,
 		Version:       version(),
 		SilenceErrors: true,
@@ -67,16 +54,11 @@ parley ls -- npx -y @modelcontextprotocol/server-everything`,
 	}
 	root.AddCommand(newVersion(), newCompletion(), newOffer())
 	root.CompletionOptions.DisableDefaultCmd = true // its scripts evaluate words of servers
+	root.SetHelpCommand(newHelp())
 	root.InitDefaultHelpCmd()
+	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { printHelp(cmd, false) })
 	indentExamples(root)
 	addOutput(root)
-	addExitCodes(root)
-	for _, c := range root.Commands() {
-		if c.Name() == "help" { // Cobra's
-			c.Short = "Show the help of a command"
-			c.Long = "Show the help of a command, as its --help flag does."
-		}
-	}
 	return root
 }
 

@@ -38,7 +38,7 @@ parley search --config mcp.json --limit 3 read a file`,
 			return search(cmd, &files, strings.Join(words, " "), limit, timeout)
 		},
 	}
-	files.add(cmd, "configuration file with the servers, instead of the user's")
+	files.add(cmd)
 	cmd.Flags().IntVar(&limit, "limit", limit, "maximum number of tools")
 	cmd.Flags().DurationVar(&timeout, "timeout", timeout, "time for the servers to start")
 	completes(cmd, &files, completeNothing)

@@ -18,11 +18,10 @@ func newServe() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve [flags]",
 		Short: "Serve demo tools or the files of a directory",
-		Long: `Serve demo tools over HTTP or, with --stdio, over standard input and output. With --dir, serve
-the files of a directory as resources, and notify clients when they change. To serve the
-servers of a configuration file, see parley up.
+		Long: `Serve demo tools over HTTP or, with --stdio, over standard input and output. With --dir, serve the files of a directory
+as resources, and notify clients when they change. parley up serves the servers of a configuration file.
 
-` + endpointHelp + "\n\n" + authHelp + "\n\n" + storeHelp + "\n\n" + adminHelp + "\n\n" + servedRecordHelp,
+` + endpointHelp,
 		Example: `
 parley serve --addr 127.0.0.1:8080
 parley serve --auth dev

@@ -21,14 +21,10 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-const questionHelp = `If the server asks a question, parley shows it at the terminal, and you answer or decline. If
-the server asks you to open a page, parley opens it in your browser after you agree. Without a
-terminal, the server learns that the client cannot ask questions, unless the command line has answers.
+const questionHelp = `Questions of the server are asked at the terminal. Without one, the server learns that you cannot answer, unless the
+command line has answers.
 
 ` + answerHelp
-
-const saveHelp = `--save DIR saves images, audio and binary resources as files. A file has the name of the resource or of
-the tool, and the extension of its type. parley overwrites no file: it adds a number to the name.`
 
 // sessionFlags are the flags of commands during which the server can report progress and ask
 // questions.
@@ -63,7 +59,7 @@ func (f *sessionFlags) add(cmd *cobra.Command) {
 		return err
 	}
 	f.answers.add(cmd)
-	cmd.Flags().StringVar(&f.saveDir, "save", "", "save images, audio and binary resources to files of this `directory`")
+	cmd.Flags().StringVar(&f.saveDir, "save", "", "save images, audio and binary data in this `directory`")
 	cmd.Flags().StringVar(&f.images, "images", picture.Auto, "show images at the terminal with this `protocol`: "+strings.Join(picture.Names()[1:], ", "))
 	_ = cmd.MarkFlagDirname("save") // the flags exist
 	_ = cmd.RegisterFlagCompletionFunc("images", cobra.FixedCompletions(picture.Names(), cobra.ShellCompDirectiveNoFileComp))

@@ -36,19 +36,15 @@ func newShell() *cobra.Command {
 as those of parley but without TARGET and the flags of the connection. Words are quoted as in a shell; nothing
 is expanded.
 
-At a terminal, the tab key completes commands, names, arguments and values, and the arrow keys show the
-history. The history is in your configuration directory, readable by you only. It has no lines that begin
-with a space, or that set an argument whose name says that it is secret. Ctrl-C cancels a command, Ctrl-D
-ends the shell. Changes of the server's lists are printed when they happen.
+The tab key completes commands, names, arguments and values, and the arrow keys show the history. Ctrl-C cancels a
+command, Ctrl-D ends the shell. Without a terminal, parley runs the lines of standard input, and ends at the first
+command that fails, with its exit code. Lines that begin with # are comments.
 
-Without a terminal, parley runs the lines of standard input. It ends at the first command that fails, with
-its exit code. Lines that begin with # are comments.
-
-` + questionHelp + "\n\n" + targetHelp,
+` + targetHelp,
 		Example: `
 parley shell files
 parley shell -- npx -y @modelcontextprotocol/server-everything
-printf 'call greet name=Ada\nread demo://guide\n' | parley shell http://127.0.0.1:7777/mcp`,
+echo 'call greet name=Ada' | parley shell http://127.0.0.1:7777/mcp`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			target, err := onlyTarget(cmd, args)
 			if err != nil {
@@ -237,6 +233,7 @@ func newShellRoot(of *cobra.Command) *cobra.Command {
 	root.SetIn(of.InOrStdin())
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return err })
+	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { printHelp(cmd, false) })
 	root.AddCommand(newLs(), newCall(), newRead(), newPrompt(), newComplete(), newWatch(), newPing(), newTask(),
 		&cobra.Command{Use: "exit", Short: "End the shell"})
 	addOutput(root)

@@ -14,7 +14,7 @@ const outputFlag = "output"
 // addOutput adds the flag --output to a command and its subcommands.
 func addOutput(root *cobra.Command) {
 	format := output.Table
-	root.PersistentFlags().VarP(&format, outputFlag, "o", "output format, also of errors: table, json or yaml")
+	root.PersistentFlags().VarP(&format, outputFlag, "o", "table, json or yaml, also for errors")
 	_ = root.RegisterFlagCompletionFunc(outputFlag, cobra.FixedCompletions(output.Formats(), cobra.ShellCompDirectiveNoFileComp)) // the flag exists
 }
 

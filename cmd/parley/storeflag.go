@@ -17,22 +17,6 @@ import (
 	"github.com/parley-mcp/parley/store/redisstore"
 )
 
-const storeHelp = `With --store, sessions and tasks are kept on Redis or Valkey and not in memory. Several processes
-with the same store, keys and other flags are replicas of one server: a client can continue at
-any of them, and tasks of a process that has ended continue in another. Forms of the URL:
-  redis://HOST:PORT/DATABASE                            one server
-  redis://HOST:PORT?cluster=true&addr=HOST:PORT         a cluster
-  redis://HOST:PORT?master=NAME&addr=HOST:PORT          Sentinels, and the name of the master
-rediss:// is redis:// with TLS. A user and password are written redis://USER:PASSWORD@HOST, with
-percent-encoding. Other users can see the command line, so write '${NAME}' for the password or for
-the whole URL; it refers to an environment variable. Further parameters are prefix=TEXT, which
-begins each key (by default parley: and the name of the server), conns=N, the maximum number of
-connections to each Redis server, and allow-eviction=true.
-
---key-file names a file with the keys that encrypt what is stored and the state that clients hold. Each
-line is a key in base64, of at least 32 random bytes. The first key encrypts, and all keys
-decrypt. All replicas need the same file. Make a key with: openssl rand -base64 32`
-
 // storeFlags are the flags for the state that the replicas of a server share.
 type storeFlags struct {
 	url     string
@@ -40,7 +24,7 @@ type storeFlags struct {
 }
 
 func (f *storeFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.url, "store", "", "keep sessions and tasks on the Redis servers at this `URL`, so that replicas share them")
+	cmd.Flags().StringVar(&f.url, "store", "", "keep sessions and tasks on Redis at this `URL`, for replicas")
 	cmd.Flags().StringVar(&f.keyFile, "key-file", "", "read the keys for encryption from this file, which all replicas need")
 }
 

@@ -34,14 +34,8 @@ type tapFlags struct {
 }
 
 // tapExitCodes ends the help of parley tap.
-const tapExitCodes = `
-Exit Codes:
-  With a command, the exit code is that of the server: 128 and the number of the signal if a signal
-  has ended it.
-    0  success
-    1  invalid usage, and all other errors
-    4  the server cannot be started
-`
+const tapExitCodes = "0 success, 1 invalid usage and other errors, 4 the server cannot be started. With a command, the exit " +
+	"code is that of the server: 128 and the number of the signal if a signal has ended it"
 
 func newTap() *cobra.Command {
 	var flags tapFlags
@@ -51,21 +45,16 @@ func newTap() *cobra.Command {
 		Long: `Forward the traffic between a client and a server unchanged, and print every message to stderr:
 → to the server, ← from the server.
 
-TARGET is a URL, the name of a server in your configuration (see parley ls and --config), or -- and
-the command that starts the server. With a command, parley is a server on standard input and output
-for a client that starts it: write parley tap -- before the command in the client's configuration. The
-server has the environment, the stderr, the signals and the exit code of parley; a server of a
-configuration has the environment that is described there. With a URL, parley listens on --listen, and
-the client connects to the URL that parley prints. All transports and revisions work, and all paths of
-the server are forwarded. Only two things differ: the server does not compress, and the endpoint event
-of HTTP+SSE and redirects name parley instead of the server. A client cannot log in through parley,
-because it would log in to another URL than the server's; send credentials with --header.
+With a command, parley is a server on standard input and output for a client that starts it: write parley tap -- before
+the command in the client's configuration. With a URL, parley listens on --listen, and the client connects to the URL
+that parley prints. A client cannot log in through parley; send credentials with --header. parley help recording
+describes --record.
 
-` + recordHelp,
+` + targetHelp,
 		Example: `
 parley tap -- npx -y @modelcontextprotocol/server-everything
-parley tap --record session.jsonl -- npx -y @modelcontextprotocol/server-everything
-parley tap https://example.com/mcp --listen 127.0.0.1:8080 --record session.jsonl
+parley tap --record session.jsonl -- ./my-server
+parley tap https://example.com/mcp --listen 127.0.0.1:8080
 parley tap notes`,
 		Annotations: map[string]string{exitCodesKey: tapExitCodes},
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -82,10 +71,10 @@ parley tap notes`,
 			return tapServer(cmd, &flags, target[0])
 		},
 	}
-	flags.config.add(cmd, "configuration file with the servers that TARGET can name")
-	cmd.Flags().StringVar(&flags.listen, "listen", "127.0.0.1:0", "`address` to listen on for the server of a URL, as HOST:PORT; port 0 means a free one")
+	flags.config.add(cmd)
+	cmd.Flags().StringVar(&flags.listen, "listen", "127.0.0.1:0", "listen on this `address` for a URL")
 	flags.allow.add(cmd)
-	cmd.Flags().StringArrayVarP(&flags.headers, "header", "H", nil, "add an HTTP `header` to each request, written as 'Name: value' (repeatable)")
+	cmd.Flags().StringArrayVarP(&flags.headers, "header", "H", nil, "HTTP `header`, as 'Name: value' (repeatable)")
 	cmd.Flags().BoolVarP(&flags.quiet, "quiet", "q", false, "do not print the messages")
 	flags.record.add(cmd)
 	completes(cmd, &flags.config, completeTarget, completeNothing)

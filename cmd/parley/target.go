@@ -18,11 +18,8 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-const targetHelp = `TARGET is a URL, the name of a server in your configuration or of a connection (see parley ls, --config and
-parley connect), or, at the end of the command line, -- and the command that starts the server. Names that
-begin with - come after a -- of their own.
-
-` + commandHelp
+const targetHelp = `TARGET is a URL, the name of a server or connection (see parley ls), or, at the end of the command line, -- and a
+command, which receives few environment variables; see parley help targets.`
 
 // dialFlags are the flags of all commands that connect to one server.
 type dialFlags struct {
@@ -51,7 +48,7 @@ func (f *dialFlags) add(cmd *cobra.Command) {
 	f.limit(cmd)
 }
 
-const timeoutUsage = "end the command after this time, such as 90s (the default depends on the requests)"
+const timeoutUsage = "end the command after this `time`, such as 90s"
 
 // limit lets --timeout end a command.
 func (f *dialFlags) limit(cmd *cobra.Command) {
@@ -91,14 +88,14 @@ func (f *dialFlags) addTo(cmd *cobra.Command, timeout string) {
 // addUnrecorded adds the flags except those of recordings, which are of one server.
 func (f *dialFlags) addUnrecorded(cmd *cobra.Command, timeout string) {
 	flags := cmd.Flags()
-	f.config.add(cmd, "configuration file with the servers that TARGET can name")
+	f.config.add(cmd)
 	f.env.add(cmd)
-	flags.StringVar(&f.revision, "revision", "", "use this revision of the protocol only, such as 2025-11-25")
+	flags.StringVar(&f.revision, "revision", "", "use only this `revision`, such as 2025-11-25")
 	_ = cmd.RegisterFlagCompletionFunc("revision", cobra.FixedCompletions(wordsOf(mcp.Revisions()), cobra.ShellCompDirectiveNoFileComp)) // the flag exists
 	flags.DurationVar(&f.timeout, "timeout", 0, timeout)
-	flags.StringArrayVarP(&f.headers, "header", "H", nil, "send an HTTP `header`, written as 'Name: value' (repeatable)")
+	flags.StringArrayVarP(&f.headers, "header", "H", nil, "HTTP `header`, as 'Name: value' (repeatable)")
 	flags.BoolVar(&f.trace, "trace", false, "print every message to stderr")
-	flags.BoolVarP(&f.verbose, "verbose", "v", false, "print log messages, and the stderr of the server's program")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "print log messages, and the stderr of the server")
 }
 
 // commandAt returns the index in the arguments at which the command after -- begins, or -1 if there is none. Words

@@ -34,37 +34,22 @@ func newTest() *cobra.Command {
 		Short: "Test a server: send requests, and check the results",
 		Long: `Run the tests of YAML files. A test sends a request to a server and checks the result:
 
-  target: http://127.0.0.1:7777/mcp     # or a name, or a command such as [node, server.js]
-  revisions: [2025-11-25, 2026-07-28]   # run the tests in each; all for all
+  target: http://127.0.0.1:7777/mcp   # or a name, or a command: [node, server.js]
   tests:
     - call: add
       arguments: {a: 2, b: 3}
       expect: {at: {/structuredContent/sum: 5}, within: 1s}
-    - read: demo://guide
-      expect: {contains: demo server}
-    - name: An unknown tool is an error
-      call: none
-      expect: {error: -32602}
 
-A test has one of call, read, prompt, complete, list and method. docs/program/testing.md of parley describes
-these and all expectations, and --schema prints the JSON Schema of the files.
-
-The tests of a file run one after another over one connection, or one for each revision. --target or a
-command after -- replaces the target of the files. The exit code is 1 if a test fails.
+The tests of a file run one after another over one connection, or one for each revision. --target or a command after --
+replaces the target of the files. parley help testing describes the files.
 
 ` + targetHelp,
 		Example: `
 parley test server.test.yaml
 parley test tests/*.yaml --junit report.xml -- ./my-server
-parley test server.test.yaml --target https://example.com/mcp --revisions all --run weather`,
-		Annotations: map[string]string{exitCodesKey: `
-Exit Codes:
-    0  all tests passed
-    1  a test failed, and all other errors
-    4  the server cannot be reached or does not respond in time
-    6  the server requires a login; see parley login
-  130  interrupted
-`},
+parley test server.test.yaml --target https://example.com/mcp --revisions all`,
+		Annotations: map[string]string{exitCodesKey: "0 all tests passed, 1 a test failed or another error, 4 the server cannot be reached " +
+			"or does not respond in time, 6 the server requires a login or other credentials, 130 interrupted"},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if flags.schema {
 				_, err := cmd.OutOrStdout().Write(suite.Schema)
@@ -77,11 +62,11 @@ Exit Codes:
 	flags.limit(cmd)
 	f := cmd.Flags()
 	f.StringVar(&flags.target, "target", "", "`TARGET` to test instead of that of the files")
-	f.StringSliceVar(&flags.revisions, "revisions", nil, "run the tests in each of these `revisions` instead of those of the files; all for all")
+	f.StringSliceVar(&flags.revisions, "revisions", nil, "run the tests in these `revisions`, or in all")
 	f.StringArrayVar(&flags.roots, "root", nil, "`directory` that the server may work in (repeatable)")
-	f.StringVar(&flags.run, "run", "", "run only the tests whose names match this regular `expression`")
+	f.StringVar(&flags.run, "run", "", "run only tests whose names match this `expression`")
 	f.BoolVar(&flags.failFast, "fail-fast", false, "skip the tests of a file after one that fails")
-	f.StringVar(&flags.junit, "junit", "", "write the results to this `file`, in the XML form of JUnit")
+	f.StringVar(&flags.junit, "junit", "", "write the results to this `file`, in the form of JUnit")
 	f.BoolVar(&flags.schema, "schema", false, "print the JSON Schema of the files")
 	_ = cmd.MarkFlagDirname("root") // the flags exist
 	_ = cmd.RegisterFlagCompletionFunc("revisions", cobra.FixedCompletions(append(wordsOf(mcp.Revisions()), "all"), cobra.ShellCompDirectiveNoFileComp))

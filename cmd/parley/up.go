@@ -28,37 +28,13 @@ func newUp() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "up [flags]",
 		Short: "Serve all servers of a configuration file at one endpoint",
-		Long: `Start or connect to each server of a configuration file, and serve all their tools, resources
-and prompts at one endpoint, in every revision of the protocol. With --dir, also serve the
-files of directories. Without --config and --dir, serve demo tools.
-
-A tool or prompt is called SERVER__NAME at the endpoint. If the name of a tool is too long for
---max-name, its end is replaced by a digest. Tools of a server whose names would be the same are
-withheld. A resource keeps its URI; if two servers have the same URI, the second server's resource is
-at server:NAME/URI.
-
-With --stdio, parley serves standard input and output instead, for programs that start servers as
-commands. It answers when all servers are ready or have failed, or after 10 seconds.
-
-When a configuration file changes, and on SIGHUP, parley reads the files again. Servers whose
-configuration is the same continue, and calls in flight finish.
-
-parley reads no configuration file that you do not name, because it starts the commands in it. A
-command gets a minimal environment; add other variables to "env". parley config check reports the
-problems of a file, and parley config show prints what is used.
-
-` + configHelp + "\n\n" + policyHelp + `
-
-If a server at a URL requires a login, parley uses the login of the user who runs parley up,
-for all callers (see parley login). It does not forward the tokens of callers.
-
-` + callerAuthHelp + "\n\n" + guardHelp + "\n\n" + discoverHelp + "\n\n" + endpointHelp + "\n\n" + authHelp + "\n\n" + storeHelp + "\n\n" + adminHelp + "\n\n" + servedRecordHelp,
+		Long: `Start or connect to the servers of a configuration file, and serve all their tools, resources and prompts at one
+endpoint. Without --config and --dir, serve demo tools. parley help configuration describes the file.`,
 		Example: `
 parley up
 parley up --config mcp.json --dir docs
 parley up --config mcp.json --auth issuer=https://login.example.com
-parley up --config mcp.json --stdio --toolset docs
-parley up --config mcp.json --store '${REDIS_URL}' --key-file keys`,
+parley up --config mcp.json --stdio`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := flags.log.apply(cmd); err != nil {
@@ -84,14 +60,14 @@ parley up --config mcp.json --store '${REDIS_URL}' --key-file keys`,
 	flags.add(cmd)
 	flags.admin.addRequire(cmd)
 	dirs.add(cmd)
-	files.add(cmd, "configuration file with the servers")
+	files.add(cmd)
 	files.addPolicy(cmd)
 	discover.add(cmd)
 	guard.add(cmd)
 	cmd.Flags().BoolVar(&o.stdio, "stdio", false, "serve standard input and output instead of HTTP")
-	cmd.Flags().StringVar(&o.toolset, "toolset", "", "`name` of the toolset to serve at the endpoint, instead of the default toolset of the file")
+	cmd.Flags().StringVar(&o.toolset, "toolset", "", "serve the toolset with this `name` instead of the default")
 	cmd.Flags().IntVar(&o.maxName, "max-name", 0, "maximum length of the names of tools, 32 to 128 (default 128)")
-	cmd.Flags().BoolVarP(&o.verbose, "verbose", "v", false, "print log messages, and the stderr of the servers' programs")
+	cmd.Flags().BoolVarP(&o.verbose, "verbose", "v", false, "print log messages, and the stderr of servers")
 	return cmd
 }
 

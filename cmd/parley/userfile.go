@@ -18,10 +18,6 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 )
 
-const userFileHelp = `The user's configuration file is config.json in the directory parley of the user's configuration
-directory, or in $PARLEY_CONFIG_DIR. It is readable by you only. All commands that take a TARGET know its
-servers by name.`
-
 // userFile returns the path of the user's configuration file, which need not exist.
 func userFile() (string, error) {
 	dir, err := credstore.Dir()
@@ -34,7 +30,7 @@ type editedFile struct {
 }
 
 func (f *editedFile) add(cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&f.path, "config", "c", "", "change this `file` instead of the user's configuration file")
+	cmd.Flags().StringVarP(&f.path, "config", "c", "", "change this `file` instead of your configuration")
 }
 
 // open reads the file, and the servers that it has.

@@ -26,14 +26,10 @@ lists of tools, resources and prompts (+), removed (-) or changed (~), updates o
 that you name by URI, and the loss and restoration of the connection. At a URL, only the
 restoration is detected.
 
-` + targetHelp + `
+With -o json, each event is an object on one line, and with -o yaml a document: "time", "event" (watching, added,
+removed, changed, updated, log, lost or regained) and the members of that event. Ctrl-C is a success.
 
-With --log-level, also print the server's log messages. In revision 2026-07-28 a server sends log
-messages only to the client whose request causes them, so watch receives none.
-
-With --output json, each event is a JSON object on one line, with "time", "event" (watching,
-added, removed, changed, updated, log, lost or regained) and the members of that event. With
---output yaml, each event is a document. An interrupt is a success of this command.`,
+` + targetHelp,
 		Example: `
 parley watch http://127.0.0.1:7777/mcp
 parley watch http://127.0.0.1:7777/mcp demo://notes --read

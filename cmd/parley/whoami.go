@@ -21,9 +21,7 @@ func newWhoami() *cobra.Command {
 		Long: `Show the login to the server at a URL, or all logins: the subject if the token contains it, the
 issuer, the scopes and the expiry. whoami sends no requests and shows no secrets.
 
-The exit code is 6 if there is no login to the URL.
-
-` + loginsHelp,
+The exit code is 6 if there is no login to the URL.`,
 		Example: `
 parley whoami
 parley whoami https://example.com/mcp

@@ -13,7 +13,7 @@
 //	floor 3   task, internal/tasks, auth/oauth
 //	floor 2   internal/rpc
 //	floor 1   call, internal/contain, internal/lease, internal/revision, internal/seal, auth/jwt, auth/introspection, transport
-//	floor 0   auth, internal/atomicfile, internal/callkey, internal/challenge, internal/childenv, internal/digest, internal/glob, internal/httpurl, internal/jsonscan, internal/loglimit, internal/plaintext, internal/redirect, internal/resourceuri, mcp, jsonrpc, principal, store, schema
+//	floor 0   auth, docs/program, internal/atomicfile, internal/callkey, internal/challenge, internal/childenv, internal/digest, internal/glob, internal/httpurl, internal/jsonscan, internal/loglimit, internal/plaintext, internal/redirect, internal/resourceuri, mcp, jsonrpc, principal, store, schema
 //
 // Other packages are on no floor: the adapters (store/redisstore, otel, sampler, auth/devissuer), the test support (mcptest,
 // store/storetest, internal/faulttest, internal/gatewaytest, internal/ledger, internal/principaltest, internal/streamtest),

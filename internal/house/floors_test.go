@@ -51,6 +51,7 @@ var packages = map[string]placement{
 	"transport":            {floor: 1},
 	"auth":                 {floor: 0},
 	"internal/challenge":   {floor: 0},
+	"docs/program":         {floor: 0},
 	"internal/childenv":    {floor: 0},
 	"internal/digest":      {floor: 0},
 	"internal/atomicfile":  {floor: 0},

@@ -18,46 +18,118 @@ const (
 // user types again. Each further column gets half of the remaining width, or what the
 // columns after it do not need, and the last column gets the rest. The caller sanitises the text.
 func Table(w io.Writer, width int, head []string, rows [][]string) error {
-	return table(w, width, head, rows, func(cell string, width int) []string { return []string{ansi.Truncate(cell, width, "…")} })
+	widths := columns(head, rows, ansi.StringWidth)
+	shown := fit(widths, width)
+	return write(w, widths, head, rows, func(i int, cell string) []string {
+		switch {
+		case i >= shown:
+			return nil
+		case i > 0:
+			cell = ansi.Truncate(cell, widths[i], "…")
+		}
+		return []string{cell}
+	})
 }
 
-// WrappedTable is Table, but a cell of the last column continues on the next lines.
+// WrappedTable writes rows with aligned columns as Table does, but with all columns and all of their text: what does not
+// fit into a line continues on the next one.
 func WrappedTable(w io.Writer, width int, head []string, rows [][]string) error {
-	return table(w, width, head, rows, func(cell string, width int) []string { return strings.Split(ansi.Wrap(cell, width, ""), "\n") })
+	widths := columns(head, rows, ansi.StringWidth)
+	if width > 0 {
+		narrow(widths, columns(head, rows, longestWord), width)
+	}
+	return write(w, widths, head, rows, func(i int, cell string) []string { return Wrap(cell, widths[i]) })
 }
 
-// table writes a table. last returns the lines of a cell of the last column.
-func table(w io.Writer, width int, head []string, rows [][]string, last func(cell string, width int) []string) error {
+// columns returns the maximum width of the cells of each column. Width measures one.
+func columns(head []string, rows [][]string, width func(cell string) int) []int {
 	widths := make([]int, len(head))
 	for _, row := range append([][]string{head}, rows...) {
-		for i, cell := range row {
-			widths[i] = max(widths[i], ansi.StringWidth(cell))
+		for i, cell := range row[:min(len(row), len(head))] {
+			widths[i] = max(widths[i], width(cell))
 		}
 	}
-	shown := fit(widths, width)
+	return widths
+}
+
+// write writes rows. lines returns the lines of a cell in column i.
+func write(w io.Writer, widths []int, head []string, rows [][]string, lines func(i int, cell string) []string) error {
 	var b strings.Builder
 	for _, row := range append([][]string{head}, rows...) {
-		var line strings.Builder
-		for i, cell := range row[:shown] {
-			if i > 0 {
-				line.WriteString(strings.Repeat(" ", gap))
-			}
-			lines := []string{cell}
-			switch {
-			case i == len(head)-1:
-				lines = last(cell, widths[i])
-			case i > 0:
-				lines[0] = ansi.Truncate(cell, widths[i], "…")
-			}
-			indent := ansi.StringWidth(line.String())
-			line.WriteString(strings.Join(lines, "\n"+strings.Repeat(" ", indent)))
-			line.WriteString(strings.Repeat(" ", max(widths[i]-ansi.StringWidth(lines[0]), 0)))
+		var cells [][]string
+		height := 1
+		for i, cell := range row[:min(len(row), len(head))] {
+			cells = append(cells, lines(i, cell))
+			height = max(height, len(cells[i]))
 		}
-		b.WriteString(strings.TrimRight(line.String(), " "))
-		b.WriteByte('\n')
+		for y := range height {
+			var line strings.Builder
+			for i, lines := range cells {
+				cell := ""
+				if y < len(lines) {
+					cell = lines[y]
+				}
+				line.WriteString(cell + strings.Repeat(" ", max(widths[i]-ansi.StringWidth(cell), 0)+gap))
+			}
+			b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+		}
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// longestWord returns the width of the longest word of a cell.
+func longestWord(cell string) (width int) {
+	for word := range strings.FieldsSeq(cell) {
+		width = max(width, ansi.StringWidth(word))
+	}
+	return width
+}
+
+// narrow reduces widths until a row fits into width: the widest columns become equally wide, but not narrower than their
+// longest words, unless these are longer than a third of width.
+func narrow(widths, words []int, width int) {
+	order := make([]int, len(widths)) // the columns, from the narrowest to the widest
+	needed := 0                       // for words of columns that have no width yet
+	for i := range order {
+		order[i], words[i] = i, min(words[i], width/3)
+		needed += words[i]
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return widths[a] - widths[b] })
+	remaining := width - gap*(len(widths)-1)
+	for done, i := range order {
+		needed -= words[i]
+		fair := min(remaining/(len(widths)-done), remaining-needed)
+		widths[i] = min(widths[i], max(fair, words[i], 1))
+		remaining -= widths[i]
+	}
+}
+
+// Wrap returns the lines of a text, each of at most width columns; a width of 0 means one line. A word that is longer than
+// a line is divided.
+func Wrap(text string, width int) (lines []string) {
+	if width <= 0 || ansi.StringWidth(text) <= width {
+		return []string{text}
+	}
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		for next := strings.TrimSpace(line + " " + word); ; next = word {
+			if ansi.StringWidth(next) <= width {
+				line = next
+				break
+			}
+			if line != "" {
+				lines, line = append(lines, line), ""
+				continue
+			}
+			part := ansi.Truncate(word, width, "")
+			if part == "" { // a wide character in a column of one
+				part = word
+			}
+			lines, word = append(lines, part), word[len(part):]
+		}
+	}
+	return append(lines, line)
 }
 
 // fit reduces widths until a row fits into width, and returns the number of columns that
