@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -167,23 +168,7 @@ func (h *hub) serveList(w http.ResponseWriter, r *http.Request) {
 		writeError(w, err)
 		return
 	}
-	var options []client.CallOption
-	if r.URL.Query().Has("refresh") {
-		options = append(options, client.WithRefresh())
-	}
-	var entries []any
-	switch r.PathValue("list") {
-	case "tools":
-		entries, err = collect(c.Tools(r.Context(), options...))
-	case "prompts":
-		entries, err = collect(c.Prompts(r.Context(), options...))
-	case "resources":
-		entries, err = collect(c.Resources(r.Context(), options...))
-	case "templates":
-		entries, err = collect(c.ResourceTemplates(r.Context(), options...))
-	default:
-		err = errNotFound
-	}
+	entries, err := s.list(r.Context(), c, r.PathValue("list"), r.URL.Query().Has("refresh"))
 	if err != nil && len(entries) == 0 {
 		writeError(w, s.explained(err))
 		return
@@ -196,6 +181,48 @@ func (h *hub) serveList(w http.ResponseWriter, r *http.Request) {
 		list.Error = s.Explain(err)
 	}
 	writeJSON(w, http.StatusOK, list)
+}
+
+// keptList is a complete list, and the version of the server's list when it was requested.
+type keptList struct {
+	version int
+	entries []any
+}
+
+// list returns what the server lists. It asks once for each version of a list, unless refresh is set.
+func (s *server) list(ctx context.Context, c *client.Client, kind string, refresh bool) ([]any, error) {
+	var index int // in s.lists
+	var ask func(...client.CallOption) ([]any, error)
+	switch kind {
+	case "tools":
+		index, ask = 0, func(o ...client.CallOption) ([]any, error) { return collect(c.Tools(ctx, o...)) }
+	case "prompts":
+		index, ask = 1, func(o ...client.CallOption) ([]any, error) { return collect(c.Prompts(ctx, o...)) }
+	case "resources":
+		index, ask = 2, func(o ...client.CallOption) ([]any, error) { return collect(c.Resources(ctx, o...)) }
+	case "templates":
+		index, ask = 2, func(o ...client.CallOption) ([]any, error) { return collect(c.ResourceTemplates(ctx, o...)) }
+	default:
+		return nil, errNotFound
+	}
+	s.mu.Lock()
+	version := s.lists[index]
+	kept, ok := s.kept[kind]
+	s.mu.Unlock()
+	var options []client.CallOption
+	switch {
+	case refresh:
+		options = append(options, client.WithRefresh())
+	case ok && kept.version == version:
+		return kept.entries, nil
+	}
+	entries, err := ask(options...)
+	if err == nil {
+		s.mu.Lock()
+		s.kept[kind] = keptList{version, entries}
+		s.mu.Unlock()
+	}
+	return entries, err
 }
 
 // collect returns the entries of a list until an error.

@@ -28,7 +28,8 @@ const (
 const (
 	dialTimeout  = time.Minute
 	closeTimeout = 5 * time.Second
-	maxChanges   = 100 // of lists and resources that the page shows
+	settleTime   = 10 * time.Second // after a connection is opened
+	maxChanges   = 100              // of lists and resources that the page shows
 )
 
 // Settings are what the client offers to a server. The page can change them before it connects.
@@ -66,7 +67,9 @@ type server struct {
 	client   *client.Client
 	stop     context.CancelFunc // ends the goroutine of the connection
 	done     chan struct{}      // closed when that goroutine has ended; nil if there is none
-	lists    [3]int             // how often tools, prompts and resources have changed
+	opened   time.Time          // when the client was connected
+	lists    [3]int             // versions of the lists of tools, prompts and resources
+	kept     map[string]keptList
 	changes  []change
 	watched  []string           // URIs of the watched resources
 	roots    []mcp.Root         // the previous answer of the user
@@ -195,7 +198,7 @@ func (s *server) run(ctx context.Context, dialer *client.Dialer) {
 	case err != nil:
 		s.fail(err)
 	default:
-		s.state, s.client = stateReady, c
+		s.state, s.client, s.opened = stateReady, c, s.hub.now()
 		for i := range s.lists {
 			s.lists[i]++
 		}
@@ -295,6 +298,10 @@ func (s *server) watch(ctx context.Context, c *client.Client) {
 // record records a change of a list or resource.
 func (s *server) record(found client.Change) {
 	s.mu.Lock()
+	if found.Resync && s.hub.now().Sub(s.opened) < settleTime { // the watch begins; the lists are new
+		s.mu.Unlock()
+		return
+	}
 	switch found.Kind {
 	case client.ToolsChanged:
 		s.lists[0]++
