@@ -216,7 +216,7 @@ func inspectLogin(ctx context.Context, cmd *cobra.Command, url string, o inspect
 	if err != nil {
 		return err
 	}
-	own := registration{Server: url, ID: o.ClientID, Secret: o.ClientSecret, RedirectURI: loopbackURI(o.Port)}
+	own := registration{Server: url, ID: o.ClientID, Secret: o.ClientSecret, RedirectURI: o.RedirectURI}
 	redirectURI := own.RedirectURI
 	switch {
 	case own.ID != "":
@@ -229,9 +229,11 @@ func inspectLogin(ctx context.Context, cmd *cobra.Command, url string, o inspect
 	c.Trace = o.Step
 	c.Interaction = &oauth.Loopback{RedirectURI: redirectURI, Open: o.Open}
 	err = c.Login(ctx, url, o.Scopes...)
-	switch {
+	switch rejected := new(oauth.ServerError); {
+	case errors.As(err, &rejected) && rejected.Code == "invalid_redirect_uri":
+		return fmt.Errorf(`%w; open "Client and redirect URI" and enter another redirect URI, such as http://localhost:3118/callback`, err)
 	case errors.Is(err, oauth.ErrRegistration):
-		return fmt.Errorf(`%w; open "Client of your own" and enter a client that you have registered`, err)
+		return fmt.Errorf(`%w; open "Client and redirect URI" and enter a client that you have registered`, err)
 	case err == nil && own.ID != "":
 		return stored.saveRegistration(ctx, own)
 	}

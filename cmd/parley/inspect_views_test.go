@@ -244,7 +244,7 @@ func TestBrowserLogsInStepByStep(t *testing.T) {
 	p.press("Log in")
 	p.see(`The login continues here|Scopes|Log in`)
 	logIn := `(() => { const button = document.querySelector(".login button:not([type=button]):not(:disabled)"); button?.click(); return !!button })()`
-	p.press("Client of your own")
+	p.press("Client and redirect URI")
 	p.fill("Client ID", "mine")
 	p.review("client")
 	p.awaitTrue(logIn)
@@ -252,12 +252,17 @@ func TestBrowserLogsInStepByStep(t *testing.T) {
 	p.press("Cancel")
 	p.see(`the login was cancelled`)
 	p.fill("Client ID", "")
+	redirect := "http://localhost:" + freePort(t)
+	p.fill("Redirect URI, if it must be an exact one", redirect+"/oauth/return")
 	p.awaitTrue(logIn)
 	p.awaitTrue(`!!document.querySelector("#login-page")`)
 	p.see(`(?s)RFC 9728.*RFC 8414.*RFC 7591`)
 	p.review("login")
 	address, err := evaluate[string](p.tab, `document.querySelector("#login-page").href`)
 	p.check(err)
+	if !strings.HasPrefix(address, redirect+"/") {
+		t.Errorf("the login page is %s, want it at %s", address, redirect)
+	}
 	// The user logs in with another tab of the same browser.
 	ctx, closeTab := chromedp.NewContext(p.ctx)
 	defer closeTab()

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -44,23 +43,23 @@ func logInForPage(t *testing.T, url string, o inspect.LoginOptions) (page string
 
 func TestInspectLogsInWithAClientOfTheUserAndStoresIt(t *testing.T) {
 	const secret = "s3cr3t-of-the-client"
+	host := "http://localhost:" + freePort(t)
 	url := serveAuthorized(t, devissuer.Config{
-		Clients: []devissuer.Client{{ID: "mine", Secret: secret, RedirectURIs: []string{"http://127.0.0.1/callback"}}},
+		Clients: []devissuer.Client{{ID: "mine", Secret: secret, RedirectURIs: []string{host + "/oauth/return"}}},
 	})
-	text := freePort(t)
-	port, err := strconv.Atoi(text)
-	if err != nil {
-		t.Fatal(err)
+	start := host + "/login/"
+	elsewhere := inspect.LoginOptions{ClientID: "mine", ClientSecret: secret, RedirectURI: "https://example.com/oauth/return"}
+	if _, err := logInForPage(t, url, elsewhere); err == nil || !strings.Contains(err.Error(), "it must be like http://localhost:3118/callback") {
+		t.Errorf("a redirect to another host: %v", err)
 	}
-	start := "http://127.0.0.1:" + text + "/login/"
-	page, err := logInForPage(t, url, inspect.LoginOptions{ClientID: "mine", ClientSecret: secret, Port: port})
+	page, err := logInForPage(t, url, inspect.LoginOptions{ClientID: "mine", ClientSecret: secret, RedirectURI: host + "/oauth/return"})
 	if err != nil || !strings.HasPrefix(page, start) {
 		t.Fatalf("page %s, %v", page, err)
 	}
 	if out, err := run(t, "call", "-o", "json", url, "whoami"); err != nil || !strings.Contains(out, `"client": "mine"`) {
 		t.Errorf("%v\n%s", err, out)
 	}
-	// The next login uses the stored client and port.
+	// The next login uses the stored client and redirect URI.
 	if page, err = logInForPage(t, url, inspect.LoginOptions{}); err != nil || !strings.HasPrefix(page, start) {
 		t.Errorf("the next login: page %s, %v", page, err)
 	}
@@ -89,7 +88,7 @@ func TestInspectAsksForAClientIfTheIssuerRegistersNone(t *testing.T) {
 	mux.HandleFunc("/.well-known/oauth-authorization-server", respond(
 		`{"issuer": %q, "authorization_endpoint": "%s/authorize", "token_endpoint": "%s/token", "response_types_supported": ["code"], "code_challenge_methods_supported": ["S256"]}`, s.URL, s.URL, s.URL))
 	_, err := logInForPage(t, s.URL+"/mcp", inspect.LoginOptions{})
-	if err == nil || !strings.Contains(err.Error(), "does not support dynamic registration") || !strings.HasSuffix(err.Error(), `; open "Client of your own" and enter a client that you have registered`) {
+	if err == nil || !strings.Contains(err.Error(), "does not support dynamic registration") || !strings.HasSuffix(err.Error(), `; open "Client and redirect URI" and enter a client that you have registered`) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -52,10 +52,12 @@ type Server struct {
 // LoginOptions are the options of a login.
 type LoginOptions struct {
 	Scopes []string // to request, in addition to those that the server requires
-	// ClientID and ClientSecret are those of a client that the user has registered, and Port is that of its redirect URI.
-	// Without a ClientID, the login finds or registers a client. A Port of 0 is a free one.
+	// ClientID and ClientSecret are those of a client that the user has registered. Without a ClientID, the login finds or
+	// registers a client.
 	ClientID, ClientSecret string
-	Port                   int
+	// RedirectURI is the one to use, with a host of the loopback interface; empty means http://127.0.0.1/callback with any
+	// port.
+	RedirectURI string
 	// Open shows the page at which the user logs in.
 	Open func(ctx context.Context, url string) error
 	// Step is called after each step of the login.

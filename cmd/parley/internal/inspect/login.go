@@ -39,7 +39,7 @@ func (h *hub) startLogin(r *http.Request, in struct {
 	Scopes       string `json:"scopes"`
 	ClientID     string `json:"clientId"`
 	ClientSecret string `json:"clientSecret"`
-	Port         int    `json:"port"`
+	RedirectURI  string `json:"redirectUri"`
 	Cancel       bool   `json:"cancel"`
 }) (none, error) {
 	s, err := h.serverOf(r)
@@ -50,8 +50,6 @@ func (h *hub) startLogin(r *http.Request, in struct {
 		return none{}, errors.New("logins require a server at a URL")
 	case in.ClientSecret != "" && in.ClientID == "":
 		return none{}, errors.New("a client secret requires a client ID")
-	case in.Port < 0 || in.Port > 65535:
-		return none{}, errors.New("the port must be from 1 to 65535")
 	}
 	h.mu.Lock()
 	before := h.logins[s.Name]
@@ -73,7 +71,7 @@ func (h *hub) startLogin(r *http.Request, in struct {
 	h.wake()
 	h.background.Go(func() {
 		defer cancel()
-		h.runLogin(ctx, s, l, LoginOptions{Scopes: strings.Fields(in.Scopes), ClientID: in.ClientID, ClientSecret: in.ClientSecret, Port: in.Port})
+		h.runLogin(ctx, s, l, LoginOptions{Scopes: strings.Fields(in.Scopes), ClientID: in.ClientID, ClientSecret: in.ClientSecret, RedirectURI: in.RedirectURI})
 	})
 	return none{}, nil
 }

@@ -110,31 +110,31 @@ function Level({ server }: { server: Server }) {
   );
 }
 
-const clientFields: ["clientId" | "clientSecret" | "port", string, "text" | "password"][] = [
-  ["clientId", "Client ID", "text"],
-  ["clientSecret", "Client secret, if there is one", "password"],
-  ["port", "Port of the redirect URI, if the server requires one", "text"],
+const clientFields: ["clientId" | "clientSecret" | "redirectUri", string, "text" | "password", string][] = [
+  ["clientId", "Client ID", "text", ""],
+  ["clientSecret", "Client secret, if there is one", "password", ""],
+  ["redirectUri", "Redirect URI, if it must be an exact one", "text", "http://localhost:3118/callback"],
 ];
 
 function LoginView({ server, login }: { server: Server; login: Login | undefined }) {
   const [scopes, setScopes] = useState("");
-  const [client, setClient] = useState({ clientId: "", clientSecret: "", port: "" });
+  const [client, setClient] = useState({ clientId: "", clientSecret: "", redirectUri: "" });
   const running = login?.state === "running";
   return (
     <section class="login" aria-label="Login">
       <h3>Login</h3>
-      <form class="actions" onSubmit={(e) => (e.preventDefault(), void attempt(post(serverPath(server.name, "login"), { scopes, ...client, clientId: client.clientId.trim(), port: client.port.trim() && (Number(client.port) || -1) || 0 })))}>
+      <form class="actions" onSubmit={(e) => (e.preventDefault(), void attempt(post(serverPath(server.name, "login"), { scopes, ...client, clientId: client.clientId.trim(), redirectUri: client.redirectUri.trim() })))}>
         <label class="sr" for="scopes">Scopes to request</label>
         <input id="scopes" value={scopes} placeholder="more scopes" onInput={(e) => setScopes(e.currentTarget.value)} />
         <button class={server.login ? "primary" : ""} disabled={running}>Log in</button>
         {running && <button type="button" onClick={() => void attempt(post(serverPath(server.name, "login"), { cancel: true }))}>Cancel</button>}
         <details class="own-client">
-          <summary>Client of your own</summary>
-          <p class="help">A client that you have registered with the authorization server, with the redirect URI http://127.0.0.1:PORT/callback. A client ID can be the URL of a metadata document.</p>
-          {clientFields.map(([name, label, type]) => (
+          <summary>Client and redirect URI</summary>
+          <p class="help">For authorization servers with which programs cannot register clients: a client that you have registered, with the redirect URI http://127.0.0.1/callback or the one below. A client ID can be the URL of a metadata document.</p>
+          {clientFields.map(([name, label, type, placeholder]) => (
             <div key={name} class="field">
               <div class="caption"><label for={name}><span class="name">{label}</span></label></div>
-              <input id={name} type={type as "text"} autocomplete="off" value={client[name]} onInput={(e) => setClient({ ...client, [name]: e.currentTarget.value })} />
+              <input id={name} type={type as "text"} autocomplete="off" placeholder={placeholder} value={client[name]} onInput={(e) => setClient({ ...client, [name]: e.currentTarget.value })} />
             </div>
           ))}
         </details>
