@@ -382,7 +382,11 @@ func TestBrowserGetsPromptsAndWatchesResources(t *testing.T) {
 }
 
 func TestBrowserRunsAppsInASandbox(t *testing.T) {
-	p := inspectPage(t, serveTools(t, newGallery(t)))
+	one, other := serveTools(t, newGallery(t)), serveTools(t, newGallery(t))
+	p := inspectPage(t, one, other)
+	p.press(strings.TrimPrefix(other, "http://"))
+	p.awaitTrue(`document.querySelectorAll(".dot.ready").length === 2`)
+	p.press(strings.TrimPrefix(one, "http://"))
 	p.press("app")
 	p.press("Call Ctrl ↵")
 	p.see(`(?s)Context for the model.*a context.*Message of the user.*a message.*Log message, info.*a log message`) // after the response to its call
@@ -401,6 +405,16 @@ func TestBrowserRunsAppsInASandbox(t *testing.T) {
 	p.fill("Colours", "System colours")
 	p.see(`hidden: the tool hidden is not for pages`)
 	p.review("app")
+
+	// A call of the app that arrives when the user has selected another server is for the server of the app.
+	p.awaitTrue(`(() => {
+		const frame = document.querySelector(".app iframe");
+		[...document.querySelectorAll(".servers .entry")][1].click();
+		dispatchEvent(new MessageEvent("message", { source: frame.contentWindow, origin: new URL(frame.src).origin, data: { jsonrpc: "2.0", id: 9, method: "tools/call", params: { name: "echo", arguments: { text: "late" } } } }));
+		return true;
+	})()`)
+	p.press("Calls")
+	p.awaitTrue(`(() => { const [first] = document.querySelectorAll(".column .entry"); return first.innerText.startsWith("echo") && first.innerText.includes("` + strings.TrimPrefix(one, "http://") + `") })()`)
 }
 
 // The content security policy does not limit WebRTC, with which a page could send what it knows to any address.

@@ -4,7 +4,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { get } from "./api";
 import { ended } from "./calls";
 import { Tree } from "./parts";
-import { calls, current, errorText, hello, isDark, listed, startCall } from "./state";
+import { calls, errorText, hello, isDark, listed, startCall } from "./state";
 import { isObject } from "./schema";
 import type { Call, Json, JsonObject, Result, Tool } from "./types";
 
@@ -28,9 +28,8 @@ interface Page {
 }
 
 // perform sends a request to the server and returns its result.
-async function perform(method: string, name: string, args: Json): Promise<Result> {
-  const server = current.peek();
-  const number = server && (await startCall(server, { method, name, arguments: args }));
+async function perform(server: string, method: string, name: string, args: Json): Promise<Result> {
+  const number = await startCall(server, { method, name, arguments: args });
   if (!number) throw new Error("the call could not be started");
   return new Promise((resolve, reject) => {
     const stop = calls.subscribe((all) => {
@@ -47,8 +46,8 @@ function list(value: Json | undefined): string[] {
   return Array.isArray(value) ? value.filter((one) => typeof one === "string") : [];
 }
 
-async function pageOf(uri: string): Promise<Page> {
-  const found = (await perform("resources/read", uri, {})).contents?.[0];
+async function pageOf(server: string, uri: string): Promise<Page> {
+  const found = (await perform(server, "resources/read", uri, {})).contents?.[0];
   if (!found?.mimeType?.startsWith("text/html")) throw new Error(`the resource must have the type text/html;profile=mcp-app, not ${found?.mimeType ?? "none"}`);
   const html = found.text ?? new TextDecoder().decode(Uint8Array.from(atob(found.blob ?? ""), (c) => c.charCodeAt(0)));
   const ui = found._meta?.ui;
@@ -88,7 +87,7 @@ export function AppFrame({ call, tool, uri, result }: Props) {
   const notify = (method: string, params: Json) => send({ method, params });
 
   useEffect(() => {
-    pageOf(uri).then(setPage, (error) => setProblem(errorText(error)));
+    pageOf(call.server, uri).then(setPage, (error) => setProblem(errorText(error)));
   }, [uri]);
 
   useEffect(() => {
@@ -120,9 +119,9 @@ export function AppFrame({ call, tool, uri, result }: Props) {
           };
         case "tools/call":
           checkVisibility(call.server, String(params.name));
-          return (await perform("tools/call", String(params.name), params.arguments ?? {})) as unknown as Json;
+          return (await perform(call.server, "tools/call", String(params.name), params.arguments ?? {})) as unknown as Json;
         case "resources/read":
-          return (await perform("resources/read", String(params.uri), {})) as unknown as Json;
+          return (await perform(call.server, "resources/read", String(params.uri), {})) as unknown as Json;
         case "ui/open-link":
           if (!/^https?:\/\//.test(String(params.url))) throw new Error("the URL must begin with http:// or https://");
           setLink(String(params.url)); // the user opens it

@@ -1,10 +1,11 @@
 // Calls: their progress, timelines and results.
+import { batch } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { get, post } from "./api";
 import { appOf, AppFrame } from "./apps";
 import { bytes, clock, millis, Tree } from "./parts";
 import { ResultView } from "./result";
-import { attempt, calls, current, errorText, section, startCall } from "./state";
+import { attempt, calls, current, errorText, section, selectedServer, startCall } from "./state";
 import { showMessage } from "./log";
 import { isObject } from "./schema";
 import type { Call, Result, Server, Tool } from "./types";
@@ -22,16 +23,16 @@ export function ended(call: Call): boolean {
   return call.state !== "running" && call.state !== "input_required";
 }
 
-// openResource reads a resource and shows it.
-export async function openResource(uri: string) {
-  const server = current.peek();
-  if (!server) return;
-  selectedResource.value = uri;
+// openResource reads a resource of a server and shows it.
+export async function openResource(server: string, uri: string) {
   const call = await startCall(server, { method: "resources/read", name: uri });
-  if (call) {
-    selectedCall.value = { ...selectedCall.peek(), ["resources/read " + server.name + " " + uri]: call };
+  if (!call) return;
+  batch(() => {
+    selectedCall.value = { ...selectedCall.peek(), ["resources/read " + server + " " + uri]: call };
+    selectedResource.value = { ...selectedResource.peek(), [server]: uri };
+    selectedServer.value = server;
     section.value = "resources";
-  }
+  });
 }
 
 // CallView shows a call with its timeline and result.
@@ -73,7 +74,7 @@ export function CallView({ call, tool }: { call: Call; tool?: Tool | undefined }
       {call.error && call.state === "failed" && <p class="problem" role="alert">{call.error}</p>}
       {problem && <p class="problem">{problem}</p>}
       {app && result && <AppFrame call={call} tool={tool!} uri={app} result={result} />}
-      {result && call.method !== "ping" && <ResultView result={result} onOpen={openResource} />}
+      {result && call.method !== "ping" && <ResultView result={result} onOpen={(uri) => void openResource(call.server, uri)} />}
       <Timeline call={call} />
     </section>
   );
@@ -106,7 +107,7 @@ function Timeline({ call }: { call: Call }) {
 function WatchTask({ server }: { server: Server }) {
   const [id, setId] = useState("");
   const watch = async () => {
-    if (await startCall(server, { method: "tasks/get", name: id.trim(), taskId: id.trim() })) setId("");
+    if (await startCall(server.name, { method: "tasks/get", name: id.trim(), taskId: id.trim() })) setId("");
   };
   return (
     <form class="add-member" onSubmit={(e) => (e.preventDefault(), void watch())}>

@@ -18,7 +18,7 @@ export function Connection({ server }: { server: Server }) {
       <p><code class="wrap">{server.target}</code></p>
       {server.problem && <p class="problem" role="alert">{server.problem}</p>}
       <div class="actions">
-        {server.state === "ready" && <button type="button" onClick={() => void startCall(server, { method: "ping", name: "" })}>Ping</button>}
+        {server.state === "ready" && <button type="button" onClick={() => void startCall(server.name, { method: "ping", name: "" })}>Ping</button>}
         {(server.state === "ready" || server.state === "connecting") && <button type="button" onClick={() => void attempt(post(serverPath(server.name, "disconnect")))}>Disconnect</button>}
       </div>
       {server.info && (

@@ -30,7 +30,7 @@ function PromptView({ server, prompt }: { server: Server; prompt: Prompt }) {
     drafts.value = { ...drafts.value, [key]: next };
   };
   const run = async () => {
-    const number = await startCall(server, { method: "prompts/get", name: prompt.name, arguments: values });
+    const number = await startCall(server.name, { method: "prompts/get", name: prompt.name, arguments: values });
     if (number) selectedCall.value = { ...selectedCall.peek(), [callKey]: number };
   };
   return (

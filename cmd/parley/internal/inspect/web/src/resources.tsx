@@ -14,7 +14,7 @@ export function Resources({ server }: { server: Server }) {
   const templates = useList(server, "templates");
   const [templateUri, setTemplate] = useState("");
   const template = templates.entries.find((one) => one.uriTemplate === templateUri);
-  const uri = selectedResource.value;
+  const uri = selectedResource.value[server.name] ?? "";
   const entries = [
     ...resources.entries.map((one) => ({ key: one.uri, name: one.title ?? one.name, note: one.uri + (one.size ? ", " + bytes(one.size) : "") })),
     ...templates.entries.map((one) => ({ key: one.uriTemplate, name: one.title ?? one.name, note: one.uriTemplate, marks: <span class="mark">template</span> })),
@@ -22,7 +22,7 @@ export function Resources({ server }: { server: Server }) {
   const select = (key: string) => {
     const isTemplate = templates.entries.some((one) => one.uriTemplate === key);
     setTemplate(isTemplate ? key : "");
-    if (!isTemplate) void openResource(key);
+    if (!isTemplate) void openResource(server.name, key);
   };
   const error = resources.error || (resources.entries.length ? "" : templates.error);
   return (
@@ -60,7 +60,7 @@ function ResourceView({ server, uri }: { server: Server; uri: string }) {
     <article class="detail" aria-label={"Resource " + uri}>
       <header class="detail-head"><h2 class="uri">{uri}</h2></header>
       <div class="actions">
-        <button type="button" class="primary" onClick={() => void openResource(uri)} disabled={server.state !== "ready"}>Read again</button>
+        <button type="button" class="primary" onClick={() => void openResource(server.name, uri)} disabled={server.state !== "ready"}>Read again</button>
         {canSubscribe && <label class="check"><input type="checkbox" checked={isWatched} onChange={toggle} /> subscribed to changes</label>}
         {isStale && <span class="badge busy" role="status">has changed at {clock(latest.time)}</span>}
       </div>
@@ -103,7 +103,7 @@ function TemplateView({ server, template }: { server: Server; template: Template
     <article class="detail" aria-label={"Template " + template.uriTemplate}>
       <header class="detail-head"><h2 class="uri">{template.uriTemplate}</h2></header>
       {template.description && <p>{template.description}</p>}
-      <form class="form" onSubmit={(e) => (e.preventDefault(), void openResource(uri))}>
+      <form class="form" onSubmit={(e) => (e.preventDefault(), void openResource(server.name, uri))}>
         {variablesOf(template.uriTemplate).map((name) => (
           <CompletedInput key={name} label={name} required={false} value={values[name] ?? ""} onChange={(text) => setValues({ ...values, [name]: text })}
             complete={completer(server, { type: "ref/resource", uri: template.uriTemplate }, name, values)} />

@@ -4,7 +4,7 @@ import type { Json } from "./types";
 
 export const selectedTool = signal<{ [server: string]: string }>({});
 export const selectedPrompt = signal<{ [server: string]: string }>({});
-export const selectedResource = signal("");
+export const selectedResource = signal<{ [server: string]: string }>({});
 // The latest call of each tool, prompt and resource, by method, server and name.
 export const selectedCall = signal<{ [key: string]: number }>({});
 // The arguments of each tool and prompt, by server and name.

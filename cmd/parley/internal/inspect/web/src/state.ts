@@ -103,8 +103,8 @@ export interface CallRequest {
   taskId?: string; // wait for this task instead
 }
 
-export async function startCall(server: Server, request: CallRequest): Promise<number | undefined> {
-  return (await attempt(post<{ call: number }>(serverPath(server.name, "calls"), request)))?.call;
+export async function startCall(server: string, request: CallRequest): Promise<number | undefined> {
+  return (await attempt(post<{ call: number }>(serverPath(server, "calls"), request)))?.call;
 }
 
 // follow keeps the state up to date.

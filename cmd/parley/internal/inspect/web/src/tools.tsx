@@ -125,7 +125,7 @@ function ToolView({ server, tool }: { server: Server; tool: Tool }) {
   const run = async () => {
     setTried(true);
     if (syntax) return;
-    const number = await startCall(server, { method: "tools/call", name: tool.name, arguments: value, task: asTask });
+    const number = await startCall(server.name, { method: "tools/call", name: tool.name, arguments: value, task: asTask });
     if (number) selectedCall.value = { ...selectedCall.peek(), [callKey]: number };
   };
   const onKeyDown = (event: KeyboardEvent) => {
