@@ -5,11 +5,12 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { post } from "./api";
 import { Calls } from "./calls";
 import { Connection, State } from "./connection";
-import { Log, logOpen } from "./log";
+import { Log } from "./log";
+import { Entry, logOpen, openLog, Separator } from "./panes";
 import { Prompts } from "./prompts";
 import { Questions } from "./questions";
 import { Resources } from "./resources";
-import { attempt, current, follow, hello, link, notice, questions, section, sections, selectedServer, servers, theme, type Section, type Theme } from "./state";
+import { attempt, current, follow, has, hello, link, notice, questions, section, sections, selectedServer, servers, theme, type Section, type Theme } from "./state";
 import { Tools } from "./tools";
 import type { Server } from "./types";
 
@@ -39,34 +40,25 @@ function App() {
         <select id="theme" value={theme.value} onChange={(e) => setTheme(e.currentTarget.value as Theme)}>
           <option value="system">System colours</option><option value="light">Light</option><option value="dark">Dark</option>
         </select>
-        <button type="button" onClick={() => (helpOpen.value = true)} aria-keyshortcuts="?">Shortcuts <kbd>?</kbd></button>
+        <button type="button" onClick={() => (helpOpen.value = true)} aria-keyshortcuts="?"><span class="word">Shortcuts</span> <kbd>?</kbd></button>
       </header>
-      <nav class="side" aria-label="Servers and views">
+      <nav class="side" data-view={section.value} aria-label="Servers and views">
         <h2>Servers</h2>
         <ul class="servers">
           {servers.value.map((one) => (
-            <li key={one.name}>
-              <button type="button" class={one === server ? "entry on" : "entry"} aria-current={one === server ? "true" : undefined} onClick={() => (selectedServer.value = one.name)}>
-                <span class={"dot " + one.state} aria-hidden="true" />
-                <span class="entry-name">{one.name}</span>
-                <span class="entry-note">{one.revision ?? stateNote(one)}</span>
-              </button>
-            </li>
+            <Entry key={one.name} on={one === server} name={one.name} note={one.revision ?? stateNote(one)} before={<span class={"dot " + one.state} aria-hidden="true" />} onSelect={() => (selectedServer.value = one.name)} />
           ))}
         </ul>
         <AddServer />
         <h2>Views</h2>
         <ul class="views">
           {sections.map((name, i) => (
-            <li key={name}>
-              <button type="button" class={section.value === name ? "entry on" : "entry"} aria-current={section.value === name ? "page" : undefined} onClick={() => (section.value = name)} aria-keyshortcuts={String(i + 1)}>
-                <span class="entry-name">{titles[name]}</span><kbd>{i + 1}</kbd>
-              </button>
-            </li>
+            <Entry key={name} on={section.value === name} name={titles[name]} note={lacks(server, name) ? "none" : ""} before={<kbd>{i + 1}</kbd>} current="page" onSelect={() => (section.value = name)} />
           ))}
         </ul>
       </nav>
       <main id="main" tabIndex={-1}>
+        <Separator pane="side" />
         <Questions />
         {server ? <View server={server} /> : <p class="empty">Add the URL of a server, or name servers on the command line of parley inspect.</p>}
       </main>
@@ -79,6 +71,11 @@ function App() {
 
 function stateNote(server: Server): string {
   return server.state === "failed" ? (server.login ? "requires a login" : "failed") : server.state === "connecting" ? "connecting…" : "not connected";
+}
+
+// lacks reports whether a server has said that it has nothing for a view.
+function lacks(server: Server | undefined, name: Section): boolean {
+  return !!server?.capabilities && (name === "tools" || name === "prompts" || name === "resources") && !has(server, name);
 }
 
 function View({ server }: { server: Server }) {
@@ -178,9 +175,9 @@ addEventListener("keydown", (event) => {
   if (view) section.value = view;
   else if (event.key === "/") focus("[data-filter]");
   else if (event.key === "f") {
-    logOpen.value = true;
+    openLog();
     focus("#log-filter");
-  } else if (event.key === "l") logOpen.value = !logOpen.value;
+  } else if (event.key === "l") openLog(!logOpen.value);
   else if (event.key === "q") focusQuestion();
   else if (event.key === "?") helpOpen.value = true;
   else if (event.key === "]" && names[at + 1]) selectedServer.value = names[at + 1]!;

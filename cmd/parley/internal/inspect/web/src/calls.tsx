@@ -3,9 +3,10 @@ import { batch } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { get, post } from "./api";
 import { appOf, AppFrame } from "./apps";
-import { bytes, clock, millis, Tree } from "./parts";
+import { EntryList, openDetail, Split } from "./panes";
+import { breakable, bytes, clock, millis, Tree } from "./parts";
 import { ResultView } from "./result";
-import { attempt, calls, current, errorText, section, selectedServer, startCall } from "./state";
+import { attempt, calls, current, errorText, section, selectedServer, servers, startCall } from "./state";
 import { showMessage } from "./log";
 import { isObject } from "./schema";
 import type { Call, Result, Server, Tool } from "./types";
@@ -33,6 +34,7 @@ export async function openResource(server: string, uri: string) {
     selectedServer.value = server;
     section.value = "resources";
   });
+  openDetail();
 }
 
 // CallView shows a call with its timeline and result.
@@ -138,29 +140,20 @@ export function Calls() {
       </div>
     );
   }
+  const entries = all.map((call) => ({
+    key: String(call.number), name: call.name || call.method,
+    note: `${call.isError ? "tool error" : stateLabels[call.state]} · ${clock(call.started)}` + (servers.value.length > 1 ? " · " + call.server : ""),
+  }));
   return (
-    <div class="split">
-      <div class="column">
-        {tasks}
-        <ul class="list" aria-label="Calls">
-          {all.map((call) => (
-            <li key={call.number}>
-              <button type="button" class={call === selected ? "entry on" : "entry"} aria-current={call === selected ? "true" : undefined} onClick={() => setNumber(call.number)}>
-                <span class="entry-name">{call.name || call.method}</span>
-                <span class="entry-note">{call.isError ? "tool error" : stateLabels[call.state]} · {call.server} · {clock(call.started)}</span>
-              </button>
-            </li>
-          ))}
-        </ul>
-      </div>
+    <Split back="Calls" list={<EntryList label="Calls" entries={entries} selected={String(selected?.number)} onSelect={(key) => setNumber(Number(key))}>{tasks}</EntryList>}>
       {selected && (
         <div class="detail">
-          <h2>{selected.name || selected.method}</h2>
+          <h2>{breakable(selected.name || selected.method)}</h2>
           <p class="muted">{selected.method} · {selected.server}</p>
           {selected.arguments !== undefined && selected.method !== "resources/read" && <Tree value={selected.arguments} name="arguments" />}
           <CallView call={selected} />
         </div>
       )}
-    </div>
+    </Split>
   );
 }

@@ -2,6 +2,7 @@
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import type { ComponentChildren } from "preact";
 import { post } from "./api";
+import { breakable } from "./parts";
 import { choices, example, fits, initial, isObject, kindOf, resolve, typeOf, variants } from "./schema";
 import type { Issue, Json, JsonObject, Schema } from "./types";
 
@@ -35,13 +36,18 @@ interface FormProps {
   showMissing: boolean; // show also that required values are missing
 }
 
+// hasFields reports whether the form of a schema has fields.
+export function hasFields(root: Schema): boolean {
+  const schema = resolve(root, root);
+  const type = typeOf(schema);
+  return (type !== "object" && type !== "") || variants(schema, root).length > 0 || Object.keys(schema.properties ?? {}).length > 0 || openObject(schema);
+}
+
 // Form shows the fields of an object.
 export function Form(props: FormProps) {
   const schema = resolve(props.schema, props.schema);
   const type = typeOf(schema);
-  if ((type === "object" || type === "") && !variants(schema, props.schema).length && !Object.keys(schema.properties ?? {}).length && !openObject(schema)) {
-    return <p class="muted">No arguments.</p>;
-  }
+  if (!hasFields(props.schema)) return <p class="muted">No arguments.</p>;
   const common = { root: props.schema, path: "", issues: props.issues, showMissing: props.showMissing };
   return (
     <div class="form">
@@ -145,7 +151,7 @@ function Field(props: FieldProps) {
   const title = schema.title && schema.title.toLowerCase() !== label.toLowerCase() ? schema.title : "";
   const caption = (
     <>
-      <span class="name">{label}</span>
+      <span class="name">{breakable(label)}</span>
       {required && <span class="required" title="required" aria-hidden="true">*</span>}
       {title && <span class="title">{title}</span>}
       <span class="kind">{kindOf(schema, root)}{limits(schema)}</span>

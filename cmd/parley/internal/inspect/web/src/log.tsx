@@ -3,11 +3,12 @@ import { computed, signal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { get, getBlob, getText, post } from "./api";
 import { Editor } from "./editor";
+import { isNarrow, logOpen, openLog, Separator } from "./panes";
 import { bytes, clock, copyText, millis, pretty, save } from "./parts";
 import { attempt, droppedBefore, errorText, messages, servers } from "./state";
 import type { FullMessage, Header, Message } from "./types";
 
-export const logOpen = signal(true);
+const logRaised = signal(false); // the log takes the place of the view
 const selected = signal(0); // number of the message
 const server = signal("");
 const direction = signal<"" | "sent" | "received">("");
@@ -31,7 +32,7 @@ const shown = computed(() => {
 });
 
 export function showMessage(number: number) {
-  logOpen.value = true;
+  openLog();
   selected.value = number;
   following.value = false;
   if (!shown.value.some((one) => one.number === number)) resetFilters();
@@ -59,26 +60,12 @@ function search(words: string) {
 export function Log() {
   const all = messages.value.length;
   const rows = shown.value;
-  const [height, setHeight] = useState(240);
-  const drag = (event: PointerEvent) => {
-    const start = event.clientY + height;
-    const handle = event.currentTarget as HTMLElement;
-    handle.setPointerCapture(event.pointerId);
-    handle.onpointermove = (e) => setHeight(Math.max(120, Math.min(start - e.clientY, innerHeight - 160)));
-    handle.onpointerup = () => (handle.onpointermove = null);
-  };
-  const resize = (event: KeyboardEvent) => {
-    const by = event.key === "ArrowUp" ? 24 : event.key === "ArrowDown" ? -24 : 0;
-    if (by) {
-      event.preventDefault();
-      setHeight(Math.max(120, Math.min(height + by, innerHeight - 160)));
-    }
-  };
+  const raised = logRaised.value || isNarrow.value;
   return (
-    <section class={logOpen.value ? "log" : "log closed"} aria-label="Message log" style={logOpen.value ? { height: `${height}px` } : {}}>
-      {logOpen.value && <div class="resize" role="separator" aria-orientation="horizontal" aria-label="Height of the log" aria-valuenow={height} aria-valuemin={120} aria-valuemax={2000} tabIndex={0} onPointerDown={drag} onKeyDown={resize} />}
+    <section class={!logOpen.value ? "log" : raised ? "log open raised" : "log open"} aria-label="Message log">
+      {logOpen.value && !raised && <Separator pane="log" />}
       <header class="log-head">
-        <button type="button" class="quiet strong" aria-expanded={logOpen.value} aria-controls="log-body" onClick={() => (logOpen.value = !logOpen.value)}>{logOpen.value ? "▾" : "▸"} Log</button>
+        <button type="button" class="quiet strong" aria-expanded={logOpen.value} aria-controls="log-body" onClick={() => openLog(!logOpen.value)}>{logOpen.value ? "▾" : "▸"} Log</button>
         <span class="muted count" role="status">{rows.length === all ? `${all} ${all === 1 ? "message" : "messages"}` : `${rows.length} of ${all} messages`}{droppedBefore.value > 1 && `, ${droppedBefore.value - 1} older dropped`}</span>
         {logOpen.value && (
           <>
@@ -99,6 +86,7 @@ export function Log() {
             )}
             <span class="grow" />
             <button type="button" class="quiet" aria-pressed={following.value} onClick={() => (following.value = !following.value)}>Follow</button>
+            {!isNarrow.value && <button type="button" class="quiet" aria-pressed={logRaised.value} onClick={() => (logRaised.value = !logRaised.value)}>Full height</button>}
             <ExportMenu />
             <button type="button" class="quiet" onClick={() => attempt(post("/api/clear"))}>Clear</button>
           </>
@@ -107,7 +95,7 @@ export function Log() {
       {logOpen.value && (
         <div class="log-body" id="log-body">
           <Rows rows={rows} />
-          {selected.value > 0 && <Detail number={selected.value} />}
+          {selected.value > 0 && <><Separator pane="message" /><Detail number={selected.value} /></>}
         </div>
       )}
     </section>
@@ -179,7 +167,7 @@ function Row({ message, top, index, total }: { message: Message; top: number; in
   const on = message.number === selected.value;
   return (
     <div id={"m" + message.number} class={`row ${message.kind} ${on ? "on" : ""}`} role="option" aria-selected={on} aria-posinset={index + 1} aria-setsize={total} style={{ transform: `translateY(${top}px)` }}
-      onClick={() => (selected.value = message.number)}>
+      title={[message.method, message.subject, message.server].filter(Boolean).join("\n")} onClick={() => (selected.value = message.number)}>
       <span class="at">{clock(message.time)}</span>
       <span class={message.sent ? "way sent" : "way"} title={message.sent ? "sent" : "received"}>{message.sent ? "→" : "←"}<span class="sr">{message.sent ? "sent" : "received"}</span></span>
       <span class="method">{message.method ?? message.kind}</span>

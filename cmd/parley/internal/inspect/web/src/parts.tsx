@@ -10,6 +10,11 @@ export function OutsideLink({ url, children }: { url: string; children?: Compone
   return <a href={url} target="_blank" rel="noopener noreferrer" title={url}>{children ?? url}</a>;
 }
 
+// breakable returns a name that wraps after its separators.
+export function breakable(name: string): ComponentChildren {
+  return name.split(/(?<=[_/.:-])/).flatMap((part, i) => (i ? [<wbr key={i} />, part] : part));
+}
+
 export async function copyText(text: string, what: string) {
   try {
     await navigator.clipboard.writeText(text);
@@ -51,16 +56,45 @@ export function Tabs<T extends string>({ label, tabs, selected, onSelect }: { la
   );
 }
 
+const maxLines = 16;
+const maxShort = 1500; // characters
+
+// Folded shows only the beginning of what is made of a long text, until the user wants to see all of it.
+export function Folded({ text, children }: { text: string; children: ComponentChildren }) {
+  const [isOpen, setOpen] = useState(false);
+  const lines = text.split("\n", maxLines + 1).length;
+  if (text.length <= maxShort && lines <= maxLines) return <>{children}</>;
+  return (
+    <div class={isOpen ? "folded open" : "folded"}>
+      <div>{children}</div>
+      <button type="button" class="quiet" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>{isOpen ? "Show less" : `Show all, ${bytes(text.length)}`}</button>
+    </div>
+  );
+}
+
 const treeStep = 100; // members that a tree shows at once
+const maxString = 240; // characters of a string that a tree shows at first
+
+function lengthOf(value: Json): number {
+  return typeof value === "object" && value !== null ? Object.keys(value).length : 0;
+}
 
 // Tree shows a JSON value whose objects and arrays can be opened.
 export function Tree({ value, name, open = true, depth = 0 }: { value: Json; name?: string; open?: boolean; depth?: number }) {
   const [shown, setShown] = useState(treeStep);
   const [isOpen, setOpen] = useState(open);
+  const [isAll, setAll] = useState(false);
   const label = name === undefined ? null : <span class="json-name">{name}: </span>;
   if (typeof value !== "object" || value === null) {
     const kind = value === null || typeof value === "boolean" ? "word" : typeof value;
-    return <div class="tree-leaf">{label}<span class={"json-" + kind}>{JSON.stringify(value)}</span></div>;
+    const text = JSON.stringify(value);
+    const cut = !isAll && text.length > maxString + 60; // a few more characters are not worth a button
+    return (
+      <div class="tree-leaf">
+        {label}<span class={"json-" + kind}>{cut ? text.slice(0, maxString) + "…" : text}</span>
+        {cut && <button type="button" class="quiet" onClick={() => setAll(true)}>Show all, {bytes(text.length)}</button>}
+      </div>
+    );
   }
   const entries = Object.entries(value);
   const size = Array.isArray(value) ? `[${entries.length}]` : `{${entries.length}}`;
@@ -69,7 +103,7 @@ export function Tree({ value, name, open = true, depth = 0 }: { value: Json; nam
       <summary>{label}<span class="muted">{size}</span></summary>
       {isOpen && (
         <div class="tree-members">
-          {entries.slice(0, shown).map(([key, member]) => <Tree key={key} name={key} value={member} open={depth < 2 && entries.length <= 20} depth={depth + 1} />)}
+          {entries.slice(0, shown).map(([key, member]) => <Tree key={key} name={key} value={member} open={depth < 2 && entries.length <= 20 && lengthOf(member) <= 20} depth={depth + 1} />)}
           {entries.length > shown && <button type="button" class="quiet" onClick={() => setShown(shown + treeStep)}>Show {Math.min(treeStep, entries.length - shown)} more of {entries.length - shown}</button>}
         </div>
       )}

@@ -2,20 +2,22 @@
 import { useId, useRef, useState } from "preact/hooks";
 import { post, serverPath } from "./api";
 import { CallView } from "./calls";
+import { EntryList, Split } from "./panes";
+import { breakable, Folded } from "./parts";
 import { drafts, selectedCall, selectedPrompt } from "./selection";
 import { calls, startCall } from "./state";
-import { EntryList, useList } from "./tools";
+import { useList } from "./tools";
 import type { JsonObject, Prompt, Server } from "./types";
 
 export function Prompts({ server }: { server: Server }) {
-  const list = useList(server, "prompts");
+  const { list, props } = useList(server, "prompts");
   const prompt = list.entries.find((one) => one.name === selectedPrompt.value[server.name]) ?? list.entries[0];
+  const entries = list.entries.map((one) => ({ key: one.name, name: one.name, note: one.title ?? one.description ?? "" }));
+  const select = (name: string) => (selectedPrompt.value = { ...selectedPrompt.value, [server.name]: name });
   return (
-    <div class="split">
-      <EntryList label="Prompts" entries={list.entries.map((one) => ({ key: one.name, name: one.name, note: one.title ?? one.description ?? "" }))}
-        selected={prompt?.name ?? ""} onSelect={(name) => (selectedPrompt.value = { ...selectedPrompt.value, [server.name]: name })} loading={list.loading} error={list.error} onRefresh={list.refresh} />
+    <Split back="Prompts" list={<EntryList label="Prompts" entries={entries} selected={prompt?.name ?? ""} onSelect={select} {...props} />}>
       {prompt && <PromptView key={server.name + " " + prompt.name} server={server} prompt={prompt} />}
-    </div>
+    </Split>
   );
 }
 
@@ -35,8 +37,8 @@ function PromptView({ server, prompt }: { server: Server; prompt: Prompt }) {
   };
   return (
     <article class="detail" aria-label={"Prompt " + prompt.name}>
-      <header class="detail-head"><h2>{prompt.name}</h2>{prompt.title && <span class="muted">{prompt.title}</span>}</header>
-      {prompt.description && <p>{prompt.description}</p>}
+      <header class="detail-head"><h2>{breakable(prompt.name)}</h2>{prompt.title && <span class="muted">{prompt.title}</span>}</header>
+      {prompt.description && <Folded text={prompt.description}><p>{prompt.description}</p></Folded>}
       <form class="form" onSubmit={(e) => (e.preventDefault(), void run())} onKeyDown={(e) => e.key === "Enter" && (e.ctrlKey || e.metaKey) && (e.preventDefault(), void run())}>
         {prompt.arguments?.map((one) => (
           <CompletedInput key={one.name} label={one.name} title={one.title} help={one.description} required={one.required ?? false} value={values[one.name] ?? ""} onChange={(text) => set(one.name, text)}

@@ -2,6 +2,7 @@
 import { useState } from "preact/hooks";
 import { post } from "./api";
 import { Form, initial, useValidation } from "./form";
+import { Separator } from "./panes";
 import { Tree } from "./parts";
 import { attempt, questions } from "./state";
 import type { Json, JsonObject, Question, Schema } from "./types";
@@ -9,9 +10,12 @@ import type { Json, JsonObject, Question, Schema } from "./types";
 export function Questions() {
   const open = questions.value;
   return (
-    <section id="questions" class={open.length ? "questions" : "questions none"} aria-label="Questions of servers" aria-live="polite" tabIndex={-1}>
-      {open.map((one) => <QuestionCard key={one.number} question={one} />)}
-    </section>
+    <>
+      <section id="questions" class={open.length ? "questions" : "questions none"} aria-label="Questions of servers" aria-live="polite" tabIndex={-1}>
+        {open.map((one) => <QuestionCard key={one.number} question={one} />)}
+      </section>
+      {open.length > 0 && <Separator pane="questions" />}
+    </>
   );
 }
 

@@ -2,16 +2,17 @@
 import { useState } from "preact/hooks";
 import { post, serverPath } from "./api";
 import { CallView, openResource } from "./calls";
-import { bytes, clock } from "./parts";
+import { EntryList, Split } from "./panes";
+import { breakable, bytes, clock, Folded } from "./parts";
 import { CompletedInput, completer } from "./prompts";
 import { selectedCall, selectedResource } from "./selection";
 import { attempt, calls } from "./state";
-import { EntryList, useList } from "./tools";
+import { useList } from "./tools";
 import type { Server, Template } from "./types";
 
 export function Resources({ server }: { server: Server }) {
-  const resources = useList(server, "resources");
-  const templates = useList(server, "templates");
+  const { list: resources, props } = useList(server, "resources");
+  const { list: templates, props: ofTemplates } = useList(server, "templates");
   const [templateUri, setTemplate] = useState("");
   const template = templates.entries.find((one) => one.uriTemplate === templateUri);
   const uri = selectedResource.value[server.name] ?? "";
@@ -24,15 +25,16 @@ export function Resources({ server }: { server: Server }) {
     setTemplate(isTemplate ? key : "");
     if (!isTemplate) void openResource(server.name, key);
   };
-  const error = resources.error || (resources.entries.length ? "" : templates.error);
+  const list = (
+    <EntryList {...props} label="Resources" entries={entries} selected={templateUri || uri} onSelect={select} loading={resources.loading || templates.loading}
+      error={resources.error || (resources.entries.length ? "" : templates.error)} onRefresh={() => (props.onRefresh(), ofTemplates.onRefresh())}>
+      <Changes server={server} />
+    </EntryList>
+  );
   return (
-    <div class="split">
-      <EntryList label="Resources" entries={entries} selected={templateUri || uri} onSelect={select} loading={resources.loading || templates.loading} error={error}
-        onRefresh={() => (resources.refresh(), templates.refresh())}>
-        <Changes server={server} />
-      </EntryList>
+    <Split back="Resources" list={list}>
       {template ? <TemplateView key={template.uriTemplate} server={server} template={template} /> : uri ? <ResourceView server={server} uri={uri} /> : <p class="detail empty">Select a resource to read it.</p>}
-    </div>
+    </Split>
   );
 }
 
@@ -58,7 +60,7 @@ function ResourceView({ server, uri }: { server: Server; uri: string }) {
   const canSubscribe = typeof resources === "object" && resources !== null && "subscribe" in resources && resources.subscribe;
   return (
     <article class="detail" aria-label={"Resource " + uri}>
-      <header class="detail-head"><h2 class="uri">{uri}</h2></header>
+      <header class="detail-head"><h2 class="uri">{breakable(uri)}</h2></header>
       <div class="actions">
         <button type="button" class="primary" onClick={() => void openResource(server.name, uri)} disabled={server.state !== "ready"}>Read again</button>
         {canSubscribe && <label class="check"><input type="checkbox" checked={isWatched} onChange={toggle} /> subscribed to changes</label>}
@@ -101,8 +103,8 @@ function TemplateView({ server, template }: { server: Server; template: Template
   const call = calls.value.get(selectedCall.value["resources/read " + server.name + " " + uri] ?? 0);
   return (
     <article class="detail" aria-label={"Template " + template.uriTemplate}>
-      <header class="detail-head"><h2 class="uri">{template.uriTemplate}</h2></header>
-      {template.description && <p>{template.description}</p>}
+      <header class="detail-head"><h2 class="uri">{breakable(template.uriTemplate)}</h2></header>
+      {template.description && <Folded text={template.description}><p>{template.description}</p></Folded>}
       <form class="form" onSubmit={(e) => (e.preventDefault(), void openResource(server.name, uri))}>
         {variablesOf(template.uriTemplate).map((name) => (
           <CompletedInput key={name} label={name} required={false} value={values[name] ?? ""} onChange={(text) => setValues({ ...values, [name]: text })}

@@ -1,7 +1,7 @@
 // The results of tools, prompts and resources.
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { Markdown } from "./markdown";
-import { bytes, CopyButton, OutsideLink, save, Tabs, Tree } from "./parts";
+import { bytes, CopyButton, Folded, OutsideLink, save, Tabs, Tree } from "./parts";
 import type { Content, Json, ResourceContents, Result } from "./types";
 
 interface Props {
@@ -105,7 +105,7 @@ function Text({ text, type }: { text: string; type: string }) {
         {(markdown || json !== undefined) && <Tabs label="View of the text" selected={view} onSelect={setView} tabs={tabs} />}
         <CopyButton text={() => text} what="the text" />
       </div>
-      {view === "json" && json !== undefined ? <Tree value={json} /> : view === "markdown" ? <Markdown text={shown} /> : <pre tabIndex={0} aria-label="Text">{shown}</pre>}
+      {view === "json" && json !== undefined ? <Tree value={json} /> : <Folded text={shown}>{view === "markdown" ? <Markdown text={shown} /> : <pre tabIndex={0} aria-label="Text">{shown}</pre>}</Folded>}
       {text.length > maxShown && <p class="muted">The first {bytes(maxShown)} of {bytes(text.length)}. Copy the text to see all of it.</p>}
     </div>
   );

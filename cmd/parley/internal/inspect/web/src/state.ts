@@ -51,6 +51,11 @@ export function listed<K extends Kind>(server: string, kind: K): Listed<Lists[K]
   return (lists.value.get(kind + " " + server) as Listed<Lists[K][number]> | undefined) ?? { entries: [], version: -1, loading: false, error: "" };
 }
 
+// has reports whether a server declares what a list is of.
+export function has(server: Server, kind: Kind): boolean {
+  return server.capabilities?.[kind === "templates" ? "resources" : kind] !== undefined;
+}
+
 // load requests a list unless the page has its newest version.
 export async function load(server: Server, kind: Kind, refresh = false) {
   const version = server.lists[kind === "tools" ? 0 : kind === "prompts" ? 1 : 2];

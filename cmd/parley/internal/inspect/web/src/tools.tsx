@@ -1,86 +1,36 @@
 // The tools of a server: a list, and a form for the arguments of the selected one.
-import { useEffect, useId, useMemo, useRef, useState } from "preact/hooks";
-import type { ComponentChildren } from "preact";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import { CallView, ended } from "./calls";
 import { Editor } from "./editor";
-import { Form, initial, useValidation } from "./form";
+import { Form, hasFields, initial, useValidation } from "./form";
 import { Markdown } from "./markdown";
-import { Tabs, Tree } from "./parts";
+import { EntryList, Split } from "./panes";
+import { breakable, Folded, Tabs, Tree } from "./parts";
 import { drafts, selectedCall, selectedTool } from "./selection";
-import { calls, listed, load, startCall, type Kind } from "./state";
+import { calls, has, listed, load, startCall, type Kind } from "./state";
 import type { Json, Server, Tool } from "./types";
 
-interface ListProps {
-  label: string;
-  entries: { key: string; name: string; note: string; marks?: ComponentChildren }[];
-  selected: string;
-  onSelect: (key: string) => void;
-  loading: boolean;
-  error: string;
-  onRefresh: () => void;
-  children?: ComponentChildren;
-}
-
-// EntryList is a list with a filter. The arrow keys move through it.
-export function EntryList({ label, entries, selected, onSelect, loading, error, onRefresh, children }: ListProps) {
-  const [filter, setFilter] = useState("");
-  const list = useRef<HTMLUListElement>(null);
-  const id = useId();
-  const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
-  const shown = entries.filter((entry) => words.every((word) => (entry.name + " " + entry.key + " " + entry.note).toLowerCase().includes(word)));
-  const move = (event: KeyboardEvent) => {
-    const buttons = [...(list.current?.querySelectorAll<HTMLButtonElement>("button.entry") ?? [])];
-    const at = buttons.indexOf(document.activeElement as HTMLButtonElement);
-    const to = event.key === "ArrowDown" ? at + 1 : event.key === "ArrowUp" ? at - 1 : event.key === "Home" ? 0 : event.key === "End" ? buttons.length - 1 : -2;
-    if (to === -2) return;
-    event.preventDefault();
-    buttons[Math.max(0, Math.min(to, buttons.length - 1))]?.focus();
-  };
-  return (
-    <div class="column">
-      <div class="list-head">
-        <label class="sr" for={id}>Filter {label.toLowerCase()}</label>
-        <input id={id} type="search" class="filter" data-filter placeholder={`Filter ${entries.length} ${label.toLowerCase()}`} value={filter}
-          onInput={(e) => setFilter(e.currentTarget.value)} onKeyDown={(e) => (e.key === "ArrowDown" ? move(e) : e.key === "Escape" && setFilter(""))} />
-        <button type="button" class="quiet" onClick={onRefresh} disabled={loading} aria-label={`Load the ${label.toLowerCase()} again`} title="Load again">↻</button>
-      </div>
-      {error && <p class="problem" role="alert">{error}</p>}
-      {!loading && !error && !shown.length && <p class="empty">{entries.length ? "Nothing matches the filter." : `The server has no ${label.toLowerCase()}.`}</p>}
-      <ul class="list" ref={list} aria-label={label} aria-busy={loading} onKeyDown={move}>
-        {shown.map((entry) => (
-          <li key={entry.key}>
-            <button type="button" class={entry.key === selected ? "entry on" : "entry"} aria-current={entry.key === selected ? "true" : undefined} onClick={() => onSelect(entry.key)}>
-              <span class="entry-name">{entry.name}{entry.marks}</span>
-              {entry.note && <span class="entry-note">{entry.note}</span>}
-            </button>
-          </li>
-        ))}
-      </ul>
-      {children}
-    </div>
-  );
-}
-
-// useList loads a list of a server when the page does not have its newest version.
+// useList loads a list that the server declares, when the page does not have its newest version.
 export function useList<K extends Kind>(server: Server, kind: K) {
   const version = server.lists[kind === "tools" ? 0 : kind === "prompts" ? 1 : 2];
-  const ready = server.state === "ready";
+  const wanted = server.state === "ready" && has(server, kind);
   useEffect(() => {
-    if (ready) void load(server, kind);
-  }, [server.name, ready, version, kind]);
-  return { ...listed(server.name, kind), refresh: () => void load(server, kind, true) };
+    if (wanted) void load(server, kind);
+  }, [server.name, wanted, version, kind]);
+  const list = listed(server.name, kind);
+  return { list, props: { loading: list.loading, error: list.error, empty: `The server has no ${kind}.`, onRefresh: () => void load(server, kind, true) } };
 }
 
 export function Tools({ server }: { server: Server }) {
-  const list = useList(server, "tools");
+  const { list, props } = useList(server, "tools");
   const chosen = selectedTool.value[server.name];
   const tool = list.entries.find((one) => one.name === chosen) ?? list.entries[0];
+  const entries = list.entries.map((one) => ({ key: one.name, name: one.name, note: one.title ?? one.annotations?.title ?? one.description ?? "", marks: <Marks tool={one} /> }));
+  const select = (name: string) => (selectedTool.value = { ...selectedTool.value, [server.name]: name });
   return (
-    <div class="split">
-      <EntryList label="Tools" entries={list.entries.map((one) => ({ key: one.name, name: one.name, note: one.title ?? one.annotations?.title ?? one.description ?? "", marks: <Marks tool={one} /> }))}
-        selected={tool?.name ?? ""} onSelect={(name) => (selectedTool.value = { ...selectedTool.value, [server.name]: name })} loading={list.loading} error={list.error} onRefresh={list.refresh} />
+    <Split back="Tools" list={<EntryList label="Tools" entries={entries} selected={tool?.name ?? ""} onSelect={select} {...props} />}>
       {tool && <ToolView key={server.name + " " + tool.name} server={server} tool={tool} />}
-    </div>
+    </Split>
   );
 }
 
@@ -97,7 +47,7 @@ function ToolView({ server, tool }: { server: Server; tool: Tool }) {
   const [text, setText] = useState(() => JSON.stringify(value, null, 2));
   const [syntax, setSyntax] = useState("");
   const [tried, setTried] = useState(false);
-  const [view, setView] = useState<"both" | "form" | "json">("both");
+  const [view, setView] = useState<"both" | "form" | "json">(hasFields(tool.inputSchema) ? "both" : "form");
   const [asTask, setAsTask] = useState(false);
   const validation = useValidation(tool.inputSchema, value);
   const callKey = "tools/call " + key;
@@ -138,10 +88,10 @@ function ToolView({ server, tool }: { server: Server; tool: Tool }) {
   return (
     <article class="detail" aria-label={"Tool " + tool.name} onKeyDown={onKeyDown}>
       <header class="detail-head">
-        <h2>{tool.name}</h2>
+        <h2>{breakable(tool.name)}</h2>
         {(tool.title ?? tool.annotations?.title) && <span class="muted">{tool.title ?? tool.annotations?.title}</span>}
       </header>
-      {tool.description && <Markdown text={tool.description} />}
+      {tool.description && <Folded text={tool.description}><Markdown text={tool.description} /></Folded>}
       <Annotations tool={tool} />
       <div class="toolbar">
         <h3>Arguments</h3>
