@@ -12,8 +12,8 @@ import (
 var errNotOutgoing = errors.New("cannot set _meta of a request that a server handles: use SetMeta in the middleware of a client")
 
 // SetMeta adds a member to the _meta object of a request that a client is about to send. If the
-// caller of the client has set a member with the same key, that one is sent instead. Middleware
-// calls SetMeta before it calls next.
+// caller of the client has set a member with the same key, that one is sent instead, unless it is
+// trace context. Middleware calls SetMeta before it calls next.
 //
 // The key must satisfy [mcp.CheckMetaKey] and must not be reserved by the protocol; the keys of
 // trace context are allowed. SetMeta returns an error for another key, for a value that has no

@@ -33,7 +33,7 @@ func after(change func(result any) any) call.Middleware {
 func TestMetaOfTheCallerWinsOverMetaOfMiddleware(t *testing.T) {
 	sending := rpc.NewChain(func(next call.Handler) call.Handler {
 		return func(ctx context.Context, c *call.Call) (any, error) {
-			for key, value := range map[string]string{"com.example/a": "middleware's", "com.example/b": "middleware's"} {
+			for key, value := range map[string]string{"com.example/a": "middleware's", "com.example/b": "middleware's", "traceparent": "middleware's"} {
 				if err := c.SetMeta(key, value); err != nil {
 					t.Error(err)
 				}
@@ -41,17 +41,20 @@ func TestMetaOfTheCallerWinsOverMetaOfMiddleware(t *testing.T) {
 			return next(ctx, c)
 		}
 	})
-	req := &rpc.Request{Method: "tools/call", Meta: map[string]json.RawMessage{"com.example/a": json.RawMessage(`"caller's"`)}}
+	req := &rpc.Request{Method: "tools/call", Meta: map[string]json.RawMessage{"com.example/a": json.RawMessage(`"caller's"`), "traceparent": json.RawMessage(`"caller's"`)}}
 	_, err := sending.Do(t.Context(), mcp.V20260728, req, func(_ context.Context, sent *rpc.Request) (json.RawMessage, error) {
 		if a, b := string(sent.Meta["com.example/a"]), string(sent.Meta["com.example/b"]); a != `"caller's"` || b != `"middleware's"` {
 			t.Errorf("sent a: %s, b: %s", a, b)
+		}
+		if parent := string(sent.Meta["traceparent"]); parent != `"middleware's"` { // of the last span
+			t.Errorf("sent trace context: %s", parent)
 		}
 		return json.RawMessage(`{"content":[]}`), nil
 	})
 	if err != nil {
 		t.Error(err)
 	}
-	if len(req.Meta) != 1 {
+	if len(req.Meta) != 2 || string(req.Meta["traceparent"]) != `"caller's"` {
 		t.Errorf("the caller's map was changed to %s", req.Meta)
 	}
 }
