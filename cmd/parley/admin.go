@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -16,7 +17,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	otelapi "go.opentelemetry.io/otel"
 
+	"github.com/parley-mcp/parley/cmd/parley/internal/otlp"
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/gateway"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/server"
@@ -43,12 +47,15 @@ type adminFlags struct {
 	drainDelay   time.Duration
 	drainTimeout time.Duration
 	require      []string
-	metrics      *metrics // nil without an address
+	otlp         string
+	metrics      *metrics // nil if there is neither an address nor a collector
 	state        readiness
 }
 
 func (f *adminFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.addr, "admin", "", "serve /healthz, /readyz and /metrics on this `address`, as HOST:PORT")
+	cmd.Flags().StringVar(&f.otlp, "otlp", "",
+		"export traces and metrics to the collector at this `URL` with OTLP over HTTP, such as http://localhost:4318 (default: the OTEL_* variables)")
 	cmd.Flags().DurationVar(&f.drainDelay, "drain-delay", 0, "`time` to serve requests after a signal, in which /readyz is 503, so that load balancers notice")
 	cmd.Flags().DurationVar(&f.drainTimeout, "drain-timeout", shutdownTimeout, "maximum `time` for the requests in flight after that")
 }
@@ -68,12 +75,42 @@ func (f *adminFlags) check() error {
 	return nil
 }
 
-// observe makes the metrics record the requests of s, and /readyz check its store. It is called before s is used.
-func (f *adminFlags) observe(s *server.Server) (err error) {
-	if f.addr == "" {
+// begin starts the metrics and the exporter that the flags and the environment want, unless it has done so.
+func (f *adminFlags) begin(cmd *cobra.Command) error {
+	if f.metrics != nil {
 		return nil
 	}
-	if f.metrics, err = newMetrics(); err != nil {
+	warn := func(text string) { cmd.PrintErrf("parley: warning: %s\n", terminal.Line(text)) }
+	exporter, err := otlp.Start(otlp.Options{
+		URL: f.otlp, Getenv: os.Getenv, Service: "parley", Version: version(),
+		Warn: warn, Note: func(text string) { cmd.PrintErrf("parley: %s\n", terminal.Line(text)) },
+	})
+	if err != nil || exporter == nil && f.addr == "" {
+		return err
+	}
+	if exporter != nil {
+		otelapi.SetErrorHandler(otelapi.ErrorHandlerFunc(func(err error) { warn("OpenTelemetry: " + err.Error()) }))
+	}
+	f.metrics, err = newMetrics(exporter, f.addr != "")
+	return err
+}
+
+// flushTimeout limits the time to export what remains at the end of the program.
+const flushTimeout = 3 * time.Second
+
+// end exports what remains. It is called when no request is in flight.
+func (f *adminFlags) end() {
+	if f.metrics != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
+		defer cancel()
+		f.metrics.close(ctx)
+	}
+}
+
+// observe makes the metrics record the requests of s, and /readyz check its store. It is called before s is used, and end
+// after that.
+func (f *adminFlags) observe(cmd *cobra.Command, s *server.Server) error {
+	if err := f.begin(cmd); err != nil || f.metrics == nil {
 		return err
 	}
 	f.state.store, f.state.bus, f.state.require = s.KV, s.Bus, f.require

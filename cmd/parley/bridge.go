@@ -61,6 +61,12 @@ func bridge(cmd *cobra.Command, flags *bridgeFlags, words []string) error {
 	if err != nil {
 		return err
 	}
+	if err := flags.http.admin.begin(cmd); err != nil {
+		return err
+	}
+	if flags.http.admin.metrics != nil {
+		d.Middleware = append(d.Middleware, flags.http.admin.metrics.client("server"))
+	}
 	h, err := connect(cmd.Context(), d, target, host.ShareAutomatically)
 	if needed := new(loginError); flags.login && errors.As(err, &needed) {
 		status, failed := login(cmd, &loginFlags{timeout: loginTimeout}, needed.server)
@@ -79,7 +85,7 @@ func bridge(cmd *cobra.Command, flags *bridgeFlags, words []string) error {
 	return serveHost(cmd, h, flags.timeout, func(ctx context.Context, s *server.Server) error {
 		flags.http.trace = flags.trace
 		if flags.http.addr == "" {
-			return flags.http.serveConn(ctx, cmd, s)
+			return flags.http.serveStreamAlone(ctx, cmd, s, s.ServeConn)
 		}
 		return flags.http.serveAlone(cmd, s, nil)
 	})

@@ -166,9 +166,10 @@ func (f *httpFlags) serveAlone(cmd *cobra.Command, s *server.Server, show func(s
 		return err
 	}
 	defer closeStore()
-	if err := f.admin.observe(s); err != nil {
+	if err := f.admin.observe(cmd, s); err != nil {
 		return err
 	}
+	defer f.admin.end()
 	listener, err := f.listen(cmd)
 	if err != nil {
 		return err
@@ -227,6 +228,9 @@ func (f *httpFlags) serve(ctx context.Context, cmd *cobra.Command, listener net.
 	var toolsets http.Handler = below
 	if isLoopback(listener) && s.Auth == nil && !f.endpoint.exposed() {
 		handler, toolsets = ofLocalUser(handler), ofLocalUser(toolsets)
+	}
+	if f.admin.metrics != nil {
+		handler, toolsets = f.admin.metrics.handlerOf(handler), f.admin.metrics.handlerOf(toolsets)
 	}
 	observed := o.handlers(f.endpoint.localURL(listener))
 	mux := http.NewServeMux()

@@ -20,16 +20,18 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/cmd/parley/internal/otlp"
 	"github.com/parley-mcp/parley/gateway"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/otel"
 	"github.com/parley-mcp/parley/server"
 )
 
-// metrics are the metrics of the program in the format of Prometheus. Clients and servers choose names of tools, so
-// the SDK limits the time series of each metric to 2,000; the rest counts in one.
+// metrics are the metrics of the program, for Prometheus and for a collector, and its traces for a collector. Clients and
+// servers choose names of tools, so the SDK limits the time series of each metric to 2,000; the rest counts in one.
 type metrics struct {
-	registry *prometheus.Registry
+	registry *prometheus.Registry // nil without --admin
+	exporter *otlp.Exporter       // nil without a collector
 	provider *sdkmetric.MeterProvider
 	meter    metric.Meter
 	inflight atomic.Int64
@@ -42,14 +44,26 @@ type metrics struct {
 	clients map[string]call.Middleware    // by the name of the server
 }
 
-func newMetrics() (*metrics, error) {
-	m := &metrics{registry: prometheus.NewRegistry(), clients: make(map[string]call.Middleware)}
-	reader, err := exporter.New(exporter.WithRegisterer(m.registry), exporter.WithoutScopeInfo(), exporter.WithoutTargetInfo())
-	if err != nil {
-		return nil, err
+// newMetrics returns metrics for an exporter, which may be nil, and for Prometheus if pages is true.
+func newMetrics(to *otlp.Exporter, pages bool) (*metrics, error) {
+	m := &metrics{exporter: to, clients: make(map[string]call.Middleware)}
+	var options []sdkmetric.Option
+	if pages {
+		m.registry = prometheus.NewRegistry()
+		reader, err := exporter.New(exporter.WithRegisterer(m.registry), exporter.WithoutScopeInfo(), exporter.WithoutTargetInfo())
+		if err != nil {
+			return nil, err
+		}
+		m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+		options = append(options, sdkmetric.WithReader(reader))
 	}
-	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	m.provider = sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))
+	if to != nil {
+		options = append(options, sdkmetric.WithResource(to.Resource))
+		if to.Metrics != nil {
+			options = append(options, sdkmetric.WithReader(to.Metrics))
+		}
+	}
+	m.provider = sdkmetric.NewMeterProvider(options...)
 	m.meter = m.provider.Meter("github.com/parley-mcp/parley/cmd/parley")
 	m.server = otel.Server(m.options())
 	return m, errors.Join(
@@ -57,12 +71,40 @@ func newMetrics() (*metrics, error) {
 		m.gauge("mcp.server.sessions.active", "Sessions with a request or an open stream", m.sessions))
 }
 
-// options returns what otel records: metrics and no traces.
+// options returns what otel records: metrics, and traces if there is a collector for them.
 func (m *metrics) options(attributes ...attribute.KeyValue) otel.Options {
-	return otel.Options{
+	o := otel.Options{
 		MeterProvider: m.provider, TracerProvider: noop.NewTracerProvider(), Propagator: propagation.NewCompositeTextMapPropagator(),
 		Attributes: attributes,
 	}
+	if m.exporter != nil {
+		o.Propagator = m.exporter.Propagator
+		if m.exporter.Traces != nil {
+			o.TracerProvider = m.exporter.Traces
+		}
+	}
+	return o
+}
+
+// handlerOf returns a handler whose spans belong to the trace that the headers of a request name, unless its _meta names
+// one. Baggage of headers is ignored: it is for the proxies before parley, and not for the servers behind it.
+func (m *metrics) handlerOf(next http.Handler) http.Handler {
+	if m.exporter == nil || m.exporter.Traces == nil {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(w, r.WithContext(propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))))
+	})
+}
+
+// close exports what remains until ctx ends. The exporter reports failures.
+func (m *metrics) close(ctx context.Context) {
+	var closing sync.WaitGroup
+	closing.Go(func() { _ = m.provider.Shutdown(ctx) })
+	if m.exporter != nil && m.exporter.Traces != nil {
+		closing.Go(func() { _ = m.exporter.Traces.Shutdown(ctx) })
+	}
+	closing.Wait()
 }
 
 // observe records the requests and sessions of s, which has not been used yet.

@@ -71,7 +71,7 @@ func serveMock(cmd *cobra.Command, flags *mockFlags, path string) error {
 		return err
 	}
 	if flags.http.addr == "" {
-		return flags.http.serveStream(cmd.Context(), cmd, m.ServeConn)
+		return flags.http.serveStreamAlone(cmd.Context(), cmd, m.Server(), m.ServeConn)
 	}
 	flags.http.wrap = m.Handler
 	return flags.http.serveAlone(cmd, m.Server(), func(status *statusPrinter, _ string, _ bool) {

@@ -73,7 +73,16 @@ func serveStdio(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag) error {
 		return err
 	}
 	defer served.Close()
-	return flags.serveConn(cmd.Context(), cmd, s)
+	return flags.serveStreamAlone(cmd.Context(), cmd, s, s.ServeConn)
+}
+
+// serveStreamAlone is serveAlone for standard input and output, with serve instead of s.ServeConn.
+func (f *httpFlags) serveStreamAlone(ctx context.Context, cmd *cobra.Command, s *server.Server, serve func(context.Context, transport.Conn) error) error {
+	if err := f.admin.observe(cmd, s); err != nil {
+		return err
+	}
+	defer f.admin.end()
+	return f.serveStream(ctx, cmd, serve)
 }
 
 // serveConn serves standard input and output until the client closes them or ctx ends. Neither is an error.

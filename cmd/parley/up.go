@@ -148,9 +148,10 @@ func up(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag, files *configFlags,
 			flags.admin.require[i] = s.Name
 		}
 	}
-	if err := flags.admin.observe(s); err != nil {
+	if err := flags.admin.observe(cmd, s); err != nil {
 		return err
 	}
+	defer flags.admin.end()
 	if listener != nil {
 		flags.endpoint.apply(s, listener)
 	}
