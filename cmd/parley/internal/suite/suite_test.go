@@ -98,28 +98,6 @@ func TestTheExampleOfTheDocumentationPassesEverywhere(t *testing.T) {
 	}, f.Configure)
 }
 
-func TestTheFilesInTheDocumentationAreValid(t *testing.T) {
-	text, err := os.ReadFile(docs + "testing.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	blocks := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(text), -1)
-	if len(blocks) < 4 {
-		t.Errorf("%d blocks", len(blocks))
-	}
-	for _, block := range blocks {
-		if !strings.Contains(block[1], "tests:") {
-			if !strings.Contains(block[1], SchemaURI) {
-				t.Errorf("neither tests nor the URI of the schema:\n%s", block[1])
-			}
-			continue
-		}
-		if _, err := read(t, block[1]); err != nil {
-			t.Errorf("%v\n%s", err, block[1])
-		}
-	}
-}
-
 func TestMistakesInFilesAreReportedWithTheirPosition(t *testing.T) {
 	for text, want := range map[string]string{
 		"target: x":                                                     "f.yaml:1:1: tests: expected array, got nothing; it is required",
