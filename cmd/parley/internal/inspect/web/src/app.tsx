@@ -25,8 +25,9 @@ function setTheme(next: Theme) {
 document.documentElement.dataset.theme = theme.value;
 
 function App() {
-  if (link.value === "rejected") return <Rejected />;
   const server = current.value;
+  useEffect(() => document.querySelector(".servers .on")?.scrollIntoView({ block: "nearest", inline: "nearest" }), [server?.name]);
+  if (link.value === "rejected") return <Rejected />;
   return (
     <>
       <a class="skip" href="#main">Skip to the content</a>
@@ -129,6 +130,7 @@ const shortcuts: [string, string][] = [
   ["q", "Go to the question of a server"],
   ["[ ]", "Previous and next server"],
   ["↑ ↓", "Move in a list or in the log"],
+  ["← →", "Resize a pane, on the line beside it"],
   ["Ctrl Enter", "Call the tool, get the prompt"],
   ["Esc", "Close the help or the message, leave a field"],
   ["?", "This help"],
