@@ -21,9 +21,8 @@ import (
 	"github.com/parley-mcp/parley/schema"
 )
 
-const answerHelp = `--answer name=value answers the question that has a field of this name, as key=value sets an argument of a
-tool. --answers FILE has the answers as JSON or YAML: an object or, for several questions, a list of objects.
-Fields without an answer have their defaults. --decline declines the other questions.`
+const answerHelp = `In scripts, --answer name=value sets a field of a question, --answers FILE has answers as JSON or YAML, and --decline
+declines; see parley help terminal.`
 
 // answerFlags are the flags with the answers to the questions of a server, for scripts.
 type answerFlags struct {
@@ -34,8 +33,8 @@ type answerFlags struct {
 
 func (f *answerFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringArrayVar(&f.words, "answer", nil, "answer a question of the server: `name=value` of a field (repeatable)")
-	flags.StringVar(&f.file, "answers", "", "`file` with the answers, as JSON or YAML; - is standard input")
+	flags.StringArrayVar(&f.words, "answer", nil, "field of a question, as `name=value` (repeatable)")
+	flags.StringVar(&f.file, "answers", "", "`file` with answers as JSON or YAML, or - for stdin")
 	flags.BoolVar(&f.decline, "decline", false, "decline the questions that have no answer")
 	_ = cmd.MarkFlagFilename("answers", "json", "yaml", "yml") // the flag exists
 }

@@ -21,10 +21,7 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-const questionHelp = `Questions of the server are asked at the terminal. Without one, the server learns that you cannot answer, unless the
-command line has answers.
-
-` + answerHelp
+const questionHelp = `Questions of the server are asked at the terminal. ` + answerHelp
 
 // sessionFlags are the flags of commands during which the server can report progress and ask
 // questions.

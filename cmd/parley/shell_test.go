@@ -22,7 +22,7 @@ func TestCommandsOfAShellHaveNoFlagsOfTheConnection(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, flag := range longFlag.FindAllString(cmd.Flags().FlagUsages(), -1) {
-			if slices.Contains(names, flag) && flag != "--timeout" && flag != "--save" && flag != "--images" && (flag != "--log-level" || path[0] != "watch") {
+			if slices.Contains(names, flag) && !slices.Contains([]string{"--timeout", "--save", "--images", "--answer", "--answers", "--decline"}, flag) && (flag != "--log-level" || path[0] != "watch") {
 				t.Errorf("%s has %s", path, flag)
 			}
 		}
