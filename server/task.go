@@ -56,8 +56,9 @@ const (
 //
 // The handler is the same as without AsTask. Its context does not end with the request, but when
 // the client cancels the task, when o.Timeout has passed, or when the server stops. [Ask] changes the
-// status of the task to input_required and waits for the answers. [Progress] with a text sets the
-// status message. Log messages are not sent.
+// status of the task to input_required and waits for the answers. [Progress] sets the status message, to its
+// text or, without one, its numbers, at most twice a second. In 2025-11-25 it also sends progress notifications in
+// the session, which 2026-07-28 forbids for tasks. Log messages are not sent.
 //
 // When the process ends, a task ends with it, unless [Server.KV] is set. Then another replica that has
 // the tool takes over the task within 20 seconds, see [TaskOptions.Replay].

@@ -88,7 +88,7 @@ type Run struct {
 	begun    time.Time     // has the monotonic clock
 	life     time.Duration // of the task, from begun on
 	quiet    atomic.Bool   // see Quiet
-	shown    atomic.Int64  // when progress was stored, in milliseconds from begun on; 0: never
+	progress progress
 	watched  chan struct{} // closed when the goroutine that watches the task has ended
 }
 
@@ -164,7 +164,7 @@ func (r *Runner) begin(ctx context.Context, t *Task, onChange func(*Task), write
 	}
 	run := &Run{
 		Call: c, runner: r, task: t, journal: newJournal(r.Store, t),
-		onChange: onChange, notified: [2]string{string(t.Status), t.Message}, watched: make(chan struct{}),
+		onChange: onChange, notified: [2]string{string(t.Status), t.Message}, watched: make(chan struct{}), progress: progress{late: make(chan struct{}, 1)},
 		begun: time.Now(), life: r.Store.Remaining(t),
 	}
 	run.quiet.Store(true)
@@ -298,6 +298,7 @@ func (run *Run) watch(life context.Context, deadline time.Duration, changes *sto
 	defer close(run.watched)
 	defer changes.Close()
 	timer, quiet, reread := time.NewTimer(deadline), time.NewTimer(quietTime), time.NewTimer(rereadInterval)
+	var late <-chan time.Time // when the next status message may be stored
 	defer timer.Stop()
 	defer quiet.Stop()
 	defer reread.Stop()
@@ -315,6 +316,15 @@ func (run *Run) watch(life context.Context, deadline time.Duration, changes *sto
 			})
 			run.changed()
 			return
+		case <-run.progress.late:
+			if late == nil {
+				late = time.After(minProgress)
+			}
+			continue
+		case <-late:
+			late = nil
+			run.describeLate(life)
+			continue
 		case <-quiet.C:
 			run.quiet.Store(false)
 			run.changed()
@@ -358,23 +368,6 @@ func (run *Run) read(ctx context.Context) error {
 	return nil
 }
 
-// minProgress is the minimum time between two status messages, in milliseconds.
-const minProgress = 500
-
-// Progress makes the text of the handler's progress the status message. It skips texts that follow
-// the last one too soon, because each is a write to the store.
-func (run *Run) Progress(ctx context.Context, _, _ float64, text string) error {
-	now, last := max(time.Since(run.begun).Milliseconds(), 1), run.shown.Load()
-	if text == "" || last > 0 && now-last < minProgress || !run.shown.CompareAndSwap(last, now) {
-		return nil
-	}
-	_, err := run.runner.Store.Update(ctx, run.task.Request.Principal, run.task.ID, func(t *Task) error { return t.Describe(text) })
-	if rpc.IsStoreFailure(err) { // the handler must go on
-		return nil
-	}
-	return err
-}
-
 // Asked returns a channel that is closed when the first question of the run is stored.
 func (run *Run) Asked() <-chan struct{} { return run.journal.asked }
 
@@ -416,35 +409,6 @@ func (run *Run) ending(o Outcome) (end func(*Task) error, err error) {
 		return err
 	})
 	return func(t *Task) error { return t.Complete(inline, o.Failed) }, err
-}
-
-// changed passes the stored task to onChange.
-func (run *Run) changed() {
-	if run.onChange == nil {
-		return
-	}
-	owner, id := run.task.Request.Principal, run.task.ID
-	if now, err := run.runner.Store.Get(context.WithoutCancel(run.runner.life), owner, id); err == nil {
-		run.notify(now)
-	}
-}
-
-// quietTime is how long a task is not notified about, so that its client has the response that
-// creates the task.
-const quietTime = 250 * time.Millisecond
-
-// Quiet reports whether the client may not have the id of the task yet.
-func (run *Run) Quiet() bool { return run.quiet.Load() }
-
-// notify calls onChange if the status or its message has changed.
-func (run *Run) notify(now *Task) {
-	if run.onChange == nil || run.Quiet() {
-		return
-	}
-	if state := [2]string{string(now.Status), now.Message}; state != run.notified {
-		run.notified = state
-		run.onChange(now)
-	}
 }
 
 // store stores the end of the task, unless it has ended or another replica runs it. The errors are those

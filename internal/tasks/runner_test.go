@@ -954,3 +954,35 @@ func bytesOf(raw []json.RawMessage) (all [][]byte) {
 	}
 	return all
 }
+
+// A write to the store for each text would be too many. The last of texts that follow each other is stored all the same,
+// because the handler may report nothing more for long.
+func TestTheLastProgressBecomesTheStatusMessage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newFleet(t).replica(nil)
+		run := begin(t, r, newTask("1"))
+		defer run.End(Outcome{Result: json.RawMessage(`{}`)})
+		report := func(done, total float64, text string) string {
+			if err := run.Progress(t.Context(), done, total, text); err != nil {
+				t.Error(err)
+			}
+			return get(t, r, "1").Message
+		}
+		for i, want := range []string{"mixing", "mixing", "mixing"} { // the others follow too soon
+			if got := report(float64(i), 4, []string{"mixing", "kneading", "baking"}[i]); got != want {
+				t.Errorf("%q, want %q", got, want)
+			}
+		}
+		time.Sleep(minProgress)
+		synctest.Wait()
+		if got := get(t, r, "1").Message; got != "baking" {
+			t.Errorf("%q, want the last text", got)
+		}
+		for want, total := range map[string]float64{"3 of 4": 4, "3": 0} {
+			time.Sleep(minProgress)
+			if got := report(3, total, ""); got != want {
+				t.Errorf("%q, want %q", got, want)
+			}
+		}
+	})
+}
