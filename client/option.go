@@ -30,6 +30,11 @@ type callOptions struct {
 // done of total, which is 0 if the server does not know it, and a message for people, which
 // may be empty. f runs in the goroutine that makes the call, and never after the call has
 // returned. The client logs a panic of f and goes on.
+//
+// For a task, f runs in [Client.CallTool] and [Task.Wait]. 2026-07-28 does not allow progress notifications for a task,
+// only a status message: f receives each new one that the client sees, and not the numbers of the server. Total is then
+// 0, and done increases by 1 with each message. In 2025-11-25 a task sends notifications in the session that has created
+// it. Without them, and in another session, f receives the status messages.
 func WithProgress(f func(done, total float64, message string)) CallOption {
 	return func(o *callOptions) { o.onProgress = f }
 }

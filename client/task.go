@@ -22,6 +22,8 @@ type Task struct {
 	tool string // "" if unknown
 	o    callOptions
 
+	progress *taskProgress
+
 	mu       sync.Mutex
 	result   json.RawMessage // of the tool; nil until it is known
 	due      time.Time       // when to poll next
@@ -105,7 +107,7 @@ func (c *Client) Task(id string, options ...CallOption) (*Task, error) {
 	if err != nil {
 		return nil, fmt.Errorf("task: %w", err)
 	}
-	return &Task{c: c, id: id, o: o}, nil
+	return &Task{c: c, id: id, o: o, progress: &taskProgress{report: c.dialer.progressContained(o.onProgress)}}, nil
 }
 
 // maxTaskID limits the ids of tasks, in bytes: each request repeats the id in a header.

@@ -20,16 +20,17 @@ import (
 // taskChanges subscribes to the changes of a task during one wait. The zero value has no
 // subscription.
 type taskChanges struct {
-	changed chan struct{} // receives after a change; capacity 1
-	done    chan struct{} // closed when the subscription has ended; nil before the first one
-	began   time.Time     // of the last subscription
+	changed chan struct{}     // receives after a change; capacity 1
+	reports chan rpc.Progress // in a session: the progress of the task
+	done    chan struct{}     // closed when the subscription has ended; nil before the first one
+	began   time.Time         // of the last subscription
 }
 
 // follow subscribes, unless there is a subscription or the last one did not last. The
 // subscription ends with ctx.
 func (s *taskChanges) follow(ctx context.Context, t *Task) {
 	if s.changed == nil {
-		s.changed = make(chan struct{}, 1)
+		s.changed, s.reports = make(chan struct{}, 1), make(chan rpc.Progress, maxTaskReports)
 	}
 	if s.done != nil {
 		select {
@@ -45,7 +46,7 @@ func (s *taskChanges) follow(ctx context.Context, t *Task) {
 	s.done, s.began = done, time.Now()
 	go func() {
 		defer close(done)
-		t.listen(ctx, s.changed)
+		t.listen(ctx, s)
 	}()
 }
 
@@ -56,20 +57,23 @@ func (s *taskChanges) wait() {
 	}
 }
 
+// maxTaskReports limits the progress reports that wait for a slow program.
+const maxTaskReports = 64
+
 // errNoTaskChanges ends a subscription that the server does not accept for tasks.
 var errNoTaskChanges = errors.New("the server does not report changes of tasks")
 
-// watch passes on the changes that the server reports in a session until the connection or ctx ends.
-func (t *Task) watch(ctx context.Context, l *link, changed chan<- struct{}) {
+// watch passes on the changes and the progress that the server reports in a session until the connection or ctx ends.
+func (t *Task) watch(ctx context.Context, l *link, s *taskChanges) {
 	reported, stop := l.tasks.Watch(t.id)
 	defer stop()
+	if t.progress.report != nil && t.progress.link == l { // the token is that of a request on this connection
+		defer l.tasks.Follow(t.progress.token, s.report)()
+	}
 	for {
 		select {
 		case <-reported:
-			select {
-			case changed <- struct{}{}:
-			default:
-			}
+			s.wake()
 		case <-l.dropped:
 			return
 		case <-ctx.Done():
@@ -78,8 +82,31 @@ func (t *Task) watch(ctx context.Context, l *link, changed chan<- struct{}) {
 	}
 }
 
+// wake makes the wait poll.
+func (s *taskChanges) wake() {
+	select {
+	case s.changed <- struct{}{}:
+	default:
+	}
+}
+
+// report passes progress to the wait. It does not block: it drops the oldest progress of a wait that is too slow.
+func (s *taskChanges) report(p rpc.Progress) {
+	for {
+		select {
+		case s.reports <- p:
+			return
+		default:
+		}
+		select {
+		case <-s.reports:
+		default:
+		}
+	}
+}
+
 // listen subscribes to the changes of the task until the connection or ctx ends.
-func (t *Task) listen(ctx context.Context, changed chan<- struct{}) {
+func (t *Task) listen(ctx context.Context, s *taskChanges) {
 	params, err := schema.Marshal(mcp.ListenParams{Notifications: mcp.SubscriptionFilter{TaskIDs: []string{t.id}}})
 	if err != nil {
 		return
@@ -91,7 +118,7 @@ func (t *Task) listen(ctx context.Context, changed chan<- struct{}) {
 	defer func() { t.c.release(l, l.failed() != nil) }()
 	switch {
 	case l.tasks != nil:
-		t.watch(ctx, l, changed)
+		t.watch(ctx, l, s)
 		return
 	case l.pollsTasks.Load():
 		return
@@ -116,10 +143,7 @@ func (t *Task) listen(ctx context.Context, changed chan<- struct{}) {
 				cancel(errNoTaskChanges)
 			}
 		case mcp.NotificationTasks:
-			select {
-			case changed <- struct{}{}:
-			default:
-			}
+			s.wake()
 		}
 	}})
 	var rejected *jsonrpc.Error

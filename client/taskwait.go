@@ -42,6 +42,9 @@ func (t *Task) await(ctx context.Context) (raw json.RawMessage, ended bool, _ er
 	raw, ended, err := w.run(ctx)
 	cancel(errWaitEnded)
 	w.changes.wait()
+	for len(w.changes.reports) > 0 {
+		w.progress.reported(<-w.changes.reports)
+	}
 	if w.answers != nil {
 		<-w.answers
 	}
@@ -102,6 +105,9 @@ func (w *taskWait) run(ctx context.Context) (raw json.RawMessage, ended bool, er
 func (w *taskWait) poll(ctx context.Context) (raw json.RawMessage, ended bool, _ error) {
 	w.polled = time.Now()
 	state, r, err := w.get(ctx)
+	if err == nil {
+		w.progress.described(state)
+	}
 	switch {
 	case err != nil:
 		return nil, errors.Is(err, ErrTaskNotFound), err
@@ -127,7 +133,7 @@ func (w *taskWait) pollSession(ctx context.Context, state *mcp.DetailedTask) (js
 	if state.Status == mcp.TaskWorking {
 		return nil, false, nil
 	}
-	raw, err := w.finalResult(ctx)
+	raw, err := w.awaitResult(ctx)
 	var late *call.TimeoutError
 	var reported *jsonrpc.Error
 	switch {
@@ -151,6 +157,23 @@ func (w *taskWait) pollSession(ctx context.Context, state *mcp.DetailedTask) (js
 		}
 	}
 	return nil, false, err
+}
+
+// awaitResult requests the result of a task of 2025-11-25, and reports the progress meanwhile.
+func (w *taskWait) awaitResult(ctx context.Context) (raw json.RawMessage, err error) {
+	received := make(chan struct{})
+	go func() {
+		defer close(received)
+		raw, err = w.finalResult(ctx)
+	}()
+	for {
+		select {
+		case p := <-w.changes.reports:
+			w.progress.reported(p)
+		case <-received:
+			return raw, err
+		}
+	}
 }
 
 // beginAnswer starts to answer the input requests that are new. Polling continues meanwhile, so
@@ -217,6 +240,8 @@ func (w *taskWait) sleep(ctx context.Context, pause time.Duration) error {
 			} else if err != nil {
 				return err
 			}
+		case p := <-w.changes.reports:
+			w.progress.reported(p)
 		case <-w.changes.changed:
 			timer.Reset(min(time.Until(due), time.Until(w.polled.Add(minPoll))))
 		case <-ctx.Done():

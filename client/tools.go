@@ -26,8 +26,8 @@ import (
 // longer than Timeouts.Max. The time-out then limits how long the requests about the task may
 // fail. If CallTool gives up, it cancels the task; see [WithoutTaskCancel]. In 2025-11-25 it waits
 // for up to one second for the response that creates the task, whose id it needs; in 2026-07-28 it
-// cancels the request. The error is a *[TaskError] if the outcome of a task is unknown. A task
-// reports no progress.
+// cancels the request. The error is a *[TaskError] if the outcome of a task is unknown. See
+// [WithProgress] for the progress of a task.
 //
 // CallTool does not repeat a call that may have run. It repeats a call that the server
 // rejected because of its headers, if the tool's schema has changed, and one that requires a
@@ -79,6 +79,8 @@ func (c *Client) sendToolCall(ctx context.Context, name string, arguments any, o
 	if o.undecodedText && c.dialer.sending == nil {
 		forwarding = rpc.ForwardingOf(ctx)
 	}
+	progress := new(taskProgress)
+	progress.report = c.dialer.progressContained(o.onProgress)
 	var req *rpc.Request
 	var r mcp.Revision
 	send := func() (json.RawMessage, error) {
@@ -88,10 +90,10 @@ func (c *Client) sendToolCall(ctx context.Context, name string, arguments any, o
 		}
 		defer stop()
 		return c.request(sending, func(l *link) *rpc.Request {
-			r = l.revision
+			r, progress.link = l.revision, l
 			req = &rpc.Request{
 				Method: mcp.MethodCallTool, Params: params, Name: name, Mirror: mirror, Meta: o.meta, LogLevel: o.logLevel, AcceptTask: acceptTask && r.Modern(),
-				Timeout: o.timeout, MaxTimeout: c.dialer.Timeouts.Max, OnProgress: c.dialer.progressContained(o.onProgress), Forwarding: forwarding,
+				Timeout: o.timeout, MaxTimeout: c.dialer.Timeouts.Max, OnProgress: progress.reporter(), Forwarding: forwarding,
 			}
 			if asTask && revision.CoreTasks.In(r) {
 				req.AcceptTask, req.Params = true, withTask(params)
@@ -131,6 +133,9 @@ func (c *Client) sendToolCall(ctx context.Context, name string, arguments any, o
 	saving, stop := outlast(ctx, abandonTimeout)
 	defer stop()
 	task, err := c.createdTask(saving, name, raw, r, o)
+	if err == nil {
+		progress.token, task.progress = req.Token, progress
+	}
 	if err == nil && ctx.Err() != nil { // the response came after the end of ctx
 		if !o.keepTask {
 			task.abandon(ctx)

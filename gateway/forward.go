@@ -62,7 +62,7 @@ func (g *Gateway) callOptions(ctx context.Context) []client.CallOption {
 		//lint:ignore SA1019 logging is deprecated, but still supported
 		options = append(options, client.WithLogLevel(c.LogLevel))
 	}
-	if !c.ProgressToken.IsZero() {
+	if !c.ProgressToken.IsZero() || c.AsTask().Detach != nil { // the status of a task has the progress, too
 		options = append(options, client.WithProgress(func(done, total float64, message string) {
 			// Progress that cannot be sent does not affect the call.
 			_ = server.Progress(ctx, done, total, message)

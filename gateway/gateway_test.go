@@ -154,6 +154,37 @@ func TestResultIsForwarded(t *testing.T) {
 	}
 }
 
+// The status of a task has its progress, also for a client that has not asked for notifications.
+func TestProgressOfATaskIsForwardedInItsStatus(t *testing.T) {
+	up, seen := &server.Server{Name: "up", Logger: quiet}, make(chan struct{})
+	server.AddTool(up, mcp.Tool{Name: "bake"}, func(ctx context.Context, _ none) (string, error) {
+		err := server.Progress(ctx, 1, 2, "baking")
+		<-seen
+		return "baked", err
+	}, server.AsTask(server.TaskOptions{PollInterval: 100 * time.Millisecond}))
+	c := mcptest.Dial(t, gatewayTo(t, inMemory(t, "up", up)))
+	task, err := c.StartTool(t.Context(), "up__bake", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	poll := time.NewTicker(100 * time.Millisecond)
+	defer poll.Stop()
+	for message := ""; message != "baking"; <-poll.C {
+		state, err := task.Get(ctx)
+		if err != nil {
+			t.Errorf("the message is %q, %v", message, err)
+			break
+		}
+		message = state.StatusMessage
+	}
+	close(seen)
+	if result, err := task.Wait(t.Context()); err != nil || result.IsError {
+		t.Errorf("%+v, %v", result, err)
+	}
+}
+
 func TestProgressIsForwarded(t *testing.T) {
 	upstream := &server.Server{}
 	server.AddTool(upstream, mcp.Tool{Name: "count"}, func(ctx context.Context, _ none) (string, error) {

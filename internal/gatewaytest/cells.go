@@ -68,13 +68,19 @@ var cells = []cell{
 		}
 		return nil
 	}},
-	{"cancellation of tasks", noTasks, true, func(ctx context.Context, c *Client, nonce string) error {
-		task, err := c.StartTool(ctx, c.named("cancel_task"), nonceOf{nonce})
+	{"progress and cancellation of tasks", noTasks, true, func(ctx context.Context, c *Client, nonce string) error {
+		waiting, stop := context.WithCancel(ctx)
+		defer stop()
+		task, err := c.StartTool(ctx, c.named("cancel_task"), nonceOf{nonce}, client.WithProgress(func(_, _ float64, message string) {
+			if message == "begun "+nonce {
+				stop()
+			}
+		}))
 		if err != nil {
 			return err
 		}
-		if err := c.observer.await(ctx, begun, nonce); err != nil {
-			return err
+		if result, err := task.Wait(waiting); ctx.Err() != nil || waiting.Err() == nil {
+			return fmt.Errorf("no progress until the wait ends with %+v, %v", result, err)
 		}
 		if err := task.Cancel(ctx); err != nil {
 			return err

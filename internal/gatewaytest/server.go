@@ -99,7 +99,7 @@ func sample(ctx context.Context, nonce string) (string, error) {
 }
 
 func (s *Server) untilCancelled(ctx context.Context, in nonceOf) (string, error) {
-	if err := (signal{begun, in.Nonce}).send(ctx, s.bus); err != nil {
+	if err := errors.Join(server.Progress(ctx, 1, 2, "begun "+in.Nonce), signal{begun, in.Nonce}.send(ctx, s.bus)); err != nil {
 		return "", err
 	}
 	<-ctx.Done()

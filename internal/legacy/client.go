@@ -66,6 +66,7 @@ func NewClient(answerer rpc.InputHandler, logger *slog.Logger) *Client {
 	c.inFlight.Max = rpc.MaxInputRequests // the client rejects further requests
 	c.subscriber.init()
 	c.NotifyCancelled = true
+	c.LateProgress = c.TaskChanges.reported
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c
 }

@@ -5,19 +5,32 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
-// maxEarlyChanges limits the tasks whose changes are remembered until a wait for them begins.
-const maxEarlyChanges = 64
+// Limits of what is remembered until the wait for a task begins.
+const (
+	maxEarlyChanges = 64      // tasks that have changed, and tasks with progress
+	maxEarlyMessage = 1 << 10 // bytes of the message of progress
+)
 
 // TaskChanges wakes those who wait for tasks of the peer when it reports a change
-// (notifications/tasks/status of 2025-11-25). It is safe for concurrent use.
+// (notifications/tasks/status of 2025-11-25), and passes on the progress of these tasks. It is safe for concurrent use.
 type TaskChanges struct {
 	mu       sync.Mutex
 	creating int // calls of Begin without End
 	waiting  map[string][]chan struct{}
 	early    []string // tasks that have changed before their wait; the newest come last
+
+	progress      map[jsonrpc.ID]func(rpc.Progress) // by the token of the request that has created the task
+	earlyProgress []earlyProgress                   // the last one of each token; the newest come last
+}
+
+// earlyProgress is progress that was reported before the wait for the task.
+type earlyProgress struct {
+	token  jsonrpc.ID
+	report rpc.Progress
 }
 
 // Begin is called before requests that may create tasks, so that changes are remembered until the
@@ -33,7 +46,7 @@ func (s *TaskChanges) End() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.creating--; s.creating == 0 {
-		s.early = nil
+		s.early, s.earlyProgress = nil, nil
 	}
 }
 
@@ -85,4 +98,46 @@ func (s *TaskChanges) receive(m *jsonrpc.Message) {
 		s.early = slices.Delete(s.early, 0, 1)
 	}
 	s.early = append(s.early, strings.Clone(id))
+}
+
+// Follow passes the progress with a token to f, which must not block, until stop is called.
+func (s *TaskChanges) Follow(token jsonrpc.ID, f func(rpc.Progress)) (stop func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.progress == nil {
+		s.progress = make(map[jsonrpc.ID]func(rpc.Progress))
+	}
+	s.progress[token] = f
+	if i := s.earlyOf(token); i >= 0 {
+		f(s.earlyProgress[i].report)
+		s.earlyProgress = slices.Delete(s.earlyProgress, i, i+1)
+	}
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.progress, token)
+	}
+}
+
+func (s *TaskChanges) earlyOf(token jsonrpc.ID) int {
+	return slices.IndexFunc(s.earlyProgress, func(e earlyProgress) bool { return e.token == token })
+}
+
+// reported takes progress of a request that has its response. It does not block.
+func (s *TaskChanges) reported(token jsonrpc.ID, report rpc.Progress) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if f := s.progress[token]; f != nil {
+		f(report)
+		return
+	}
+	if s.creating == 0 || len(report.Message) > maxEarlyMessage || len(token.String()) > maxEarlyID {
+		return
+	}
+	if i := s.earlyOf(token); i >= 0 {
+		s.earlyProgress = slices.Delete(s.earlyProgress, i, i+1)
+	} else if len(s.earlyProgress) == maxEarlyChanges {
+		s.earlyProgress = slices.Delete(s.earlyProgress, 0, 1)
+	}
+	s.earlyProgress = append(s.earlyProgress, earlyProgress{token, report})
 }

@@ -2,8 +2,10 @@ package legacy
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
@@ -39,5 +41,29 @@ func TestNewestEarlyChangesAreRemembered(t *testing.T) {
 	}
 	if changed("newest") {
 		t.Error("a change is reported to a second wait")
+	}
+}
+
+// The last progress of each token is remembered until a wait begins, within limits.
+func TestNewestEarlyProgressIsRemembered(t *testing.T) {
+	var s TaskChanges
+	report := func(token int64, done float64, message string) {
+		s.reported(jsonrpc.IntID(token), rpc.Progress{Done: done, Message: message})
+	}
+	report(0, 1, "before Begin")
+	s.Begin()
+	for token := range int64(maxEarlyChanges) {
+		report(1+token, 1, "")
+	}
+	report(2, 2, "")
+	report(100, 1, "")
+	report(101, 1, strings.Repeat("x", maxEarlyMessage+1))
+	s.reported(jsonrpc.StringID(strings.Repeat("x", maxEarlyID)), rpc.Progress{})
+	for token, want := range map[int64]float64{0: 0, 1: 0, 2: 2, 3: 1, 100: 1, 101: 0} {
+		var got float64
+		stop := s.Follow(jsonrpc.IntID(token), func(p rpc.Progress) { got += p.Done })
+		if stop(); got != want {
+			t.Errorf("token %d: %v, want %v", token, got, want)
+		}
 	}
 }

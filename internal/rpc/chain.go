@@ -94,6 +94,7 @@ func transmit(ctx context.Context, c *call.Call) (any, error) {
 		req = &extended
 	}
 	raw, err := o.send(ctx, req)
+	o.request.Token = req.Token
 	if err != nil {
 		return nil, err
 	}

@@ -36,6 +36,8 @@ type Outbound struct {
 	StartAllowance time.Duration
 	// IDs, if set, is the source of ids, for connections with more than one Outbound.
 	IDs *atomic.Int64
+	// LateProgress, if set, receives the progress of requests that have a response already. It must not block.
+	LateProgress func(token jsonrpc.ID, report Progress)
 
 	received  atomic.Uint64 // see Received
 	mu        sync.Mutex
@@ -66,6 +68,7 @@ func (o *Outbound) Do(ctx context.Context, req *Request) (Response, error) {
 		return Response{}, err
 	}
 	defer o.end(p)
+	req.Token = p.id
 
 	out := &Outgoing{Message: o.encode(p), ID: p.id, Method: req.Method, Name: req.Name, Mirror: req.Mirror, Forwarding: req.Forwarding}
 	var unsent error    // of Send, if the peer has not received the request
@@ -249,15 +252,15 @@ func (o *Outbound) Resolve(id jsonrpc.ID, resp Response, invalid error) bool {
 	return true
 }
 
-// Report delivers progress to the request with this token. It drops progress of other requests.
+// Report delivers progress to the request with this token, or to LateProgress.
 func (o *Outbound) Report(token jsonrpc.ID, report Progress) {
 	o.mu.Lock()
 	p := o.pending[token]
 	o.mu.Unlock()
-	if p == nil || p.req.OnProgress == nil {
+	if p != nil && (p.req.OnProgress == nil || p.report(report)) || o.LateProgress == nil {
 		return
 	}
-	p.report(report)
+	o.LateProgress(token, report)
 }
 
 // Fail ends every request in flight, and every later one, with err. Later calls of Fail have no

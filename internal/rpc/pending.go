@@ -135,12 +135,13 @@ func (p *pending) isAnswered() bool {
 	return p.answered
 }
 
-func (p *pending) report(report Progress) {
+// report queues progress. It reports false if the request has its response.
+func (p *pending) report(report Progress) bool {
 	p.mu.Lock()
 	switch {
-	case p.answered: // progress after the response is dropped
+	case p.answered:
 		p.mu.Unlock()
-		return
+		return false
 	case len(p.queue) == maxQueuedProgress:
 		p.queue[len(p.queue)-1] = report
 	default:
@@ -149,6 +150,7 @@ func (p *pending) report(report Progress) {
 	p.extend()
 	p.mu.Unlock()
 	p.signal()
+	return true
 }
 
 func (p *pending) signal() {

@@ -40,6 +40,8 @@ type Request struct {
 	AcceptTask bool
 	// TaskCreated is set to true if the result is an mcp.CreateTaskResult.
 	TaskCreated bool
+	// Token is set to the token of progress when the request is sent.
+	Token jsonrpc.ID
 	// OnProgress, if set, asks the peer for progress. It runs in the goroutine that waits for
 	// the response, before the response is returned.
 	OnProgress func(Progress)
