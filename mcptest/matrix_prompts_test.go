@@ -184,13 +184,13 @@ func TestY3ErrorsOfPrompts(t *testing.T) {
 			message   string
 		}{
 			{"missing", nil, invalid, "unknown prompt"},
-			{"review", nil, invalid, `requires the argument "language"`},
-			{"review", map[string]string{"language": "cobol"}, invalid, "invalid arguments"},
+			{"review", nil, invalid, "invalid arguments: arguments/language: expected string, got nothing; it is required"},
+			{"review", map[string]string{"language": "cobol"}, invalid, "invalid arguments: arguments/language: expected one of"},
 			{"review", map[string]string{"language": "go", "lines": "many"}, invalid, "expected integer"},
 			{"review", map[string]string{"language": "go", "lines": "0"}, invalid, "invalid arguments"},
 			{"review", map[string]string{"language": "go", "strict": "yes"}, invalid, "expected boolean"},
 			{"review", map[string]string{"language": "go", "other": "x"}, invalid, "other"},
-			{"whole", nil, invalid, `requires the argument "a"`},
+			{"whole", nil, invalid, "arguments/a: expected string, got nothing"},
 			{"none", nil, internal, "internal error"},
 			{"broken", nil, internal, "internal error"},
 			{"panic", nil, internal, "internal error"},

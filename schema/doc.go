@@ -23,6 +23,10 @@
 //	minItems, maxItems          for slices
 //	mcp-header                  mirrors the value into the header Mcp-Param-…; see Headers
 //
+// A tag that looks like one of these and is none, such as minLenght, is an error, and so is one
+// with which another library describes members (jsonschema, description, enums), unless the
+// field has one of these tags as well. All other tags are ignored.
+//
 // On a slice or an array of scalars, enum and the constraints of numbers and
 // strings apply to the elements.
 //

@@ -245,6 +245,47 @@ func TestUnsupportedTypesNameTheField(t *testing.T) {
 	}
 }
 
+func TestTagsWithoutEffectNameTheRightOne(t *testing.T) {
+	const constraints = "the tag jsonschema belongs to another library; use doc for the description, and tags such as enum and minimum for constraints"
+	for tag, want := range map[reflect.StructTag]string{
+		`jsonschema:"the \"city\" to use"`:              `the tag jsonschema belongs to another library; use doc:"the \"city\" to use"`,
+		`jsonschema:"required,description=City,enum=a"`: constraints,
+		`jsonschema:"required"`:                         constraints,
+		`jsonschema_description:"City"`:                 `the tag jsonschema_description belongs to another library; use doc:"City"`,
+		`json:"city" description:"City"`:                `the tag description belongs to another library; use doc:"City"`,
+		`enums:"a,b" example:"a"`:                       `the tag enums belongs to another library; use enum:"a,b"`,
+		`minlength:"1"`:                                 `the tag minlength belongs to another library; use minLength:"1"`,
+		`minLenght:"1"`:                                 `the tag minLenght has no effect; use minLength:"1"`,
+		`doc:"City" minLenght:"1"`:                      `the tag minLenght has no effect; use minLength:"1"`,
+		`max_length:"9"`:                                `the tag max_length has no effect; use maxLength:"9"`,
+		`Doc:"City"`:                                    `the tag Doc has no effect; use doc:"City"`,
+		`patern:"^a"`:                                   `the tag patern has no effect; use pattern:"^a"`,
+		`defualt:"a"`:                                   `the tag defualt has no effect; use default:"a"`,
+		`mcp_header:"Region"`:                           `the tag mcp_header has no effect; use mcp-header:"Region"`,
+
+		// Types that are shared with another library have its tags as well as ours.
+		`doc:"City" jsonschema:"required,description=City" description:"City"`: "",
+		`enum:"a,b" enums:"a,b"`:                 "",
+		`minLength:"1" minlength:"1" binding:""`: "",
+		`minLength:"1" min_length:"1"`:           "",
+		// Tags for other purposes.
+		`json:"city" yaml:"city" bson:"city" xml:"city" db:"city" form:"city" header:"City" query:"city" uri:"city"`: "",
+		`validate:"required,min=1" binding:"required" mapstructure:"city" env:"CITY" help:"City" desc:"City"`:        "",
+		`example:"Oslo" required:"true" short:"c" name:"city" protobuf:"bytes,1" gorm:"column:city" num:"1"`:         "",
+		`json:"city" malformed`: "",
+	} {
+		typ := reflect.StructOf([]reflect.StructField{{Name: "City", Type: reflect.TypeFor[string](), Tag: tag}})
+		_, err := ForType(typ)
+		var bad *TypeError
+		switch {
+		case want == "" && err != nil:
+			t.Errorf("%s: %v", tag, err)
+		case want != "" && (!errors.As(err, &bad) || bad.Reason != want || bad.Path != typ.String()+".City"):
+			t.Errorf("%s: %v\nwant %s", tag, err, want)
+		}
+	}
+}
+
 func TestMalformedTagsNameTheField(t *testing.T) {
 	for _, typ := range []reflect.Type{
 		reflect.TypeFor[struct {

@@ -20,6 +20,76 @@ type tags struct {
 	preset                     []byte // the default, as JSON; nil without one
 }
 
+// ownTags are the tags that parseTags reads.
+var ownTags = []string{
+	"doc", "title", "default", "enum", "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems", "pattern", "format", "mcp-header",
+}
+
+// otherTags are tags with which other libraries describe a member, and those that have their meaning here.
+var otherTags = map[string]string{
+	"jsonschema": "doc", "jsonschema_description": "doc", "description": "doc", "docs": "doc",
+	"enums": "enum", "minlength": "minLength", "maxlength": "maxLength",
+}
+
+// unreadTag returns the problem with a tag that looks like one of ours, and would have no effect, or "". A field may have
+// the tags of another library in addition to ours.
+func unreadTag(tag reflect.StructTag) string {
+	names := namesOf(tag)
+	has := func(name string) bool { return slices.Contains(names, name) }
+	shared := slices.ContainsFunc(ownTags, has)
+	for _, name := range names {
+		if instead, ok := otherTags[name]; ok && !shared {
+			value := tag.Get(name)
+			if name == "jsonschema" && (strings.Contains(value, "=") || !strings.Contains(value, " ")) { // constraints, not a text
+				return "the tag jsonschema belongs to another library; use doc for the description, and tags such as enum and minimum for constraints"
+			}
+			return "the tag " + name + " belongs to another library; use " + instead + ":" + strconv.Quote(value)
+		}
+		for _, own := range ownTags {
+			if name != own && !has(own) && otherTags[name] == "" && isMisspelt(name, own) {
+				return "the tag " + name + " has no effect; use " + own + ":" + strconv.Quote(tag.Get(name))
+			}
+		}
+	}
+	return ""
+}
+
+// namesOf returns the names of a tag, whose syntax reflect.StructTag defines.
+func namesOf(tag reflect.StructTag) (names []string) {
+	for {
+		name, rest, ok := strings.Cut(strings.TrimLeft(string(tag), " "), ":")
+		value, err := strconv.QuotedPrefix(rest)
+		if !ok || err != nil {
+			return names
+		}
+		names, tag = append(names, name), reflect.StructTag(rest[len(value):])
+	}
+}
+
+// isMisspelt reports whether a name differs from that of a tag in case, in hyphens and underscores, or, if the name is
+// long, in one letter that is wrong, missing, too many or swapped with the next one.
+func isMisspelt(name, own string) bool {
+	plain := strings.NewReplacer("-", "", "_", "")
+	a, b := strings.ToLower(plain.Replace(name)), strings.ToLower(plain.Replace(own))
+	if a == b || len(own) < 5 {
+		return a == b
+	}
+	i := 0
+	for i < min(len(a), len(b)) && a[i] == b[i] {
+		i++
+	}
+	a, b = a[i:], b[i:] // which differ in the first letter
+	switch len(a) - len(b) {
+	case 1:
+		return a[1:] == b
+	case -1:
+		return a == b[1:]
+	case 0:
+		return a[1:] == b[1:] || len(a) > 1 && a[0] == b[1] && a[1] == b[0] && a[2:] == b[2:]
+	}
+	return false
+}
+
 // scalarKind returns the kind of JSON of a scalar type, or 0 for other types.
 func scalarKind(t reflect.Type, quoted bool) kind {
 	switch representationOf(t) {
@@ -59,6 +129,9 @@ func isInteger(t reflect.Type) bool {
 // parseTags reads the tags of a field of type t, which is no pointer. It returns a
 // problem with the tags or "".
 func parseTags(f field, t reflect.Type) (tags, string) {
+	if problem := unreadTag(f.tag); problem != "" {
+		return tags{}, problem
+	}
 	get := f.tag.Get
 	tg := tags{
 		title: get("title"), doc: get("doc"), format: get("format"), header: get("mcp-header"), pattern: get("pattern"),

@@ -10,8 +10,10 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/mcptest"
 	"github.com/parley-mcp/parley/server"
 )
 
@@ -293,5 +295,17 @@ func TestH8RootsOfClientsAreFileURIs(t *testing.T) {
 				t.Errorf("%q, modern: %v: %d questions, %s", uri, modern, asked, response)
 			}
 		}
+	}
+}
+
+func TestAFormIsAStruct(t *testing.T) {
+	s := quiet()
+	server.AddTool(s, mcp.Tool{Name: "ask"}, func(ctx context.Context, _ struct{}) (string, error) {
+		return server.Elicit[string](ctx, "When?")
+	})
+	c := mcptest.Dial(t, s)
+	_, err := client.CallTool[string](t.Context(), c, "ask", nil)
+	if err == nil || !strings.Contains(err.Error(), "a form must be a struct whose fields are strings, numbers or booleans, not string") {
+		t.Error(err)
 	}
 }

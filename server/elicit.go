@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/revision"
@@ -94,6 +95,9 @@ func formOf[T any]() (*schema.Schema, error) {
 	inferred, err := schema.For[T]()
 	if err != nil {
 		return nil, fmt.Errorf("elicit: %w", err)
+	}
+	if !inferred.IsObject() {
+		return nil, fmt.Errorf("elicit: a form must be a struct whose fields are strings, numbers or booleans, not %s", reflect.TypeFor[T]())
 	}
 	form, err := mcp.ParseElicitSchema(inferred.JSON())
 	if err != nil {

@@ -209,7 +209,7 @@ func ExampleServer_RegisterPrompt() {
 	defer c.Close()
 	_, err = c.GetPrompt(context.Background(), "echo", nil)
 	fmt.Println(err)
-	// Output: prompts/get: the prompt echo requires the argument "text" (code -32602)
+	// Output: prompts/get: invalid arguments: arguments/text: expected string, got nothing; it is required (code -32602)
 }
 
 // inMemory connects a client to s in memory.

@@ -2,9 +2,9 @@ package server
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -34,6 +34,15 @@ type parameters struct {
 	others *parameter  // kind of the members of a map; nil for a struct
 }
 
+// checkIn returns an error if In is not a type of arguments, whose inferred schema is s.
+func checkIn[In any](s *schema.Schema) error {
+	if s.IsObject() {
+		return nil
+	}
+	return fmt.Errorf("the argument of the handler must be a struct or a map with string keys, not %s: for one value, use a struct with one field",
+		reflect.TypeFor[In]())
+}
+
 // parametersOf returns the parameters of In, a struct or a map of strings, numbers, booleans
 // and, if lists is set, slices of these.
 func parametersOf[In any](lists bool) (*parameters, error) {
@@ -41,8 +50,8 @@ func parametersOf[In any](lists bool) (*parameters, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !s.IsObject() {
-		return nil, errors.New("the handler's argument must be a struct or a map")
+	if err := checkIn[In](s); err != nil {
+		return nil, err
 	}
 	p := &parameters{schema: s}
 	var document struct {
@@ -98,7 +107,11 @@ func parameterOf(name string, definition []byte, lists bool) (*parameter, error)
 		if name == "" {
 			name = "every value of the map"
 		}
-		return nil, fmt.Errorf("%s must be a string, a number or a boolean, because clients send text", name)
+		kinds := "a string, a number or a boolean"
+		if lists {
+			kinds += ", or a slice of these"
+		}
+		return nil, fmt.Errorf("%s must be %s, because clients send text", name, kinds)
 	}
 	for _, value := range m.Enum {
 		if value[0] == '"' {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/schema"
 )
 
 // checkNames returns an error if the name of a member differs from a known name only in its case.
@@ -49,7 +50,16 @@ func membersOf(c *rpc.Call, object string, known ...string) (map[string][]byte, 
 	return members, nil
 }
 
-// textsOf decodes an object of strings, which may be absent. Some clients send null then.
+// wrongArgument returns the error for an argument of a prompt, in the words of those of tools.
+func wrongArgument(name, expected, got string) error {
+	issue := schema.Issue{Path: "/" + pointerEscape.Replace(name), Expected: expected, Got: got}
+	return jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "%v", invalidArguments(&schema.ValidationError{Issues: []schema.Issue{issue}}))
+}
+
+// pointerEscape escapes a name for a JSON Pointer (RFC 6901, section 3).
+var pointerEscape = strings.NewReplacer("~", "~0", "/", "~1")
+
+// textsOf decodes an object of strings, which may be absent. Some clients send null for it or for an absent member.
 func textsOf(what string, object []byte) (map[string]string, error) {
 	texts := make(map[string]string)
 	if object == nil || string(object) == "null" {
@@ -59,10 +69,17 @@ func textsOf(what string, object []byte) (map[string]string, error) {
 		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "%s must be an object", what)
 	}
 	for name, value := range jsonrpc.All(object) {
-		if value[0] != '"' {
-			return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "%s: %.128q must be a string", what, name)
+		switch value[0] {
+		case '"':
+			texts[name] = jsonrpc.Unquote(value)
+		case 'n':
+		case '{':
+			return nil, wrongArgument(name, "string", "object")
+		case '[':
+			return nil, wrongArgument(name, "string", "array")
+		default:
+			return nil, wrongArgument(name, "string", string(value[:min(len(value), 32)]))
 		}
-		texts[name] = jsonrpc.Unquote(value)
 	}
 	return texts, nil
 }

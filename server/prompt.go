@@ -69,7 +69,7 @@ func addPrompt[In, Out any](s *Server, p mcp.Prompt, handler func(ctx context.Co
 			}
 			var in In
 			if err := arguments.bind(values, &in); err != nil {
-				return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "invalid arguments: %v", err)
+				return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "%v", invalidArguments(err))
 			}
 			out, err := handler(ctx, in)
 			if err != nil {

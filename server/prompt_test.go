@@ -46,7 +46,14 @@ func TestInvalidPromptsAreRejected(t *testing.T) {
 		"must be a string, a number or a boolean": func(s *server.Server) {
 			server.AddPrompt(s, mcp.Prompt{Name: "a"}, func(context.Context, struct{ List []string }) (string, error) { return "", nil })
 		},
-		"a struct or a map": func(s *server.Server) {
+		`use doc:"the city"`: func(s *server.Server) {
+			server.AddPrompt(s, mcp.Prompt{Name: "a"}, func(context.Context, struct {
+				City string `description:"the city"`
+			}) (string, error) {
+				return "", nil
+			})
+		},
+		"must be a struct or a map with string keys, not string": func(s *server.Server) {
 			server.AddPrompt(s, mcp.Prompt{Name: "a"}, func(context.Context, string) (string, error) { return "", nil })
 		},
 		"must return a string": func(s *server.Server) {
@@ -187,7 +194,10 @@ func TestMalformedParamsAreRejected(t *testing.T) {
 		{"prompts/get", `{}`, "params.name must be a string"},
 		{"prompts/get", `{"name":null}`, "params.name must be a string"},
 		{"prompts/get", `{"name":"greet","arguments":[]}`, "params.arguments must be an object"},
-		{"prompts/get", `{"name":"greet","arguments":{"size":1}}`, `"size" must be a string`},
+		{"prompts/get", `{"name":"greet","arguments":{"size":1}}`, "invalid arguments: arguments/size: expected string, got 1"},
+		{"prompts/get", `{"name":"greet","arguments":{"size":{}}}`, "arguments/size: expected string, got object"},
+		{"prompts/get", `{"name":"greet","arguments":{"size":null}}`, "arguments/size: expected string, got nothing; it is required"},
+		{"prompts/get", `{"name":"greet","arguments":{"size":"XS"}}`, `invalid arguments: arguments/size: expected one of "S", "M", "L", got string "XS"`},
 		{"prompts/get", `{"name":"greet","Arguments":{}}`, "must be written"},
 		{"completion/complete", `{}`, "params.ref.type must be a string"},
 		{"completion/complete", `{"ref":"greet"}`, "params.ref must be an object"},
@@ -198,7 +208,7 @@ func TestMalformedParamsAreRejected(t *testing.T) {
 		{"completion/complete", `{"ref":{"type":"ref/prompt","name":"greet"},"argument":{"name":"size"}}`, "must have a name and a value"},
 		{"completion/complete", `{"ref":{"type":"ref/prompt","Name":"greet"},"argument":{"name":"size","value":""}}`, "must be written"},
 		{"completion/complete", `{"ref":{"type":"ref/prompt","name":"greet"},"argument":{"name":"size","value":""},"context":[]}`, "params.context must be an object"},
-		{"completion/complete", `{"ref":{"type":"ref/prompt","name":"greet"},"argument":{"name":"size","value":""},"context":{"arguments":{"a":1}}}`, `"a" must be a string`},
+		{"completion/complete", `{"ref":{"type":"ref/prompt","name":"greet"},"argument":{"name":"size","value":""},"context":{"arguments":{"a":1}}}`, "arguments/a: expected string, got 1"},
 	} {
 		e := peer(tc.method, tc.params)
 		if e == nil || e.Code != jsonrpc.CodeInvalidParams || !strings.Contains(e.Message, tc.want) {

@@ -50,7 +50,7 @@ func (s *Server) getPrompt(ctx context.Context, c *rpc.Call) (any, error) {
 	}
 	for _, argument := range entry.prompt.Arguments {
 		if _, given := arguments[argument.Name]; argument.Required && !given {
-			return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "the prompt %s requires the argument %q", name, argument.Name)
+			return nil, wrongArgument(argument.Name, entry.argument(argument.Name).kind, "nothing; it is required")
 		}
 	}
 	result, err := entry.handle(ctx, arguments)

@@ -56,6 +56,9 @@ func addTool[In, Out any](s *Server, tool mcp.Tool, handler func(ctx context.Con
 		if input, err = schema.For[In](); err != nil {
 			return fmt.Errorf("input: %w", err)
 		}
+		if err := checkIn[In](input); err != nil {
+			return err
+		}
 		tool.InputSchema = input.JSON()
 	} else if input, err = schema.Compile(tool.InputSchema); err != nil {
 		return fmt.Errorf("input schema: %w", err)

@@ -53,13 +53,27 @@ func TestAddToolPanicsWithTheReason(t *testing.T) {
 		}, "handler must not be nil"},
 		{"a list as input", func(s *server.Server) {
 			server.AddTool(s, mcp.Tool{Name: "a"}, func(context.Context, []int) (string, error) { return "", nil })
-		}, "object"},
+		}, "must be a struct or a map with string keys, not []int"},
 		{"a text as input", func(s *server.Server) {
 			server.AddTool(s, mcp.Tool{Name: "a"}, func(context.Context, string) (string, error) { return "", nil })
-		}, "object"},
+		}, "must be a struct or a map with string keys, not string"},
 		{"anything as input", func(s *server.Server) {
 			server.AddTool(s, mcp.Tool{Name: "a"}, func(context.Context, any) (string, error) { return "", nil })
-		}, "object"},
+		}, "must be a struct or a map with string keys, not interface {}"},
+		{"a misspelt tag of the input", func(s *server.Server) {
+			server.AddTool(s, mcp.Tool{Name: "a"}, func(context.Context, struct {
+				C string `minLenght:"2"`
+			}) (string, error) {
+				return "", nil
+			})
+		}, `.C: the tag minLenght has no effect; use minLength:"2"`},
+		{"a tag of another library in the output", func(s *server.Server) {
+			server.AddTool(s, mcp.Tool{Name: "a"}, func(context.Context, struct{}) (out struct {
+				C string `jsonschema:"the city"`
+			}, err error) {
+				return out, nil
+			})
+		}, `.C: the tag jsonschema belongs to another library; use doc:"the city"`},
 		{"a channel in the input", func(s *server.Server) {
 			server.AddTool(s, mcp.Tool{Name: "a"}, func(context.Context, struct{ C chan int }) (string, error) { return "", nil })
 		}, "chan"},

@@ -224,7 +224,7 @@ func (e *toolEntry) checkOutput(result *mcp.CallToolResult) error {
 	return e.output.Validate(result.StructuredContent)
 }
 
-// invalidArguments returns the error of a tool whose arguments do not match its schema. It is a
+// invalidArguments returns the error for arguments that do not match their schema. That of a tool is a
 // tool error, so that the model can correct them (2025-11-25, server/tools, Error Handling).
 func invalidArguments(err error) error {
 	var invalid *schema.ValidationError
