@@ -8,7 +8,6 @@ package otlp
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -54,8 +53,11 @@ func Start(o Options) (*Exporter, error) {
 	}
 	outages := &outages{warn: o.Warn, note: o.Note, failing: make(map[string]bool)}
 	traces, err := s.client("traces", outages)
-	metrics, err2 := s.client("metrics", outages)
-	if err = errors.Join(err, err2); err != nil || traces == nil && metrics == nil {
+	if err != nil {
+		return nil, err
+	}
+	metrics, err := s.client("metrics", outages)
+	if err != nil || traces == nil && metrics == nil {
 		return nil, err
 	}
 	e := &Exporter{Propagator: s.propagator()}

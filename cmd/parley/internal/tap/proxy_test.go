@@ -89,6 +89,31 @@ func TestRequestsOfWebPagesAreNotForwarded(t *testing.T) {
 	}
 }
 
+func TestRequestsOfAllowedHostsAndOriginsAreForwarded(t *testing.T) {
+	p := &Proxy{
+		Target: &url.URL{Scheme: "http", Host: "127.0.0.1:1"}, Report: func(recording.Event) {}, Hosts: []string{"tap.example.com"}, Origins: []string{"https://app.example.com"},
+		Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: http.StatusNoContent, Body: http.NoBody, Header: http.Header{"Origin-Sent": r.Header["Origin"]}, Request: r}, nil
+		}),
+	}
+	for request, want := range map[[2]string]int{
+		{"tap.example.com", "https://app.example.com"}: http.StatusNoContent, {"tap.example.com:80", ""}: http.StatusNoContent,
+		{"tap.example.com", "https://evil.example"}: http.StatusForbidden, {"evil.example", "https://app.example.com"}: http.StatusForbidden,
+	} {
+		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodOptions, "http://"+request[0]+"/mcp", nil)
+		if request[1] != "" {
+			r.Header.Set("Origin", request[1])
+		}
+		if p.Handler().ServeHTTP(w, r); w.Code != want || want == http.StatusNoContent && w.Header().Get("Origin-Sent") != request[1] {
+			t.Errorf("%q: %d %s", request, w.Code, w.Body)
+		}
+	}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
 func TestEventsAreForwardedAtOnceAndEndWithTheServer(t *testing.T) {
 	next := make(chan string, 1)
 	_, proxy := through(t, func(w http.ResponseWriter, _ *http.Request) {
