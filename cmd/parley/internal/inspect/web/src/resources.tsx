@@ -33,7 +33,7 @@ export function Resources({ server }: { server: Server }) {
   );
   return (
     <Split back="Resources" list={list}>
-      {template ? <TemplateView key={template.uriTemplate} server={server} template={template} /> : uri ? <ResourceView server={server} uri={uri} /> : <p class="detail empty">Select a resource to read it.</p>}
+      {template ? <TemplateView key={template.uriTemplate} server={server} template={template} /> : uri ? <ResourceView server={server} uri={uri} /> : entries.length > 0 && <p class="detail empty">Select a resource to read it.</p>}
     </Split>
   );
 }
