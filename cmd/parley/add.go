@@ -15,6 +15,7 @@ import (
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/config"
 	"github.com/parley-mcp/parley/cmd/parley/internal/credstore"
+	"github.com/parley-mcp/parley/cmd/parley/internal/form"
 	"github.com/parley-mcp/parley/cmd/parley/internal/nearest"
 	"github.com/parley-mcp/parley/cmd/parley/internal/quoting"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
@@ -63,6 +64,11 @@ func addServer(cmd *cobra.Command, flags *addFlags, args []string) error {
 	if err != nil {
 		return err
 	}
+	if s.Dir == "" { // otherwise the paths are relative to it
+		if err := resolvePaths(cmd, false, s); err != nil {
+			return err
+		}
+	}
 	var secrets keyringSecrets
 	if !flags.plain {
 		if secrets, err = offerKeyring(cmd, s); err != nil {
@@ -89,9 +95,73 @@ func addServer(cmd *cobra.Command, flags *addFlags, args []string) error {
 		return err
 	}
 	return show(cmd, newListedServer(s), func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "Added %s to %s.\n", s.Name, terminal.Line(file.Path()))
+		text := fmt.Sprintf("Added %s to %s:\n", s.Name, terminal.Line(file.Path()))
+		shown := withMaskedValues(s)
+		shown.Args = config.Masked(s.Args)
+		for _, line := range whatRuns(shown) {
+			text += "  " + terminal.Verbatim(line) + "\n"
+		}
+		_, err := io.WriteString(w, text)
 		return err
 	})
+}
+
+// withMaskedValues returns a copy of a server with … instead of the secrets of its URL, header fields and variables.
+func withMaskedValues(s *config.Server) *config.Server {
+	masked := *s
+	masked.Args, masked.Env, masked.Headers = nil, slices.Clone(s.Env), slices.Clone(s.Headers)
+	for _, secret := range slices.Backward(config.PlainSecrets(&masked)) {
+		secret.Replace("…")
+	}
+	masked.Args = s.Args
+	return &masked
+}
+
+// resolvePaths makes relative paths among the arguments of a command absolute, because the command will be started in
+// other directories. At a terminal it asks, unless yes is set.
+func resolvePaths(cmd *cobra.Command, yes bool, s *config.Server) error {
+	args := slices.Clone(s.Args)
+	changed := false
+	for i, arg := range args {
+		at := 0
+		if strings.HasPrefix(arg, "-") {
+			at = strings.IndexByte(arg, '=') + 1 // as in --root=./documents
+		}
+		path := arg[at:]
+		first, _, nested := strings.Cut(filepath.ToSlash(path), "/")
+		if first != "." && first != ".." {
+			if _, err := os.Stat(arg); err == nil && !filepath.IsAbs(arg) && first != "" {
+				cmd.PrintErrf("parley: warning: %s is in the current directory; write .%c%[1]s if the argument is a path\n", terminal.Line(arg), filepath.Separator)
+			}
+			continue
+		}
+		absolute, err := filepath.Abs(path)
+		if err != nil {
+			return err
+		}
+		if nested && strings.HasSuffix(filepath.ToSlash(path), "/") {
+			absolute += string(filepath.Separator)
+		}
+		cmd.PrintErrf("parley: %s is a relative path: %s\n", terminal.Line(path), terminal.Line(absolute))
+		args[i], changed = arg[:at]+absolute, true
+	}
+	if !changed {
+		return nil
+	}
+	if interactive(cmd) && !yes {
+		screen := &form.Screen{In: cmd.InOrStdin(), Out: cmd.ErrOrStderr()}
+		answer, answered, err := screen.Choose(cmd.Context(), "Write absolute paths? The command may be started in other directories.", []string{"Yes", "No"}, "Yes")
+		switch {
+		case err != nil:
+			return err
+		case !answered:
+			return &codeError{exitInterrupted, errors.New("interrupted")}
+		case answer != "Yes":
+			return nil
+		}
+	}
+	s.Args = args
+	return nil
 }
 
 // keyringSecrets are accounts and secrets to store in the system's keyring.

@@ -199,13 +199,7 @@ func newImportedServer(p *editors.Import, flags *importFlags) *importedServer {
 		for _, secret := range config.PlainSecrets(p.Server) {
 			s.Secrets = append(s.Secrets, secret.Where)
 		}
-		hidden := *p.Server
-		hidden.Args, hidden.Env, hidden.Headers = nil, slices.Clone(hidden.Env), slices.Clone(hidden.Headers)
-		for _, secret := range slices.Backward(config.PlainSecrets(&hidden)) {
-			secret.Replace("…")
-		}
-		hidden.Args = p.Server.Args // shown with secrets, because each argument can decide what runs
-		s.runs = whatRuns(&hidden)
+		s.runs = whatRuns(withMaskedValues(p.Server)) // arguments with secrets, because each can decide what runs
 	}
 	return s
 }

@@ -119,7 +119,11 @@ func install(cmd *cobra.Command, flags *installFlags, args []string) error {
 		return err
 	}
 	return show(cmd, result, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "Changed %s. Restart %s if it does not notice the change.\n", terminal.Line(file.Path()), c.Title)
+		done := "Wrote the entry %s to %s."
+		if flags.remove {
+			done = "Removed the entry %s from %s."
+		}
+		_, err := fmt.Fprintf(w, done+" Restart %s if it does not notice the change.\n", terminal.Line(result.Name), terminal.Line(file.Path()), c.Title)
 		return err
 	})
 }
@@ -209,6 +213,9 @@ func (f *installFlags) server(cmd *cobra.Command, words []string) (s *config.Ser
 	s.Command, s.Args = words[0], words[1:]
 	if strings.ContainsRune(s.Command, filepath.Separator) {
 		s.Command, err = filepath.Abs(s.Command)
+	}
+	if err == nil {
+		err = resolvePaths(cmd, f.yes, s)
 	}
 	return s, append([]string{"bridge", "--", s.Command}, s.Args...), err
 }

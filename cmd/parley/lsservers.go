@@ -69,9 +69,12 @@ func newListedServer(s *config.Server) *listedServer {
 	return l
 }
 
-// shownCommand returns a command as the user would type it, with … instead of what looks like a secret.
-func shownCommand(name string, args []string) string {
-	words := append([]string{name}, config.Masked(args)...)
+// shownCommand is commandText with … instead of what looks like a secret.
+func shownCommand(name string, args []string) string { return commandText(name, config.Masked(args)) }
+
+// commandText returns a command as the user would type it.
+func commandText(name string, args []string) string {
+	words := append([]string{name}, args...)
 	for i, word := range words {
 		if word != "…" {
 			words[i] = quoting.OfUser().Quote(word)

@@ -196,3 +196,28 @@ func TestListingServersSaysForWhichServerItAsksAndWaits(t *testing.T) {
 	p.enter("\x03")
 	_ = p.wait() // interrupted
 }
+
+func TestAddAsksBeforeItResolvesPaths(t *testing.T) {
+	program, err := exec.LookPath("parley")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for _, c := range []struct{ keys, want string }{{"\r", `"` + dir + `"`}, {"j\r", `"."`}} {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		config := t.TempDir()
+		cmd := exec.CommandContext(ctx, program, "add", "files", "--", "server", ".")
+		cmd.Env, cmd.Dir = terminalEnv(config), dir
+		p := startAtTerminal(t, cmd, false)
+		p.shown.find(ctx, t, "Write absolute paths")
+		p.shown.find(ctx, t, "No")
+		p.enter(c.keys)
+		if err := p.wait(); err != nil {
+			t.Fatal(err, p.shown.String())
+		}
+		if file, err := os.ReadFile(filepath.Join(config, "config.json")); err != nil || !strings.Contains(string(file), c.want) {
+			t.Errorf("%q: %v: %s, want %s", c.keys, err, file, c.want)
+		}
+	}
+}

@@ -215,11 +215,7 @@ func whatRuns(s *config.Server) (lines []string) {
 	if s.URL != "" {
 		lines = append(lines, "connects to "+s.URL)
 	} else {
-		words := []string{"runs", quoting.OfUser().Quote(s.Command)}
-		for _, arg := range s.Args {
-			words = append(words, quoting.OfUser().Quote(arg))
-		}
-		lines = append(lines, strings.Join(words, " "))
+		lines = append(lines, "runs "+commandText(s.Command, s.Args))
 	}
 	for _, h := range s.Headers {
 		lines = append(lines, "with the header "+h.Name+": "+h.Value)
