@@ -7,7 +7,8 @@
 //	d := &client.Dialer{Middleware: []call.Middleware{otel.Client(otel.Options{})}}
 //
 // Put it first in the list: it measures the middleware that follows. [Options] set the providers and the propagator;
-// the default is OpenTelemetry's global ones.
+// the default is OpenTelemetry's global ones. The global propagator does nothing unless the program sets it. The example
+// of the package is a complete program.
 //
 // # Spans
 //

@@ -2,52 +2,100 @@ package otel_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
+	"net/http/httptest"
 
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/propagation"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/otel"
 	"github.com/parley-mcp/parley/server"
-	"github.com/parley-mcp/parley/transport"
 )
 
-// This example prints the spans of a client and a server. A program sends its spans to a collector, with an exporter such
-// as that of go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp.
-func Example() {
-	spans := tracetest.NewInMemoryExporter()
-	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans))
-	options := otel.Options{TracerProvider: provider, Propagator: propagation.TraceContext{}}
+// record returns the options of a program with this name, and a function that sends what is left when the program
+// ends. To send to a collector, spans is the exporter of otlptracehttp.New(ctx), and metrics is
+// sdkmetric.NewPeriodicReader with the exporter of otlpmetrichttp.New(ctx). Both are packages of
+// go.opentelemetry.io/otel/exporters/otlp.
+func record(name string, spans sdktrace.SpanExporter, metrics sdkmetric.Reader) (o otel.Options, shutdown func(context.Context) error) {
+	service := resource.NewSchemaless(attribute.String("service.name", name))
+	tracers := sdktrace.NewTracerProvider(sdktrace.WithBatcher(spans), sdktrace.WithResource(service))
+	meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(metrics), sdkmetric.WithResource(service))
+	o = otel.Options{
+		TracerProvider: tracers, MeterProvider: meters,
+		// Without propagators the spans of a client and of its server are not one trace.
+		Propagator: propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{}),
+	}
+	return o, func(ctx context.Context) error { return errors.Join(tracers.Shutdown(ctx), meters.Shutdown(ctx)) }
+}
 
-	s := &server.Server{Name: "greeter", Middleware: []call.Middleware{otel.Server(options)}}
+// printer is an exporter that prints spans.
+type printer struct{}
+
+// ExportSpans implements sdktrace.SpanExporter.
+func (printer) ExportSpans(_ context.Context, spans []sdktrace.ReadOnlySpan) error {
+	for _, span := range spans {
+		fmt.Printf("%s %q, with a parent: %t\n", span.SpanKind(), span.Name(), span.Parent().IsValid())
+	}
+	return nil
+}
+
+// Shutdown implements sdktrace.SpanExporter.
+func (printer) Shutdown(context.Context) error { return nil }
+
+// newServer returns a server that records its calls.
+func newServer(o otel.Options) *server.Server {
+	s := &server.Server{Name: "greeter", Middleware: []call.Middleware{otel.Server(o)}}
 	server.AddTool(s, mcp.Tool{Name: "greet", Description: "Say hello"},
 		func(context.Context, struct{}) (string, error) { return "Hello!", nil })
-	near, far := transport.Pipe()
-	served := make(chan error, 1)
-	go func() { served <- s.ServeConn(context.Background(), far) }()
+	return s
+}
 
+// A client and a server record their calls in one trace.
+func Example() {
+	ctx := context.Background()
+	metrics := sdkmetric.NewManualReader()
+	options, shutdown := record("greeter", printer{}, metrics)
+
+	s := newServer(options)
+	endpoint := httptest.NewServer(s)
 	d := client.Dialer{Middleware: []call.Middleware{otel.Client(options)}}
-	c, err := d.Dial(context.Background(), client.Conn(near))
+	c, err := d.Dial(ctx, client.URL(endpoint.URL))
 	if err != nil {
 		log.Fatal(err)
 	}
-	if _, err := c.CallTool(context.Background(), "greet", nil); err != nil {
+	if _, err := c.CallTool(ctx, "greet", nil); err != nil {
 		log.Fatal(err)
 	}
-	c.Close()
-	<-served
-
-	for _, span := range spans.GetSpans() {
-		fmt.Printf("%s %q, with a parent: %t\n", span.SpanKind, span.Name, span.Parent.IsValid())
+	var measured metricdata.ResourceMetrics
+	if err := metrics.Collect(ctx, &measured); err != nil {
+		log.Fatal(err)
 	}
-	// Output:
+
+	// First the client and the server end, and then what records them.
+	if err := errors.Join(c.Close(), s.Shutdown(ctx)); err != nil {
+		log.Fatal(err)
+	}
+	endpoint.Close()
+	if err := shutdown(ctx); err != nil {
+		log.Fatal(err)
+	}
+	for _, metric := range measured.ScopeMetrics[0].Metrics {
+		fmt.Println(metric.Name)
+	}
+	// Unordered output:
 	// server "server/discover", with a parent: true
 	// client "server/discover", with a parent: false
 	// server "tools/call greet", with a parent: true
 	// client "tools/call greet", with a parent: false
+	// mcp.client.operation.duration
+	// mcp.server.operation.duration
 }

@@ -1,10 +1,12 @@
 // Package redisstore implements [store.KV], [store.Log] and [store.Bus] on Redis and Valkey,
 // so that the replicas of a server share their state.
 //
-//	s, err := redisstore.Open(ctx, redisstore.Options{Addrs: []string{"127.0.0.1:6379"}})
+//	s, err := redisstore.Open(ctx, redisstore.Options{Addrs: []string{"127.0.0.1:6379"}, Prefix: "weather:"})
 //	…
 //	defer s.Close()
-//	server := &server.Server{KV: s, Log: s}
+//	server := &server.Server{KV: s, Log: s, Bus: s, Keys: keys}
+//
+// The example of the package is a complete program, with keys that can be rotated.
 //
 // It needs version 7 of Redis or Valkey, alone, with Sentinel or as a cluster. Each operation
 // is one round trip. Put, Touch, Add, Append, ReadAfter and List are atomic: where one
