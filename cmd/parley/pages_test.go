@@ -241,6 +241,16 @@ func declares(t *testing.T, name string, isDir bool, test string) bool {
 	})
 }
 
+func TestIndexOfPagesIsComplete(t *testing.T) {
+	index := strings.Join(readPage(t, "docs/README.md").lines, "\n")
+	for _, name := range pageNames(t) {
+		to, found := strings.CutPrefix(name, "docs/")
+		if found && to != "README.md" && !strings.Contains(index, "]("+to+")") {
+			t.Errorf("docs/README.md has no link to %s", to)
+		}
+	}
+}
+
 // A page that is read through has at most 150 lines. Appendices are for readers who look something up. A line has at
 // most 120 columns, except in tables and for a word, such as a URL, that does not fit.
 func TestPagesAreShort(t *testing.T) {

@@ -20,11 +20,11 @@ import (
 )
 
 // misbehaves NAME KIND sets $NAME to the URL of a server that ends connections (close), redirects, responds with a page
-// (html) or a status, chooses an unknown revision, has a certificate of an unknown issuer (tls), or one for other names (name), whose issuer is in the
-// file cert.pem.
+// (html) or a status, chooses an unknown revision, names an authorization server in a private network, has a certificate
+// of an unknown issuer (tls), or one for other names (name), whose issuer is in the file cert.pem.
 func misbehaves(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
-		ts.Fatalf("usage: misbehaves NAME close|redirect|html|revision|STATUS|tls|name")
+		ts.Fatalf("usage: misbehaves NAME close|redirect|html|revision|private|STATUS|tls|name")
 	}
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		switch args[1] {
@@ -34,6 +34,14 @@ func misbehaves(ts *testscript.TestScript, neg bool, args []string) {
 			http.Redirect(w, req, "http://other.example/mcp", http.StatusMovedPermanently)
 		case "html":
 			w.Header().Set("Content-Type", "text/html")
+		case "private":
+			if metadata := "http://" + req.Host + "/metadata"; req.URL.Path == "/metadata" {
+				w.Header().Set("Content-Type", "application/json")
+				fmt.Fprintf(w, `{"resource":"http://%s/mcp","authorization_servers":["https://10.0.0.1"]}`, req.Host)
+			} else {
+				w.Header().Set("WWW-Authenticate", `Bearer resource_metadata="`+metadata+`"`)
+				w.WriteHeader(http.StatusUnauthorized)
+			}
 		case "revision":
 			var request struct{ ID json.RawMessage }
 			ts.Check(json.NewDecoder(req.Body).Decode(&request))
