@@ -119,6 +119,9 @@ func (root *memberSchema) typeOf(s *memberSchema) string {
 		if plural, isString := strings.CutPrefix(of, "string"); isString {
 			of = "strings" + plural
 		}
+		if strings.HasPrefix(of, "[") { // a link to a section
+			return "array, each element " + of
+		}
 		return "array of " + of
 	case s.Type == "object" && len(s.Values) > 0:
 		var of memberSchema
