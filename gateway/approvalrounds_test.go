@@ -18,7 +18,7 @@ func newAskingPayments(t *testing.T) *payments {
 	p := newPayments()
 	p.RemovePrompt("pay")
 	err := p.RegisterPrompt(mcp.Prompt{Name: "pay"}, func(ctx context.Context, _ map[string]string) (*mcp.GetPromptResult, error) {
-		if _, err := server.ElicitForm(ctx, "Which account?", json.RawMessage(`{"type":"object","properties":{"approve":{"type":"boolean"}}}`)); err != nil {
+		if _, err := server.ElicitForm(ctx, "Which account?", json.RawMessage(`{"type":"object","properties":{"approve":{"type":"string"}}}`)); err != nil {
 			return nil, err
 		}
 		p.paid.Add(1)
@@ -37,7 +37,7 @@ func TestApprovedPromptCanAskTheUser(t *testing.T) {
 		t.Run(string(r), func(t *testing.T) {
 			p, u := newAskingPayments(t), &user{}
 			c := mcptest.Dial(t, asking(t, p, &events{}, forwarding), mcptest.WithRevision(r), func(d *client.Dialer) { d.Elicit = u.elicit })
-			u.set(mcp.ElicitAccept, `{"approve":true}`)
+			u.set(mcp.ElicitAccept, `{"approve":"once"}`)
 			if result, err := c.GetPrompt(t.Context(), "bank__pay", nil); err != nil || len(result.Messages) != 1 {
 				t.Fatalf("%+v, %v; the user was asked %q", result, err, u.asked)
 			}
@@ -52,7 +52,7 @@ func TestApprovalIsUsedOnceInEachRound(t *testing.T) {
 	p := newAskingPayments(t)
 	post := poster(t, asking(t, p, &events{}, forwarding), mcp.MethodGetPrompt)
 	answered := func(key, state string) string {
-		return `,"requestState":` + state + `,"inputResponses":{` + key + `:{"action":"accept","content":{"approve":true}}}`
+		return `,"requestState":` + state + `,"inputResponses":{` + key + `:{"action":"accept","content":{"approve":"once"}}}`
 	}
 	key, first := post(`{}`, "").question(t)
 	_, unanswered := post(`{}`, `,"requestState":`+first).question(t)
@@ -76,7 +76,7 @@ func TestApprovalOfAnotherRequestCannotBeRepeated(t *testing.T) {
 		p := newPayments()
 		post := poster(t, asking(t, p, &events{}), method)
 		key, state := post(`{}`, "").question(t)
-		got := post(`{}`, `,"inputResponses":{`+key+`:{"action":"accept","content":{"approve":true}}}`)
+		got := post(`{}`, `,"inputResponses":{`+key+`:{"action":"accept","content":{"approve":"once"}}}`)
 		if p.paid.Load() != 0 {
 			t.Fatalf("%s: the answer to the question of another request was used: %s", method, got)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/parley-mcp/parley/internal/digest"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
 
@@ -21,8 +22,8 @@ var ErrCannotAsk = errors.New("the client cannot be asked for an approval: it do
 
 // Approve asks the user of the client whose request is being served, with a form. It is for
 // [host.Host.Approve]. An approval is used once: in 2026-07-28, a repetition of the client's last request is
-// not approved again. Approve returns [host.ErrDeclined] if the user declines, dismisses the form or does
-// not check its box, [ErrCannotAsk] if there is no client or it does not support forms, an error that wraps
+// not approved again. The user can allow the tool for the session, where that is possible; see
+// [host.Approval.AllowSession]. Approve returns [host.ErrDeclined] if the user declines or dismisses the form, [ErrCannotAsk] if there is no client or it does not support forms, an error that wraps
 // context.DeadlineExceeded after a.Timeout, and the errors of server.Ask.
 //
 // A task whose replica has ended runs again at another one. If it has used an approval, it fails then: the request may have
@@ -37,7 +38,7 @@ func Approve(ctx context.Context, a *host.Approval) error {
 	if err != nil {
 		return err
 	}
-	content, err := server.ElicitForm(ctx, a.Question(), approvalForm, server.Key(key))
+	content, err := server.ElicitForm(ctx, a.Question(), approvalForm(a), server.Key(key))
 	switch {
 	case errors.Is(err, server.ErrDeclined), errors.Is(err, server.ErrDismissed):
 		return fmt.Errorf("%w: %w", host.ErrDeclined, err)
@@ -46,7 +47,11 @@ func Approve(ctx context.Context, a *host.Approval) error {
 	case err != nil:
 		return err
 	}
-	if approve, _ := jsonrpc.Get(content, approvalBox); string(approve) != "true" {
+	switch answer, _ := jsonrpc.Get(content, approvalField); string(answer) {
+	case `"` + allowOnce + `"`:
+	case `"` + allowSession + `"`:
+		a.AllowSession()
+	default:
 		return host.ErrDeclined
 	}
 	answered, err := timeOf(ctx, "answer/"+a.Digest)
@@ -79,6 +84,22 @@ func useOnce(ctx context.Context, key string) error {
 	return err
 }
 
-const approvalBox = "approve"
+// The field of the form for an approval, and its values. Other values decline.
+const (
+	approvalField = "approve"
+	allowOnce     = "once"
+	allowSession  = "session"
+	declineAll    = "no"
+)
 
-var approvalForm = json.RawMessage(`{"type":"object","properties":{"approve":{"type":"boolean","title":"Allow this request once","default":false}},"required":["approve"]}`)
+// approvalForm returns the form for an approval: a choice of its answers, first to decline.
+func approvalForm(a *host.Approval) json.RawMessage {
+	once, session, decline := a.Answers()
+	options := []mcp.EnumOption{{Const: declineAll, Title: decline}, {Const: allowOnce, Title: once}}
+	if session != "" {
+		options = append(options, mcp.EnumOption{Const: allowSession, Title: session})
+	}
+	titled, _ := json.Marshal(options) // strings always encode
+	return fmt.Appendf(nil, `{"type":"object","properties":{"%s":{"type":"string","title":"Allow the request?","oneOf":%s,"default":"%s"}},"required":["%[1]s"]}`,
+		approvalField, titled, declineAll)
+}

@@ -134,17 +134,17 @@ func TestApprovalIsAskedOfTheClient(t *testing.T) {
 			if r.Modern() {
 				asked = "asked, "
 			}
-			u.set(mcp.ElicitAccept, `{"approve":true}`)
+			u.set(mcp.ElicitAccept, `{"approve":"once"}`)
 			if got, err := client.CallTool[string](t.Context(), c, "bank__pay", map[string]any{"amount": 7, "to": "a\u202eb"}); err != nil || got != "paid" || p.paid.Load() != 1 {
 				t.Fatalf("%q, %v; paid %d times", got, err, p.paid.Load())
 			}
-			if want := "Allow the tool \"pay\" of the server \"bank\"?\n\nArguments: {\"amount\":7,\"to\":\"a<U+202E>b\"}\n\nReason for the question: no rule of the policy matches"; len(u.asked) != 1 || u.asked[0] != want {
+			if want := "Allow the tool \"pay\" of the server \"bank\"?\n\nArguments: {\"amount\":7,\"to\":\"a<U+202E>b\"}\n\nCaller: a program of this machine, which calls itself \"parley\"\nReason for the question: no rule of the policy matches"; len(u.asked) != 1 || u.asked[0] != want {
 				t.Errorf("the user was asked %q, want %q", u.asked, want)
 			}
 			if got := log.take(); got != asked+"allowed approved, done approved" && got != "allowed approved, done approved" {
 				t.Errorf("audit log: %s", got)
 			}
-			for _, no := range []struct{ action, content string }{{"accept", `{"approve":false}`}, {"decline", ""}, {"cancel", ""}} {
+			for _, no := range []struct{ action, content string }{{"accept", `{"approve":"no"}`}, {"decline", ""}, {"cancel", ""}} {
 				u.set(mcp.ElicitAction(no.action), no.content)
 				if text := failure(t, c, "bank__pay", map[string]any{"amount": 7}); !strings.Contains(text, `is denied: it was not approved: the user declined`) {
 					t.Errorf("%s %s: %s", no.action, no.content, text)
@@ -189,7 +189,7 @@ func TestApprovalFitsOneRequestOnly(t *testing.T) {
 		p, log := newPayments(), &events{}
 		post := poster(t, asking(t, p, log), test.method)
 		key, state := post(test.approved, "").question(t)
-		answer := `,"requestState":` + state + `,"inputResponses":{` + key + `:{"action":"accept","content":{"approve":true}}}`
+		answer := `,"requestState":` + state + `,"inputResponses":{` + key + `:{"action":"accept","content":{"approve":"once"}}}`
 		for _, arguments := range test.others {
 			if got := post(arguments, answer); strings.Contains(string(got), `"paid"`) || p.paid.Load() != 0 {
 				t.Errorf("%s: arguments %s with the approval of others: %s", test.method, arguments, got)
@@ -221,7 +221,7 @@ func TestApprovalOfAnotherPolicyVersionDoesNotFit(t *testing.T) {
 	post := poster(t, s, mcp.MethodGetPrompt)
 	key, state := post(`{}`, "").question(t)
 	version.Store("2")
-	got := post(`{}`, `,"requestState":`+state+`,"inputResponses":{`+key+`:{"action":"accept","content":{"approve":true}}}`)
+	got := post(`{}`, `,"requestState":`+state+`,"inputResponses":{`+key+`:{"action":"accept","content":{"approve":"once"}}}`)
 	if p.paid.Load() != 0 {
 		t.Errorf("the approval of another version was used: %s", got)
 	}
@@ -237,7 +237,7 @@ func TestLateApprovalDoesNotCount(t *testing.T) {
 					case <-ctx.Done():
 					case <-time.After(5*time.Minute + time.Second):
 					}
-					return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: json.RawMessage(`{"approve":true}`)}, nil
+					return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: json.RawMessage(`{"approve":"once"}`)}, nil
 				}
 			})
 			_, err := c.GetPrompt(t.Context(), "bank__pay", nil)

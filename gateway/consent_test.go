@@ -93,7 +93,7 @@ func TestSamplingOfAServerIsApprovedByTheUserOfTheCall(t *testing.T) {
 					},
 				}
 				for name, call := range use {
-					u.set(mcp.ElicitAccept, `{"approve":true}`)
+					u.set(mcp.ElicitAccept, `{"approve":"once"}`)
 					err := call()
 					if asks := slices.Contains(formRevisions, ours); asks != (err == nil) || asks != (m.sampled.Swap(0) == 2) {
 						t.Errorf("%s, approved: %v", name, err)
@@ -121,7 +121,7 @@ func TestDeniedRequestsOfServersDoNotReachTheClient(t *testing.T) {
 		url := guarded(t, sampling(), theirs, audit, host.Rule{Method: "tools/call", Action: host.Allow}, host.Rule{Server: "up", Action: host.Deny})
 		for _, ours := range mcp.Revisions() {
 			m, u := &models{}, &user{}
-			u.set(mcp.ElicitAccept, `{"approve":true}`)
+			u.set(mcp.ElicitAccept, `{"approve":"once"}`)
 			c := m.dial(t, url, ours, u)
 			for _, tool := range []string{"form", "url", "sample", "roots"} {
 				older := min(ours, theirs)

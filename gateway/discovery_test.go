@@ -340,7 +340,7 @@ func TestPolicyAppliesToCallsOfCallTool(t *testing.T) {
 	c := mcptest.Dial(t, s, func(d *client.Dialer) {
 		d.Elicit = func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 			questions++
-			return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: json.RawMessage(`{"approve":true}`)}, nil
+			return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: json.RawMessage(`{"approve":"once"}`)}, nil
 		}
 	})
 	if got := textOfCall(t, c, "call_tool", json.RawMessage(`{"name":"bank__pay","arguments":{"amount":1000}}`)); !strings.Contains(got, "too much") {

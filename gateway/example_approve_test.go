@@ -48,7 +48,7 @@ func ExampleApprove() {
 
 	d := client.Dialer{Elicit: func(_ context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 		fmt.Println(form.Message)
-		return mcp.AcceptElicit(map[string]bool{"approve": true})
+		return mcp.AcceptElicit(map[string]string{"approve": "once"})
 	}}
 	c, err := d.Dial(ctx, client.URL(gatewayHTTP.URL))
 	if err != nil {
@@ -68,6 +68,7 @@ func ExampleApprove() {
 	//
 	// Arguments: {}
 	//
+	// Caller: a client without a login, which calls itself "parley"
 	// Reason for the question: no rule of the policy matches
 	// Hello!
 }

@@ -26,7 +26,7 @@ var errUnanswered = fmt.Errorf("no answer in time: %w", context.DeadlineExceeded
 const defaultApprovalTimeout = 5 * time.Minute
 
 // Approval asks whether one request may be sent, or one request of a server answered. It is for this request only, and
-// is used once.
+// is used once, unless the user chooses to allow more; see [Approval.AllowSession].
 type Approval struct {
 	Request *Request // must not be modified
 	Reason  string   // the reason of the policy
@@ -36,11 +36,14 @@ type Approval struct {
 	Digest string
 	// Timeout is how long the answer may take.
 	Timeout time.Duration
+
+	caller  string
+	session *sessionApproval // nil if the request can only be allowed once
 }
 
 // newApproval returns the approval of a request. Arguments that differ only in white space, the order of
 // members or the notation of strings have the same digest.
-func (h *Host) newApproval(ctx context.Context, r *Request, d Decision) (*Approval, error) {
+func (h *Host) newApproval(ctx context.Context, r *Request, d Decision, session *sessionApproval) (*Approval, error) {
 	arguments, err := digest.Canonical(r.Arguments)
 	if err != nil {
 		return nil, err
@@ -59,7 +62,7 @@ func (h *Host) newApproval(ctx context.Context, r *Request, d Decision) (*Approv
 	if r.ofServer() {
 		sum = inputsOf(ctx).distinguish(sum)
 	}
-	return &Approval{Request: r, Reason: d.Reason, Timeout: timeout, Digest: sum}, nil
+	return &Approval{Request: r, Reason: d.Reason, Timeout: timeout, Digest: sum, caller: describeCaller(ctx, r.Caller), session: session}, nil
 }
 
 // Bounds of a question, in bytes.
@@ -68,7 +71,8 @@ const (
 	maxQuestion = 64 << 10 // a longer question is not asked
 )
 
-// Question returns a text that asks the user: it has the name, the server, the arguments and the reason.
+// Question returns a text that asks the user: what, at which server, with which arguments, for which caller, and why. Its
+// first paragraph is the question in one sentence; a program that shows the answers below the text can repeat it there.
 // Control characters and invisible characters are shown by code point. Arguments are without white space and with
 // sorted members. If they have more than 4 KiB, long values are shortened; no member is left out.
 func (a *Approval) Question() string {
@@ -85,8 +89,11 @@ func (a *Approval) Question() string {
 	if r.Arguments != nil && r.Kind != KindRoots {
 		text += "\n\n" + label + ": " + shown(r.Arguments)
 	}
+	if a.caller != "" {
+		text += "\n\nCaller: " + a.caller
+	}
 	if a.Reason != "" {
-		text += "\n\nReason for the question: " + plain(a.Reason)
+		text += "\nReason for the question: " + plain(a.Reason)
 	}
 	return text
 }
@@ -153,6 +160,7 @@ func plain(text string) string { return plaintext.Replace(text, plaintext.CodePo
 // The outcomes of an approval in the audit log.
 const (
 	approved   = "approved"
+	inSession  = "approved for the session" // now, or by an earlier call
 	declined   = "declined"
 	unanswered = "unanswered"
 	notAsked   = "not asked" // the user cannot be asked
@@ -160,11 +168,11 @@ const (
 
 // approve asks for the approval of a request. It returns rpc.ErrInputRequired if the handler runs again
 // with the answer.
-func (h *Host) approve(ctx context.Context, r *Request, d Decision) (outcome string, err error) {
+func (h *Host) approve(ctx context.Context, r *Request, d Decision, session *sessionApproval) (outcome string, err error) {
 	if h.Approve == nil {
 		return notAsked, r.denied("it needs an approval, and no user can be asked", nil)
 	}
-	a, err := h.newApproval(ctx, r, d)
+	a, err := h.newApproval(ctx, r, d, session)
 	if err != nil {
 		return notAsked, r.denied("its arguments are invalid", err)
 	}
@@ -185,6 +193,9 @@ func (h *Host) approve(ctx context.Context, r *Request, d Decision) (outcome str
 		return declined, r.denied("it was not approved", err)
 	case err != nil:
 		return notAsked, r.denied("it needs an approval", err)
+	}
+	if session != nil && session.chosen {
+		return inSession, nil
 	}
 	return approved, nil
 }

@@ -61,7 +61,7 @@ type AuditRecord struct {
 	Decision string `json:"decision,omitzero"` // allow, ask or deny
 	Reason   string `json:"reason,omitzero"`
 	Version  string `json:"policyVersion,omitzero"`
-	Approval string `json:"approval,omitzero"` // approved, declined, unanswered or "not asked"
+	Approval string `json:"approval,omitzero"` // approved, "approved for the session", declined, unanswered or "not asked"
 
 	// Outcome is ok, "tool error" or error, or how the user has answered an elicitation: declined or dismissed.
 	Outcome string `json:"outcome,omitzero"`

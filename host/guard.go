@@ -290,10 +290,21 @@ func (p *passage) check(ctx context.Context, s *supervisor) error {
 	if r.silent() {
 		return r.denied("users are not asked about it", nil)
 	}
-	if p.approval, err = h.approve(ctx, r, p.decision); err != nil {
+	session, version := s.sessionApproval(ctx, r, p.decision), s.approvals.current()
+	if s.approvals.has(session) {
+		p.approval = inSession
+		return nil
+	}
+	if p.approval, err = h.approve(ctx, r, p.decision, session); err != nil {
 		return err
 	}
-	return p.unchanged(ctx, s)
+	if err := p.unchanged(ctx, s); err != nil {
+		return err
+	}
+	if p.approval == inSession {
+		s.approvals.add(session, version)
+	}
+	return nil
 }
 
 // unchanged returns an error if the definition or the decision changed while the user was asked.

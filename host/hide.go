@@ -81,7 +81,12 @@ func (h *Host) Hides(caller principal.Principal) func(r *Request) bool {
 
 // PolicyChanged announces that the policy may decide otherwise now. Calls of [Host.Subscribe] that it denies end, and gateways
 // notify their clients that the lists may have changed, and end subscriptions that it denies.
-func (h *Host) PolicyChanged() { h.policies.notify() }
+func (h *Host) PolicyChanged() {
+	for _, s := range h.all() {
+		s.approvals.forget()
+	}
+	h.policies.notify()
+}
 
 // PolicyChanges returns a channel that the next call of PolicyChanged closes.
 func (h *Host) PolicyChanges() <-chan struct{} { return h.policies.wait() }

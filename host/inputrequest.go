@@ -132,7 +132,7 @@ func (p *passage) checkInput(ctx context.Context) (err error) {
 	if err != nil || p.decision.Action == Allow || r.Kind == KindElicitation { // the user sees what is asked, and can decline
 		return err
 	}
-	if p.approval, err = h.approve(ctx, r, p.decision); err != nil {
+	if p.approval, err = h.approve(ctx, r, p.decision, nil); err != nil {
 		return err
 	}
 	return p.sameDecision(ctx)

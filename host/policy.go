@@ -49,6 +49,7 @@ type Decision struct {
 	Action  Action
 	Reason  string // for the caller and the audit log, for example the rule that decided
 	Version string // of the policy; an approval of one version does not count for another
+	Rule    string // identifies the rule that decided; an approval for a session does not count for another rule
 }
 
 // The kinds of a [Request] and a [Definition].

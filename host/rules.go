@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"fmt"
+	"strconv"
 
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/internal/glob"
@@ -57,7 +58,7 @@ func (p Rules) Decide(ctx context.Context, r *Request) (Decision, error) {
 				continue
 			}
 		}
-		d.Action, d.Reason = rule.Action, rule.Reason
+		d.Action, d.Reason, d.Rule = rule.Action, rule.Reason, strconv.Itoa(i+1)
 		if d.Reason == "" {
 			d.Reason = fmt.Sprintf("rule %d of the policy", i+1)
 		}

@@ -35,17 +35,18 @@ const (
 
 // supervisor keeps the client of one server.
 type supervisor struct {
-	name     string
-	config   ServerConfig
-	host     *Host
-	reviewer func(Definition) error
-	dialer   client.Dialer
-	local    rpc.InputKinds // the input requests that are not forwarded
-	inputs   inputLimiter
-	callers  callers
-	common               // of the shared client
-	answered atomic.Bool // the server has answered a call since it became ready
-	logger   *slog.Logger
+	name      string
+	config    ServerConfig
+	host      *Host
+	reviewer  func(Definition) error
+	dialer    client.Dialer
+	local     rpc.InputKinds // the input requests that are not forwarded
+	inputs    inputLimiter
+	callers   callers
+	approvals sessionApprovals
+	common                // of the shared client
+	answered  atomic.Bool // the server has answered a call since it became ready
+	logger    *slog.Logger
 
 	catalog *catalog // of the last search; guarded by Host.cataloging
 

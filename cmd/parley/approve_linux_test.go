@@ -24,9 +24,14 @@ func TestUpAsksForApprovalsAtTheTerminal(t *testing.T) {
 	}
 	env := terminalEnv(dir)
 	for _, answer := range []struct {
-		down bool // to the second option
-		want string
-	}{{false, "it was not approved: the user declined"}, {true, "Hello, Ada!"}} {
+		down   []string // the options to go down to
+		script string   // of a client with a session
+		want   string
+	}{
+		{nil, "call one__greet name=Ada\n", "it was not approved: the user declined"},
+		{[]string{"Allow once"}, "call one__greet name=Ada\n", "Hello, Ada!"},
+		{[]string{"Allow once", "Allow for this session, with any arguments"}, "call one__greet name=Ada\ncall one__greet name=Bob\n", "Hello, Ada!\nHello, Bob!"},
+	} {
 		ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 		defer cancel()
 		up := exec.CommandContext(ctx, program, "up", "--config", config, "--addr", "127.0.0.1:0", "--audit", filepath.Join(dir, "audit.log"))
@@ -36,9 +41,9 @@ func TestUpAsksForApprovalsAtTheTerminal(t *testing.T) {
 		url := shown.find(ctx, t, `(http://[0-9.:]+/mcp)`)[1]
 		shown.find(ctx, t, `✓.* one `)
 
-		call := exec.CommandContext(ctx, program, "call", url, "one__greet", "name=Ada")
+		call := exec.CommandContext(ctx, program, "shell", "--revision", "2025-11-25", url)
 		var result bytes.Buffer
-		call.Env, call.Stdout, call.Stderr = env, &result, &result
+		call.Env, call.Stdin, call.Stdout, call.Stderr = env, strings.NewReader(answer.script), &result, &result
 		if err := call.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -47,11 +52,11 @@ func TestUpAsksForApprovalsAtTheTerminal(t *testing.T) {
 			_ = call.Wait() // the exit code tells nothing more than the output
 			close(exited)
 		}()
-		shown.find(ctx, t, `(?s)Allow the tool "greet" of the server "one"\?.*Arguments: {"name":"Ada"}`)
-		shown.find(ctx, t, `> \x1b\[[0-9]+mNo`)
-		if answer.down {
+		shown.find(ctx, t, `(?s)Arguments: {"name":"Ada"}.*Caller: a client without a login, which calls itself "parley".*Allow the tool "greet" of the server "one"\?`)
+		shown.find(ctx, t, `> \x1b\[[0-9]+mDecline`)
+		for _, option := range answer.down {
 			p.enter("j")
-			shown.find(ctx, t, `(?s)Yes, once.*Yes, once`) // drawn again, in the colour of the selected option
+			shown.find(ctx, t, "(?s)"+option+".*"+option) // drawn again, in the colour of the selected option
 		}
 		p.enter("\r")
 		select {
@@ -70,7 +75,8 @@ func TestUpAsksForApprovalsAtTheTerminal(t *testing.T) {
 		}
 	}
 	audit, err := os.ReadFile(filepath.Join(dir, "audit.log"))
-	if err != nil || strings.Count(string(audit), `"approval":"declined"`) != 1 || strings.Count(string(audit), `"event":"allowed"`) != 1 {
+	if err != nil || strings.Count(string(audit), `"approval":"declined"`) != 1 || strings.Count(string(audit), `"approval":"approved"`) != 2 ||
+		strings.Count(string(audit), `"event":"allowed"`) != 3 || strings.Count(string(audit), `"approval":"approved for the session"`) != 4 {
 		t.Errorf("audit log: %s, %v", audit, err)
 	}
 }

@@ -153,8 +153,13 @@ func (s *ruleSet) decide(ctx context.Context, request *host.Request) (host.Decis
 	strictest := host.Decision{Action: host.Allow}
 	for i, p := range s.covering(r.Server) {
 		d, err := p.Decide(ctx, r)
-		if err != nil || i == 0 || d.Action < strictest.Action {
+		d.Rule = p.Version + "/" + d.Rule // the rule of a session's approval
+		switch {
+		case err != nil, i == 0, d.Action < strictest.Action:
 			strictest = d
+		case d.Action == host.Ask && strictest.Action == host.Ask:
+			strictest.Reason += "; " + d.Reason
+			strictest.Rule += " " + d.Rule
 		}
 		if err != nil {
 			strictest.Version = s.version()
@@ -279,11 +284,8 @@ type userApprover struct {
 	turn   chan struct{} // capacity 1: held while a question is shown
 }
 
-const (
-	denyText  = "No"
-	allowText = "Yes, once"
-)
-
+// approve prints what the arguments and the reason are, and asks below them, so that the question is on the screen also if
+// the arguments are long.
 func (u *userApprover) approve(ctx context.Context, a *host.Approval) error {
 	select {
 	case u.turn <- struct{}{}:
@@ -291,12 +293,17 @@ func (u *userApprover) approve(ctx context.Context, a *host.Approval) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	fmt.Fprintf(u.screen.Out, "\n%s\n\n", terminal.Block(a.Question()))
-	chosen, answered, err := u.screen.Choose(ctx, "Allow the request?", []string{denyText, allowText}, denyText)
+	once, session, decline := a.Answers()
+	question, details, _ := strings.Cut(a.Question(), "\n\n")
+	answers := slices.DeleteFunc([]string{decline, once, session}, func(text string) bool { return text == "" })
+	fmt.Fprintf(u.screen.Out, "\n%s\n\n", terminal.Block(details))
+	chosen, answered, err := u.screen.Choose(ctx, terminal.Line(question), answers, decline)
 	switch {
 	case err != nil:
 		return err
-	case !answered || chosen != allowText:
+	case answered && chosen == session:
+		a.AllowSession()
+	case !answered || chosen != once:
 		return host.ErrDeclined
 	}
 	return nil

@@ -246,6 +246,34 @@ func TestStrictestPolicyDecides(t *testing.T) {
 	}
 }
 
+// An approval for a session counts for the rules of all policies that ask.
+func TestAllPoliciesThatAskAreTheRule(t *testing.T) {
+	policy := func(version string, action host.Action) scopedPolicy {
+		rule := host.Rule{Tool: "a", Action: action, Reason: "policy " + version}
+		return scopedPolicy{Rules: host.Rules{Version: version, Rules: []host.Rule{rule}, Default: host.Ask}}
+	}
+	decide := func(tool string, first, second host.Action) host.Decision {
+		set := &ruleSet{policies: []scopedPolicy{policy("1", first), policy("2", second)}}
+		d, err := set.decide(t.Context(), &host.Request{Kind: host.KindTool, Name: tool, Caller: new(auth.Info)})
+		if err != nil || d.Action != host.Ask {
+			t.Errorf("%+v, %v", d, err)
+		}
+		return d
+	}
+	if d := decide("a", host.Ask, host.Ask); d.Reason != "policy 1; policy 2" {
+		t.Errorf("the reason is %q", d.Reason)
+	}
+	rules := make(map[string]bool)
+	for _, d := range []host.Decision{
+		decide("a", host.Ask, host.Ask), decide("a", host.Ask, host.Allow), decide("a", host.Allow, host.Ask), decide("b", host.Ask, host.Ask),
+	} {
+		rules[d.Rule] = true
+	}
+	if len(rules) != 4 {
+		t.Errorf("the rules are %v, want four", rules)
+	}
+}
+
 // Clients are then notified, and their subscriptions checked again.
 func TestPolicyHasChangedIfItDecidesAboutOtherServers(t *testing.T) {
 	set := func(name string, except ...string) *ruleSet {
