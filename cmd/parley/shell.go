@@ -139,7 +139,7 @@ func isSecretLine(line string) bool {
 		return true // the end of the line is not known
 	}
 	return slices.ContainsFunc(words, func(word string) bool {
-		name, _, isArgument := strings.Cut(word, "=")
+		name, _, isArgument := strings.Cut(strings.TrimPrefix(word, "--answer="), "=")
 		if isArgument && config.IsSecretName(strings.TrimSuffix(name, ":")) {
 			return true
 		}

@@ -34,6 +34,8 @@ func TestLinesWithSecretsAreNotKept(t *testing.T) {
 		"call greet name=Ada":                          false,
 		"call count_tokens text=a":                     false,
 		"call login password=a":                        true,
+		"call login --answer password=a":               true,
+		"call login --answer=password=a":               true,
 		"call login api_key:=1":                        true,
 		`call login --json '{"user": "a", "token":1}'`: true,
 		`call login --json='{"user": "a"}'`:            false,
