@@ -44,8 +44,8 @@ func Decode(raw []byte, into any) error {
 
 // Decode checks one JSON value against the schema, as [Schema.Validate] does, and then stores it
 // in *into, as the function [Decode] does, in one scan. A null that the schema rejects counts as
-// absent if the field is optional: a pointer, or one with omitempty, omitzero or a default. It is
-// safe for concurrent use with different values of into.
+// absent if the field is optional: a pointer, a slice, a map, or one with omitempty, omitzero or a
+// default. A required member must not be absent. Decode is safe for concurrent use with different values of into.
 func (s *Schema) Decode(raw []byte, into any) error {
 	target, err := s.targetOf(into)
 	if err != nil {

@@ -113,6 +113,32 @@ func TestNullForAnOptionalMemberIsAbsent(t *testing.T) {
 			t.Errorf("%s: %v, want %s", raw, err, want)
 		}
 	}
+	// A slice and a map can be absent if a schema of the program's own says so.
+	lists, err := Compile([]byte(`{"type":"object","properties":{"tags":{"type":"array"},"inner":{"type":"object","properties":{"sizes":{"type":"object"}}},` +
+		`"count":{"type":"integer"}},"required":["count"]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	type slices struct {
+		Tags  []string `json:"tags"`
+		Count int      `json:"count"`
+		Inner struct {
+			Sizes map[string]int `json:"sizes"`
+		} `json:"inner"`
+	}
+	if err := lists.Decode([]byte(`{"tags":null,"count":1,"inner":{"sizes":null}}`), new(slices)); err != nil {
+		t.Error(err)
+	}
+	if err := lists.Decode([]byte(`{"tags":null,"count":null}`), new(slices)); err == nil || !strings.Contains(err.Error(), "count: expected integer, got null") {
+		t.Errorf("null for a required integer: %v", err)
+	}
+	inferred, err := For[slices]()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := inferred.Decode([]byte(`{"tags":null,"count":1,"inner":{"sizes":{}}}`), new(slices)); err == nil || !strings.Contains(err.Error(), "/tags: expected array") {
+		t.Errorf("null for a required list: %v", err)
+	}
 	// A schema of the program's own that requires the member is obeyed.
 	own, err := Compile([]byte(`{"type":"object","required":["after"],"properties":{"after":{"type":"string"}}}`))
 	if err != nil {

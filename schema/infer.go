@@ -16,7 +16,8 @@ var inferred sync.Map
 //   - A struct is an object without other members. A field is a member, described by
 //     its tags (see the package documentation). It is required unless it is a
 //     pointer, is tagged omitempty or omitzero, or has a default.
-//   - A pointer is an optional value, never null.
+//   - A pointer is an optional value. No type is null: models and clients handle a plain type
+//     better than a list of types. Decode reads null for an optional member as absent.
 //   - time.Time is a string of format date-time, time.Duration a string such as
 //     "1h30m", []byte a string in base 64. Types with text methods are strings.
 //   - any, json.RawMessage and types with JSON methods accept every value.

@@ -146,7 +146,8 @@ func (g *shaper) fill(s *shape, t reflect.Type) error {
 			m.preset = presetOf(text, scalarKind(inner, f.quoted))
 			s.needs |= needsDefaults
 		}
-		if (f.optional || m.preset != nil) && representationOf(inner) != customType && inner.Kind() != reflect.Interface {
+		empty := inner.Kind() == reflect.Slice || inner.Kind() == reflect.Map // null is its zero value
+		if (f.optional || m.preset != nil || empty) && representationOf(inner) != customType && inner.Kind() != reflect.Interface {
 			m.nulls = dropOptional
 		}
 		m.value = f.typ.Kind() == reflect.Struct && m.shape.kind == shapeStruct

@@ -4,6 +4,7 @@ package server_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -27,6 +28,17 @@ func inquisitive() *server.Server {
 			Sure   bool   `json:"sure"`
 		}](ctx, "When?", server.Key("q"))
 		return fmt.Sprint("answered ", form), err
+	})
+	server.AddTool(s, mcp.Tool{Name: "optional"}, func(ctx context.Context, _ struct{}) (string, error) {
+		form, err := server.Elicit[struct {
+			Day  string  `json:"day"`
+			Note *string `json:"note"`
+		}](ctx, "When?", server.Key("q"))
+		return fmt.Sprint("answered ", form), err
+	})
+	server.AddTool(s, mcp.Tool{Name: "optional_by_schema"}, func(ctx context.Context, _ struct{}) (string, error) {
+		content, err := server.ElicitForm(ctx, "When?", json.RawMessage(`{"type":"object","properties":{"day":{"type":"string"},"note":{"type":"string"}},"required":["day"]}`), server.Key("q"))
+		return "answered " + string(content), err
 	})
 	server.AddTool(s, mcp.Tool{Name: "sampling"}, func(ctx context.Context, _ struct{}) (string, error) {
 		said, err := server.Sample(ctx, mcp.CreateMessageParams{MaxTokens: 1}, server.Key("q"))
@@ -123,6 +135,20 @@ func TestM1V7AnswersOfAnotherTypeAreRejected(t *testing.T) {
 				if strings.HasPrefix(answer, "{") && asked != 3 {
 					t.Errorf("%s, modern=%v: %s was asked for %d times", tool, modern, answer, asked)
 				}
+			}
+		}
+	}
+}
+
+func TestNullForAnOptionalFieldOfAFormIsAbsent(t *testing.T) {
+	for tool, want := range map[string]string{"optional": `answered {mon \u003cnil\u003e}`, "optional_by_schema": `answered {\"day\":\"mon\"}`} {
+		for _, modern := range []bool{false, true} {
+			response, asked := interview(t, modern, tool, `{"action":"accept","content":{"day":"mon","note":null}}`)
+			if !strings.Contains(strings.NewReplacer("<", `\u003c`, ">", `\u003e`).Replace(response), want) || asked != 1 {
+				t.Errorf("%s, modern=%v: asked %d times: %s", tool, modern, asked, response)
+			}
+			if response, _ := interview(t, modern, tool, `{"action":"accept","content":{"day":null,"note":"x"}}`); strings.Contains(response, "answered") {
+				t.Errorf("%s, modern=%v: null for a required field: %s", tool, modern, response)
 			}
 		}
 	}

@@ -53,7 +53,7 @@ func ElicitInto[T any](into *T, message string, options ...AskOption) Question {
 
 // ElicitForm is [Elicit] with a JSON Schema instead of a type. The schema must be one that
 // [mcp.ParseElicitSchema] accepts. ElicitForm returns the content of the form as the client sent
-// it, after validation. The caller owns the content.
+// it, after validation, without optional members that are null. The caller owns the content.
 func ElicitForm(ctx context.Context, message string, requestedSchema json.RawMessage, options ...AskOption) (json.RawMessage, error) {
 	if _, err := mcp.ParseElicitSchema(requestedSchema); err != nil {
 		return nil, fmt.Errorf("elicit: %w", err)
@@ -69,7 +69,7 @@ func ElicitForm(ctx context.Context, message string, requestedSchema json.RawMes
 		if content, err = accepted(answer); err != nil {
 			return err
 		}
-		if err := form.Validate(content); err != nil {
+		if content, err = withoutNulls(form, content, false); err != nil {
 			return fmt.Errorf("%w: %w", errUnfit, err)
 		}
 		return nil

@@ -74,20 +74,6 @@ func decodeForwarded(result *mcp.CallToolResult) (*mcp.CallToolResult, error) {
 	return decoded, err
 }
 
-// withoutNulls returns arguments without those that are null.
-func withoutNulls(arguments json.RawMessage) json.RawMessage {
-	var nulls []string
-	for name, value := range jsonrpc.All(arguments) {
-		if string(value) == "null" {
-			nulls = append(nulls, name)
-		}
-	}
-	if nulls == nil {
-		return arguments
-	}
-	return revision.WithoutMembers(arguments, nulls...)
-}
-
 var anyObject = json.RawMessage(`{"type":"object"}`)
 
 // withObjectType returns a schema with the type "object".

@@ -56,8 +56,11 @@ func wrongArgument(name, expected, got string) error {
 	return jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "%v", invalidArguments(&schema.ValidationError{Issues: []schema.Issue{issue}}))
 }
 
-// pointerEscape escapes a name for a JSON Pointer (RFC 6901, section 3).
-var pointerEscape = strings.NewReplacer("~", "~0", "/", "~1")
+// pointerEscape escapes a name for a JSON Pointer (RFC 6901, section 3), and pointerUnescape reads it.
+var (
+	pointerEscape   = strings.NewReplacer("~", "~0", "/", "~1")
+	pointerUnescape = strings.NewReplacer("~1", "/", "~0", "~")
+)
 
 // textsOf decodes an object of strings, which may be absent. Some clients send null for it or for an absent member.
 func textsOf(what string, object []byte) (map[string]string, error) {

@@ -6,15 +6,19 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 
+	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
 )
 
 // ToolHandler is the handler of an untyped tool. Arguments are a JSON object that has passed the
-// tool's input schema; the handler may keep it. A nil result without an error is a tool error.
-// For other errors and panics, see the package documentation.
+// tool's input schema, without optional members whose null the schema rejects; the handler may
+// keep it. A nil result without an error is a tool error. For other errors and panics, see the
+// package documentation.
 type ToolHandler func(ctx context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error)
 
 // AddTool adds a typed tool. Its input schema is inferred from In, a struct or a map with string
@@ -112,9 +116,12 @@ func (s *Server) RegisterTool(tool mcp.Tool, handler ToolHandler, options ...Too
 func (s *Server) addUntyped(e *toolEntry, options []ToolOption) error {
 	input, handler := e.input, e.handle
 	e.handle = func(ctx context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error) {
-		err := input.Validate(arguments)
-		if err != nil && !(e.forwarded && input.Validate(withoutNulls(arguments)) == nil) {
+		valid, err := withoutNulls(input, arguments, e.forwarded)
+		if err != nil {
 			return nil, invalidArguments(err)
+		}
+		if !e.forwarded { // the server of a forwarded tool decides what null means
+			arguments = valid
 		}
 		return handler(ctx, arguments)
 	}
@@ -124,6 +131,35 @@ func (s *Server) addUntyped(e *toolEntry, options []ToolOption) error {
 	s.logUnchecked(e.tool.Name, "input", e.input)
 	s.logUnchecked(e.tool.Name, "output", e.output)
 	return nil
+}
+
+// withoutNulls validates an object. Some models and clients write null for a member that they leave out, so withoutNulls
+// removes the members with a null that the schema rejects, if the object is valid then. Members of members are not removed,
+// and members that the schema does not have only if unknown is set.
+func withoutNulls(s *schema.Schema, object json.RawMessage, unknown bool) (json.RawMessage, error) {
+	for {
+		err := s.Validate(object)
+		if err == nil {
+			return object, nil
+		}
+		invalid, ok := errors.AsType[*schema.ValidationError](err)
+		if !ok {
+			return nil, err
+		}
+		var rejected []string
+		for _, issue := range invalid.Issues {
+			path, ok := strings.CutPrefix(issue.Path, "/")
+			name := pointerUnescape.Replace(path)
+			value, _ := jsonrpc.Get(object, name)
+			if ok && string(value) == "null" && (issue.Got == "null" || unknown) && !strings.Contains(path, "/") {
+				rejected = append(rejected, name)
+			}
+		}
+		if rejected == nil {
+			return nil, err
+		}
+		object = revision.WithoutMembers(object, rejected...)
+	}
 }
 
 // logUnchecked logs the keywords of a schema that are ignored in validation.
