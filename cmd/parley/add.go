@@ -51,8 +51,8 @@ parley add search --env SEARCH_KEY -- search-server --stdio`,
 		RunE: func(cmd *cobra.Command, args []string) error { return addServer(cmd, &flags, args) },
 	}
 	flags.file.add(cmd)
-	cmd.Flags().StringArrayVarP(&flags.env, "env", "e", nil, "`variable` of the command, as NAME=VALUE or NAME")
-	cmd.Flags().StringArrayVarP(&flags.headers, "header", "H", nil, "HTTP `header`, as 'Name: value' (repeatable)")
+	cmd.Flags().VarP((*repeated)(&flags.env), "env", "e", "`variable` of the command, as NAME=VALUE or NAME")
+	cmd.Flags().VarP((*repeated)(&flags.headers), "header", "H", "HTTP `header`, as 'Name: value' (repeatable)")
 	cmd.Flags().StringVar(&flags.dir, "cwd", "", "`directory` in which the command starts")
 	cmd.Flags().BoolVar(&flags.plain, "plain", false, "store secrets as plain text")
 	cmd.Flags().BoolVar(&flags.replace, "replace", false, "replace the server that has the name")

@@ -62,7 +62,7 @@ func (f *adminFlags) add(cmd *cobra.Command) {
 
 // addRequire adds the flag for commands that have servers.
 func (f *adminFlags) addRequire(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVar(&f.require, "require-ready", nil, "`name` of a server without which /readyz is 503, or all; repeatable. By default, servers may be down")
+	cmd.Flags().Var((*repeated)(&f.require), "require-ready", "`name` of a server without which /readyz is 503, or all; repeatable. By default, servers may be down")
 }
 
 func (f *adminFlags) check() error {

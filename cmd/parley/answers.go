@@ -33,7 +33,7 @@ type answerFlags struct {
 
 func (f *answerFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringArrayVar(&f.words, "answer", nil, "field of a question, as `name=value` (repeatable)")
+	flags.Var((*repeated)(&f.words), "answer", "field of a question, as `name=value` (repeatable)")
 	flags.StringVar(&f.file, "answers", "", "`file` with answers as JSON or YAML, or - for stdin")
 	flags.BoolVar(&f.decline, "decline", false, "decline the questions that have no answer")
 	_ = cmd.MarkFlagFilename("answers", "json", "yaml", "yml") // the flag exists

@@ -16,7 +16,7 @@ import (
 type dirFlag struct{ dirs []string }
 
 func (f *dirFlag) add(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVarP(&f.dirs, "dir", "d", nil, "serve the files of this `directory` (repeatable)")
+	cmd.Flags().VarP((*repeated)(&f.dirs), "dir", "d", "serve the files of this `directory` (repeatable)")
 }
 
 // directories are directories that are served and watched.

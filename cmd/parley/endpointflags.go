@@ -27,9 +27,9 @@ type allowFlags struct {
 }
 
 func (f *allowFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVar(&f.hosts, "allow-host", nil,
+	cmd.Flags().Var((*repeated)(&f.hosts), "allow-host",
 		"serve requests with this `host` in their Host header, such as mcp.example.com (repeatable)")
-	cmd.Flags().StringArrayVar(&f.origins, "allow-origin", nil,
+	cmd.Flags().Var((*repeated)(&f.origins), "allow-origin",
 		"let web pages of this `origin` use the endpoint, such as https://app.example.com (repeatable)")
 }
 

@@ -18,7 +18,7 @@ type envFlags struct {
 }
 
 func (f *envFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVarP(&f.variables, "env", "e", nil, "`variable` of the command, as NAME=VALUE or NAME")
+	cmd.Flags().VarP((*repeated)(&f.variables), "env", "e", "`variable` of the command, as NAME=VALUE or NAME")
 	cmd.Flags().BoolVar(&f.all, "env-all", false, "pass all environment variables to the command after --")
 }
 

@@ -46,7 +46,7 @@ parley import ~/project/.mcp.json`,
 		RunE: func(cmd *cobra.Command, args []string) error { return importServers(cmd, &flags, args) },
 	}
 	flags.file.add(cmd)
-	cmd.Flags().StringArrayVar(&flags.only, "only", nil, "import only this `SERVER` (repeatable)")
+	cmd.Flags().Var((*repeated)(&flags.only), "only", "import only this `SERVER` (repeatable)")
 	cmd.Flags().BoolVarP(&flags.yes, "yes", "y", false, "do not ask")
 	cmd.Flags().BoolVar(&flags.replace, "replace", false, "replace servers whose names are taken")
 	completes(cmd, new(configFlags), completeWords(editors.Names()...))

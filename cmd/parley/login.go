@@ -63,7 +63,7 @@ parley login --explain https://example.com/mcp`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringArrayVar(&flags.scopes, "scope", nil, "scope to request, in addition to those the server requires (repeatable)")
+	f.Var((*repeated)(&flags.scopes), "scope", "scope to request, in addition to those the server requires (repeatable)")
 	f.StringVar(&flags.clientID, "client-id", "", "log in with this client, which is registered with the authorization server")
 	f.StringVar(&flags.secretFile, "client-secret-file", "", "read the secret of the client from this file")
 	f.IntVar(&flags.port, "port", 0, "port of this machine that the browser returns to (default: a free port)")

@@ -277,7 +277,7 @@ parley registry add io.github.example/files --package npm --set directory=/srv`,
 	f.StringVar(&flags.version, "server-version", "latest", "`version` of the server")
 	f.StringVar(&flags.name, "name", "", "`name` of the entry (default the end of NAME)")
 	f.StringVar(&flags.kind, "package", "", "`kind` of the package, or remote")
-	f.StringArrayVar(&flags.set, "set", nil, "value that the server asks for, as `NAME=VALUE` (repeatable)")
+	f.Var((*repeated)(&flags.set), "set", "value that the server asks for, as `NAME=VALUE` (repeatable)")
 	f.BoolVarP(&flags.yes, "yes", "y", false, "do not ask before writing")
 	f.BoolVar(&flags.replace, "replace", false, "replace the server that has the name")
 	return cmd

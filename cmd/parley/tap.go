@@ -74,7 +74,7 @@ parley tap notes`,
 	flags.config.add(cmd)
 	cmd.Flags().StringVar(&flags.listen, "listen", "127.0.0.1:0", "listen on this `address` for a URL")
 	flags.allow.add(cmd)
-	cmd.Flags().StringArrayVarP(&flags.headers, "header", "H", nil, "HTTP `header`, as 'Name: value' (repeatable)")
+	cmd.Flags().VarP((*repeated)(&flags.headers), "header", "H", "HTTP `header`, as 'Name: value' (repeatable)")
 	cmd.Flags().BoolVarP(&flags.quiet, "quiet", "q", false, "do not print the messages")
 	flags.record.add(cmd)
 	completes(cmd, &flags.config, completeTarget, completeNothing)

@@ -93,7 +93,7 @@ func (f *dialFlags) addUnrecorded(cmd *cobra.Command, timeout string) {
 	flags.StringVar(&f.revision, "revision", "", "use only this `revision`, such as 2025-11-25")
 	_ = cmd.RegisterFlagCompletionFunc("revision", cobra.FixedCompletions(wordsOf(mcp.Revisions()), cobra.ShellCompDirectiveNoFileComp)) // the flag exists
 	flags.DurationVar(&f.timeout, "timeout", 0, timeout)
-	flags.StringArrayVarP(&f.headers, "header", "H", nil, "HTTP `header`, as 'Name: value' (repeatable)")
+	flags.VarP((*repeated)(&f.headers), "header", "H", "HTTP `header`, as 'Name: value' (repeatable)")
 	flags.BoolVar(&f.trace, "trace", false, "print every message to stderr")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "print log messages, and the stderr of the server")
 }

@@ -63,7 +63,7 @@ parley test server.test.yaml --target https://example.com/mcp --revisions all`,
 	f := cmd.Flags()
 	f.StringVar(&flags.target, "target", "", "`TARGET` to test instead of that of the files")
 	f.StringSliceVar(&flags.revisions, "revisions", nil, "run the tests in these `revisions`, or in all")
-	f.StringArrayVar(&flags.roots, "root", nil, "`directory` that the server may work in (repeatable)")
+	f.Var((*repeated)(&flags.roots), "root", "`directory` that the server may work in (repeatable)")
 	f.StringVar(&flags.run, "run", "", "run only tests whose names match this `expression`")
 	f.BoolVar(&flags.failFast, "fail-fast", false, "skip the tests of a file after one that fails")
 	f.StringVar(&flags.junit, "junit", "", "write the results to this `file`, in the form of JUnit")
