@@ -107,7 +107,7 @@ func (c *Client) Task(id string, options ...CallOption) (*Task, error) {
 	if err != nil {
 		return nil, fmt.Errorf("task: %w", err)
 	}
-	return &Task{c: c, id: id, o: o, progress: &taskProgress{report: c.dialer.progressContained(o.onProgress)}}, nil
+	return &Task{c: c, id: id, o: o, progress: c.newTaskProgress(o)}, nil
 }
 
 // maxTaskID limits the ids of tasks, in bytes: each request repeats the id in a header.

@@ -67,7 +67,7 @@ var errNoTaskChanges = errors.New("the server does not report changes of tasks")
 func (t *Task) watch(ctx context.Context, l *link, s *taskChanges) {
 	reported, stop := l.tasks.Watch(t.id)
 	defer stop()
-	if t.progress.report != nil && t.progress.link == l { // the token is that of a request on this connection
+	if t.progress != nil && t.progress.link == l { // the token is that of a request on this connection
 		defer l.tasks.Follow(t.progress.token, s.report)()
 	}
 	for {

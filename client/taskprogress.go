@@ -12,10 +12,11 @@ import (
 // to report that of a task. In 2025-11-25 the token of the call is valid until the task has ended, but only in its
 // session (basic/utilities/progress, Behavior Requirements, 3). The tasks extension of 2026-07-28 does not allow progress
 // notifications for a task (Task Status Notifications): its status message describes the progress.
+// It is nil if the program wants no progress.
 type taskProgress struct {
-	report func(rpc.Progress) // nil if the program wants no progress
-	link   *link              // of the call; nil if it is unknown
-	token  jsonrpc.ID         // of the call
+	report func(rpc.Progress)
+	link   *link      // of the call; nil if it is unknown
+	token  jsonrpc.ID // of the call
 
 	mu       sync.Mutex
 	notified bool    // the task has reported progress by notifications
@@ -23,9 +24,16 @@ type taskProgress struct {
 	message  string  // that was reported last
 }
 
+func (c *Client) newTaskProgress(o callOptions) *taskProgress {
+	if report := c.dialer.progressContained(o.onProgress); report != nil {
+		return &taskProgress{report: report}
+	}
+	return nil
+}
+
 // reporter returns what receives the progress of the call, or nil.
 func (p *taskProgress) reporter() func(rpc.Progress) {
-	if p.report == nil {
+	if p == nil {
 		return nil
 	}
 	return p.called
@@ -50,7 +58,7 @@ func (p *taskProgress) reported(report rpc.Progress) {
 // described reports the status message of a task, unless it was reported or the task has notifications of progress, which
 // say more.
 func (p *taskProgress) described(state *mcp.DetailedTask) {
-	if p.report == nil || state.Status != mcp.TaskWorking || state.StatusMessage == "" {
+	if p == nil || state.Status != mcp.TaskWorking || state.StatusMessage == "" {
 		return
 	}
 	p.mu.Lock()

@@ -79,10 +79,9 @@ func (c *Client) sendToolCall(ctx context.Context, name string, arguments any, o
 	if o.undecodedText && c.dialer.sending == nil {
 		forwarding = rpc.ForwardingOf(ctx)
 	}
-	progress := new(taskProgress)
-	progress.report = c.dialer.progressContained(o.onProgress)
+	progress := c.newTaskProgress(o)
 	var req *rpc.Request
-	var r mcp.Revision
+	var on *link
 	send := func() (json.RawMessage, error) {
 		sending, stop := ctx, context.CancelFunc(func() {})
 		if asTask || preferTask { // the response may have the id of a task to cancel
@@ -90,12 +89,12 @@ func (c *Client) sendToolCall(ctx context.Context, name string, arguments any, o
 		}
 		defer stop()
 		return c.request(sending, func(l *link) *rpc.Request {
-			r, progress.link = l.revision, l
+			on = l
 			req = &rpc.Request{
-				Method: mcp.MethodCallTool, Params: params, Name: name, Mirror: mirror, Meta: o.meta, LogLevel: o.logLevel, AcceptTask: acceptTask && r.Modern(),
+				Method: mcp.MethodCallTool, Params: params, Name: name, Mirror: mirror, Meta: o.meta, LogLevel: o.logLevel, AcceptTask: acceptTask && l.revision.Modern(),
 				Timeout: o.timeout, MaxTimeout: c.dialer.Timeouts.Max, OnProgress: progress.reporter(), Forwarding: forwarding,
 			}
-			if asTask && revision.CoreTasks.In(r) {
+			if asTask && revision.CoreTasks.In(l.revision) {
 				req.AcceptTask, req.Params = true, withTask(params)
 				// tasks/cancel must be used instead of notifications/cancelled (2025-11-25,
 				// basic/utilities/cancellation).
@@ -123,7 +122,7 @@ func (c *Client) sendToolCall(ctx context.Context, name string, arguments any, o
 	case err != nil:
 		return nil, nil, err
 	}
-	created := req.TaskCreated
+	r, created := on.revision, req.TaskCreated
 	if req.AcceptTask && !r.Modern() { // a server that does not support tasks ignores params.task
 		_, created = jsonrpc.Get(raw, "task")
 	}
@@ -133,8 +132,8 @@ func (c *Client) sendToolCall(ctx context.Context, name string, arguments any, o
 	saving, stop := outlast(ctx, abandonTimeout)
 	defer stop()
 	task, err := c.createdTask(saving, name, raw, r, o)
-	if err == nil {
-		progress.token, task.progress = req.Token, progress
+	if err == nil && progress != nil {
+		progress.link, progress.token, task.progress = on, req.Token, progress
 	}
 	if err == nil && ctx.Err() != nil { // the response came after the end of ctx
 		if !o.keepTask {
