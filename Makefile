@@ -126,6 +126,11 @@ test-browser: tools ## Test logins and the inspector in Chromium; unpacks Debian
 	@scripts/browser
 	$(GO) test -race -count=1 -tags=browser -timeout=5m -run='Browser' ./cmd/parley
 
+.PHONY: pictures
+pictures: tools ## Make the pictures of the README from the program
+	@scripts/browser
+	$(GO) test -tags=browser -count=1 -run=TestBrowserPicture ./cmd/parley -args -pictures=$(CURDIR)/docs/pictures
+
 .PHONY: bench
 bench: ## Run the benchmarks (BENCH=regexp, PACKAGES=pattern)
 	$(GO) test -run='^$$' -bench='$(BENCH)' -benchmem $(PACKAGES)
