@@ -127,6 +127,23 @@ func TestParkedCallsEnd(t *testing.T) {
 	}
 }
 
+// Without a KV, no request can bring the answer after the shutdown has begun.
+func TestShutdownDoesNotWaitForTheAnswerToAParkedCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var runs, ended atomic.Int32
+		s := parkedReplica(nil, &runs, &ended)
+		s.KV, s.Log, s.Bus = nil, nil, nil
+		callBook(connect(t, s), "", "")
+		synctest.Wait()
+		begun := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		if err := s.Shutdown(ctx); err != nil || time.Since(begun) != 0 || ended.Load() != 1 {
+			t.Errorf("%v after %v, %d handlers have ended", err, time.Since(begun), ended.Load())
+		}
+	})
+}
+
 func TestCancellingARequestOfAParkedCallEndsIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := store.NewMemory(store.MemoryOptions{})

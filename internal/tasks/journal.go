@@ -24,6 +24,9 @@ type journal struct {
 
 	asking sync.Once
 	asked  chan struct{} // closed when the first question is stored
+
+	unanswerable <-chan struct{}         // closed when no answers can come any more
+	cancel       context.CancelCauseFunc // ends the run
 }
 
 var _ rpc.Replayer = (*journal)(nil)
@@ -75,6 +78,9 @@ func (j *journal) RequestInput(ctx context.Context, _ *rpc.Call, requests []rpc.
 		}
 		select {
 		case <-changed:
+		case <-j.unanswerable:
+			j.cancel(ErrStopped)
+			return nil, ErrStopped
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}

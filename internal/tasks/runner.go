@@ -56,6 +56,8 @@ type Runner struct {
 	init sync.Once
 	life context.Context
 	stop context.CancelCauseFunc
+	// unanswerable is closed when no client can answer questions any more: see Close.
+	unanswerable chan struct{}
 
 	registerMu sync.Mutex
 	registered bool                 // see register
@@ -111,6 +113,7 @@ func Completed(result json.RawMessage, failed bool) Outcome {
 func (r *Runner) ready() {
 	r.init.Do(func() {
 		r.life, r.stop = context.WithCancelCause(context.Background())
+		r.unanswerable = make(chan struct{})
 	})
 }
 
@@ -172,6 +175,7 @@ func (r *Runner) begin(ctx context.Context, t *Task, onChange func(*Task), write
 	c.SetAsTask(rpc.AsTask{Progress: run.Progress, Detach: func(ctx context.Context) (context.Context, error) { return ctx, nil }})
 	var life context.Context
 	life, run.cancel = context.WithCancelCause(r.life)
+	run.journal.unanswerable, run.journal.cancel = r.unanswerable, run.cancel
 	c.Bind(life)
 	deadline := min(time.Duration(t.Timeout)*time.Millisecond, run.life)
 	go run.watch(life, deadline, changes)
@@ -259,11 +263,15 @@ func (r *Runner) isLost(t *Task) bool {
 }
 
 // Close accepts no more tasks and waits until all runs have ended. When ctx ends it ends their
-// contexts, waits for them up to grace, and returns the error of ctx. Close does not close Lease; the caller
-// does afterwards.
+// contexts, waits for them up to grace, and returns the error of ctx. Unless other replicas can receive answers,
+// Close ends the contexts of the runs that wait for one at once. The caller must serve no requests any more, and
+// close Lease afterwards.
 func (r *Runner) Close(ctx context.Context, grace time.Duration) error {
 	r.ready()
 	r.mu.Lock()
+	if !r.closed && !r.Lease.Shared {
+		close(r.unanswerable)
+	}
 	r.closed = true
 	r.mu.Unlock()
 	ended := make(chan struct{})

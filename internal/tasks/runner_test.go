@@ -681,6 +681,46 @@ func TestCloseWaitsForRunsThenEndsThem(t *testing.T) {
 	})
 }
 
+// A run that works is not disturbed until it asks.
+func TestCloseEndsRunsThatWaitForAnAnswerUnlessAnotherReplicaCanReceiveIt(t *testing.T) {
+	for _, shared := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newFleet(t).replica(nil)
+			r.Lease.Shared = shared
+			started := time.Now()
+			for id, work := range map[string]time.Duration{"waits": 0, "works": 2 * time.Second} {
+				run := begin(t, r, newTask(id))
+				go func() {
+					defer run.End(Outcome{Result: json.RawMessage(`{}`)})
+					time.Sleep(work)
+					cause := context.Cause(run.Call.Context())
+					_, err := ask(run, "name?")
+					if took := time.Since(started); cause != nil || shared != (err == nil) || !shared && (err != ErrStopped || took != work) {
+						t.Errorf("shared %v, %s: %v %v after %v", shared, id, cause, err, took)
+					}
+				}()
+			}
+			synctest.Wait()
+			closed := make(chan error, 1)
+			go func() { closed <- r.Close(t.Context(), time.Second) }()
+			time.Sleep(3 * time.Second)
+			if shared {
+				answer(t, r, "waits", `{}`)
+				answer(t, r, "works", `{}`)
+			}
+			synctest.Wait()
+			select {
+			case err := <-closed:
+				if err != nil {
+					t.Error(err)
+				}
+			default:
+				t.Error("Close waits for runs that have ended")
+			}
+		})
+	}
+}
+
 // A replica that lives stays one whose tasks others take over, whatever happens to its entry.
 func TestAReplicaThatWasRemovedRegistersAgain(t *testing.T) {
 	for name, remove := range map[string]func(f *fleet, a, b *Runner){
