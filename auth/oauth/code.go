@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -14,36 +15,103 @@ import (
 	"github.com/parley-mcp/parley/internal/httpurl"
 )
 
-// code gets a token by the authorization code grant with PKCE (2026-07-28,
-// basic/authorization, Authorization Flow Steps).
-func (s *session) code(ctx context.Context, d *discovery, scopes []string, key *proofKey) (*token, error) {
+// login is an authorization by the user, by the authorization code grant with PKCE (2026-07-28, basic/authorization,
+// Authorization Flow Steps). No lock is held while it waits for the user.
+type login struct {
+	discovery *discovery
+	wanted    AuthorizationRequest
+	client    *client   // nil: none is registered
+	key       *proofKey // nil: request a bearer token
+
+	// Set by ask.
+	request  *codeRequest
+	redirect string
+}
+
+// newLogin returns a login that has not begun. The caller holds the lock.
+func (s *session) newLogin(ctx context.Context, d *discovery, wanted AuthorizationRequest, dpop bool) (*login, error) {
 	if err := d.server.checkCode(); err != nil {
 		return nil, err
 	}
 	c, err := s.existingClient(ctx, d)
+	var key *proofKey
+	if err == nil && dpop {
+		key, err = newProofKey()
+	}
 	if err != nil {
 		return nil, err
 	}
+	return &login{discovery: d, wanted: wanted, client: c, key: key}, nil
+}
+
+// ask waits for the user, who can refuse, register a client, and log in. The caller holds no lock.
+func (s *session) ask(ctx context.Context, l *login) error {
+	scopes, err := s.approve(ctx, l.wanted)
+	if err != nil {
+		return err
+	}
 	previous := ""
-	if c != nil {
-		previous = c.RedirectURI
+	if l.client != nil {
+		previous = l.client.RedirectURI
 	}
 	flow, err := s.owner.Interaction.Begin(ctx, previous)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer flow.Close()
-	if c, err = s.clientFor(ctx, d, c, flow.RedirectURI(), scopes); err != nil {
+	l.request = newCodeRequest(flow.RedirectURI(), scopes)
+	if l.client, err = s.clientFor(ctx, l.discovery, l.client, l.request.RedirectURI, scopes); err != nil {
+		return err
+	}
+	page, err := s.page(l.discovery, l.client, l.request)
+	if err != nil {
+		return err
+	}
+	start := time.Now()
+	l.redirect, err = flow.Authorize(ctx, page)
+	s.traceAuthorization(page, l.request.RedirectURI, l.redirect, err, start)
+	if err != nil { // an authorization server does not redirect an unknown client
+		s.forgetClient(ctx, l.discovery, l.client)
+	}
+	return err
+}
+
+// finishLogin gets and stores the token of a login, or remembers the error of ask.
+func (s *session) finishLogin(ctx context.Context, n *need, l *login, asked error) error {
+	release, err := s.acquire(ctx)
+	if err != nil {
+		return cmp.Or(asked, err)
+	}
+	defer release()
+	var t *token
+	if err = asked; err == nil {
+		t, err = s.tokenOf(ctx, l)
+	}
+	err = s.peers.ofGuess(l.discovery, err)
+	s.conclude(n, t, err)
+	return err
+}
+
+// tokenOf exchanges the redirect of a login for a token, and stores it. The caller holds the lock.
+func (s *session) tokenOf(ctx context.Context, l *login) (*token, error) {
+	unlock, err := s.owner.store().Lock(ctx, l.discovery.record().tokenKey(s.server))
+	if err != nil {
 		return nil, err
 	}
-	t, err := s.run(ctx, d, c, flow, scopes, key)
-	if c.isRejected(err) {
-		s.forgetClient(ctx, d, c)
+	defer unlock()
+	t, err := s.redeem(ctx, l.discovery, l.client, l.request, l.redirect, l.key)
+	if l.client.isRejected(err) {
+		s.forgetClient(ctx, l.discovery, l.client)
 	}
-	if err == nil && c.stored {
-		t.Client = c // a later registration must not renew this token
+	if err != nil {
+		return nil, err
 	}
-	return t, err
+	if l.client.stored {
+		t.Client = l.client // a later registration must not renew this token
+	}
+	t.issued = time.Now()
+	s.saveToken(ctx, l.discovery, t)
+	return t, nil
 }
 
 // isRejected reports whether an error says that another registration may help. A dynamic client can be registered for
@@ -78,24 +146,6 @@ func (s *session) clientFor(ctx context.Context, d *discovery, existing *client,
 		return s.newClient(ctx, d, redirectURI, scopes)
 	}
 	return existing, nil
-}
-
-// run runs one flow: it opens the authorization page and exchanges the authorization
-// code for a token.
-func (s *session) run(ctx context.Context, d *discovery, c *client, flow Flow, scopes []string, key *proofKey) (*token, error) {
-	request := newCodeRequest(flow.RedirectURI(), scopes)
-	page, err := s.page(d, c, request)
-	if err != nil {
-		return nil, err
-	}
-	start := time.Now()
-	redirect, err := flow.Authorize(ctx, page)
-	s.traceAuthorization(page, flow.RedirectURI(), redirect, err, start)
-	if err != nil { // an authorization server does not redirect an unknown client
-		s.forgetClient(ctx, d, c)
-		return nil, err
-	}
-	return s.redeem(ctx, d, c, request, redirect, key)
 }
 
 // codeRequest is an authorization request. It is stored as JSON.

@@ -11,7 +11,8 @@ import (
 
 // Login authorizes for a server before a request needs a token, or again if there is a
 // token. It first sends the server a request to learn which scopes it requires. It
-// requests these, the given scopes, and those of the previous authorization.
+// requests these, the given scopes, and those of the previous authorization. It does not wait for
+// other logins; the token of the one that ends last is stored.
 func (c *Client) Login(ctx context.Context, server string, scopes ...string) error {
 	s, err := c.session(server)
 	if err != nil {

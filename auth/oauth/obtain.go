@@ -12,41 +12,41 @@ import (
 )
 
 // authorizeAgain discovers the authorization server of the MCP server again, and gets a
-// token from it. The caller holds the lock.
-func (s *session) authorizeAgain(ctx context.Context, n *need, before *token) (*token, error) {
+// token from it, or returns the login that is necessary. The caller holds the lock.
+func (s *session) authorizeAgain(ctx context.Context, n *need, before *token) (*token, *login, error) {
 	if _, err := s.peers.check(s.server); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	d, err := s.discover(ctx, n)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if n.accepted && d.server.guessed {
-		return nil, fmt.Errorf("%w: %s accepts requests without a token, and has no metadata that names an authorization server", ErrDiscovery, withoutQuery(s.peers.server))
+		return nil, nil, fmt.Errorf("%w: %s accepts requests without a token, and has no metadata that names an authorization server", ErrDiscovery, withoutQuery(s.peers.server))
 	}
 	previous := s.discovery
 	s.discovery = d
 	issuer, resource, key := d.server.Issuer, d.resourceID(), d.record().tokenKey(s.server)
 	unlock, err := s.owner.store().Lock(ctx, key)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer unlock()
 
 	stored, err := load[token](ctx, s.owner.store(), key)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if !stored.usable() {
 		stored = nil
 	}
 	if stored != nil && !n.force && stored.satisfies(n) {
-		return stored, s.saveRecord(ctx, d) // stored by another process or session
+		return stored, nil, s.saveRecord(ctx, d) // stored by another process or session
 	}
 	if stored != nil && stored.Refresh != "" && !n.stepUp && !n.force && !s.justObtained(before, n) && covers(stored.Requested, n.challenged) {
 		t, err := s.refresh(ctx, d, stored)
 		if err != nil || t != nil {
-			return t, err
+			return t, nil, err
 		}
 	}
 	var requested []string
@@ -56,31 +56,36 @@ func (s *session) authorizeAgain(ctx context.Context, n *need, before *token) (*
 	scopes := scopesToRequest(n.challenged, requested, d)
 	changed := previous == nil || previous.server.Issuer != issuer
 	if !changed && !n.force && before != nil && before.Access == n.rejected && time.Since(before.issued) < freshAge && covers(before.Requested, scopes) {
-		return nil, fmt.Errorf("%w: %s", ErrTokenRejected, withoutQuery(s.peers.server))
+		return nil, nil, fmt.Errorf("%w: %s", ErrTokenRejected, withoutQuery(s.peers.server))
 	}
 	if d.server.guessed && s.owner.Grant == nil && s.owner.Interaction == nil {
-		return nil, s.peers.noIssuer()
+		return nil, nil, s.peers.noIssuer()
 	}
 	request := AuthorizationRequest{Server: s.server, Resource: resource, Issuer: issuer, Scopes: slices.Clone(scopes), Previous: slices.Clone(requested)}
 	if s.owner.Grant == nil && s.owner.Interaction == nil {
 		if s.owner.interactionError != nil {
-			return nil, s.owner.interactionError(ctx, request)
+			return nil, nil, s.owner.interactionError(ctx, request)
 		}
-		return nil, &InteractionError{request}
+		return nil, nil, &InteractionError{request}
 	}
 	if err := s.countAttempt(time.Now()); err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	dpop := n.dpop || d.resource != nil && d.resource.DPoPRequired
+	if s.owner.Grant == nil {
+		l, err := s.newLogin(ctx, d, request, dpop)
+		return nil, l, err
 	}
 	if scopes, err = s.approve(ctx, request); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	t, err := s.grant(ctx, d, scopes, n.dpop || d.resource != nil && d.resource.DPoPRequired)
+	t, err := s.grant(ctx, d, scopes, dpop)
 	if err != nil {
-		return nil, s.peers.ofGuess(d, err)
+		return nil, nil, s.peers.ofGuess(d, err)
 	}
 	t.issued = time.Now()
 	s.saveToken(ctx, d, t)
-	return t, nil
+	return t, nil, nil
 }
 
 // discover finds the authorization server of the MCP server.
@@ -141,10 +146,7 @@ func (s *session) grant(ctx context.Context, d *discovery, scopes []string, dpop
 			return nil, err
 		}
 	}
-	if g := s.owner.Grant; g != nil {
-		return g.token(ctx, s, d, scopes, key)
-	}
-	return s.code(ctx, d, scopes, key)
+	return s.owner.Grant.token(ctx, s, d, scopes, key)
 }
 
 // saveToken stores a token and the record that leads to it. If the store fails, the token

@@ -20,7 +20,8 @@ type session struct {
 	owner  *Client
 	server string // canonical URL
 	peers  *peers
-	lock   chan struct{} // capacity 1; held to get or renew a token
+	lock   chan struct{} // capacity 1; held to get or renew a token, and not while the user logs in
+	login  chan struct{} // capacity 1; held for a login by the user
 
 	// Guarded by lock.
 	loaded     bool
@@ -62,7 +63,7 @@ func (c *Client) newSession(server string) (*session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: cannot parse it", ErrInsecureURL)
 	}
-	return &session{owner: c, server: server, peers: c.newPeers(u), lock: make(chan struct{}, 1)}, nil
+	return &session{owner: c, server: server, peers: c.newPeers(u), lock: make(chan struct{}, 1), login: make(chan struct{}, 1)}, nil
 }
 
 // authorize adds the token to a request. It renews the token if necessary.
@@ -272,34 +273,76 @@ func (n *need) key() string {
 
 // obtain gets a token to replace the rejected one. Concurrent calls share the result.
 func (s *session) obtain(ctx context.Context, n need) error {
-	release, err := s.acquire(ctx)
-	if err != nil {
-		return err
-	}
-	defer release()
 	resume := rpc.PauseTimeouts(ctx)
 	defer resume()
-	if err := s.load(ctx); err != nil {
+	if s.owner.Grant == nil && s.owner.Interaction != nil {
+		leave, err := s.enterLogin(ctx, &n)
+		if err != nil {
+			return err
+		}
+		defer leave()
+	}
+	l, err := s.obtainAlone(ctx, &n)
+	if l == nil {
 		return err
+	}
+	return s.finishLogin(ctx, &n, l, s.ask(ctx, l))
+}
+
+// enterLogin waits until no other login runs. A login that the user requested does not wait: the other one may be
+// that of a page that the user has closed.
+func (s *session) enterLogin(ctx context.Context, n *need) (leave func(), err error) {
+	select {
+	case s.login <- struct{}{}:
+		return func() { <-s.login }, nil
+	default:
+	}
+	if n.force {
+		return func() {}, nil
+	}
+	select {
+	case s.login <- struct{}{}:
+		return func() { <-s.login }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// obtainAlone gets a token without the user. If that is not possible, it returns the login that is necessary.
+func (s *session) obtainAlone(ctx context.Context, n *need) (*login, error) {
+	release, err := s.acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	if err := s.load(ctx); err != nil {
+		return nil, err
 	}
 	before, _ := s.current()
 	if before != nil && before.Access != n.rejected && !n.force && (!n.stepUp || covers(before.Requested, n.challenged)) {
-		return nil // a concurrent call has got a token
+		return nil, nil // a concurrent call has got a token
 	}
-	if err := s.precheck(&n, before); err != nil {
-		if errors.Is(err, ErrInteraction) && s.adoptStored(ctx, &n) {
-			return nil
+	if err := s.precheck(n, before); err != nil {
+		if errors.Is(err, ErrInteraction) && s.adoptStored(ctx, n) {
+			return nil, nil
 		}
-		return err
+		return nil, err
 	}
-	t, err := s.authorizeAgain(ctx, &n, before)
+	t, l, err := s.authorizeAgain(ctx, n, before)
+	if l == nil {
+		s.conclude(n, t, err)
+	}
+	return l, err
+}
+
+// conclude uses the token that a need has led to, or remembers the error. The caller holds the lock.
+func (s *session) conclude(n *need, t *token, err error) {
 	if err != nil {
-		s.remember(&n, err)
-		return err
+		s.remember(n, err)
+		return
 	}
 	s.use(t)
 	s.failures = nil
-	return nil
 }
 
 // precheck returns an error if another authorization cannot succeed, so that the user is

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -120,7 +121,7 @@ func login(cmd *cobra.Command, flags *loginFlags, url string) (*oauth.Status, er
 		c.Trace = explainSteps(cmd.ErrOrStderr())
 	}
 	prompt := &loginPrompt{cmd: cmd, redirectURI: redirectURI, printURL: flags.printURL}
-	c.Interaction = &oauth.Loopback{RedirectURI: redirectURI, Timeout: flags.timeout, Open: prompt.open}
+	c.Interaction = &oauth.Loopback{RedirectURI: redirectURI, Timeout: 2 * flags.timeout, Open: prompt.open} // the context ends first
 	if prompt.interactive() {
 		c.Interaction.(*oauth.Loopback).Paste = prompt.paste
 		c.PromptRegistration = prompt.askRegistration
@@ -132,8 +133,15 @@ func login(cmd *cobra.Command, flags *loginFlags, url string) (*oauth.Status, er
 	for _, words := range flags.scopes {
 		scopes = append(scopes, strings.Fields(words)...)
 	}
-	if err := c.Login(ctx, url, scopes...); err != nil {
-		if registered != nil && errors.Is(err, oauth.ErrInteraction) { // no authorization server redirects to an unregistered address
+	expired := &timeoutError{flags.timeout}
+	limited, cancel := context.WithTimeoutCause(ctx, flags.timeout, expired)
+	defer cancel()
+	if err := c.Login(limited, url, scopes...); err != nil {
+		if context.Cause(limited) == expired {
+			err = expired
+		}
+		// No authorization server redirects to an unregistered address.
+		if registered != nil && (err == expired || errors.Is(err, oauth.ErrInteraction)) {
 			return nil, fmt.Errorf("%w; if the login page has rejected the redirect URI, pass the registered one with --redirect-uri", err)
 		}
 		return nil, loginFailed(err)
