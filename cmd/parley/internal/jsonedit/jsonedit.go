@@ -28,12 +28,13 @@ type File struct {
 	mark    []byte // the byte order mark, which some editors write
 	root    hujson.Value
 	newline string
-	indent  string // of one level
+	indent  string         // of one level
+	added   map[*byte]bool // the first bytes of the strings of Set and Append
 }
 
 // Open reads the file at path. A file that does not exist, or is empty, is an empty object.
 func Open(path string) (*File, error) {
-	f := &File{path: path, mode: 0o600, newline: "\n", indent: "  "}
+	f := &File{path: path, mode: 0o600, newline: "\n", indent: "  ", added: map[*byte]bool{}}
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		f.path = target // Save replaces the file, not the link
 	}
@@ -190,7 +191,13 @@ func (f *File) encode(value any, indent string) (hujson.Value, error) {
 		return hujson.Value{}, err
 	}
 	text := bytes.TrimSpace(bytes.ReplaceAll(b.Bytes(), []byte("\n"), []byte(f.newline)))
-	return hujson.Parse(text)
+	parsed, err := hujson.Parse(text)
+	for v := range parsed.All() {
+		if literal, ok := v.Value.(hujson.Literal); ok {
+			f.added[&literal[0]] = true
+		}
+	}
+	return parsed, err
 }
 
 // insert appends a member to an object whose closing brace is indented by indent.

@@ -264,6 +264,32 @@ func TestDiffShowsNoStringsOfOtherEntries(t *testing.T) {
 	}
 }
 
+func TestDiffHidesStringsWhereverTheyAre(t *testing.T) {
+	for _, file := range []string{
+		`{"servers":{"a":{"command":"secret1","args":["secret2"],"env":{"KEY":"secret3"}},"c":1}}`,
+		"{\"servers\":{\"a\":[\"secret1\"],\r\n\"c\":[\"secret2\",\r\n\"secret3\"],},}",
+		"{\"servers\": { // {\"KEY\": \"secret1\"\n/* \"KEY\":\n\"secret2\" */ \"c\": 1, // \"a\": \"secret3\"\n}}",
+	} {
+		for _, c := range []struct {
+			shown  string // of the change
+			change func(f *File) error
+		}{
+			{`"command": "secret1"`, func(f *File) error { return f.Set(command{Command: "secret1"}, "servers", "b") }},
+			{`"new"`, func(f *File) error { return f.Set("new", "servers", "c") }},
+			{`"new"`, func(f *File) error { return f.Append("new", "list") }},
+			{"\n+", func(f *File) error { f.Remove("servers", "c"); return nil }},
+		} {
+			f := open(t, file)
+			err := c.change(f)
+			text := f.Diff()
+			without := strings.Replace(text, c.shown, "", 1)
+			if err != nil || len(without) == len(text) || strings.Contains(without, "secret") {
+				t.Errorf("%v\n%s", err, text)
+			}
+		}
+	}
+}
+
 func TestByteOrderMarkAndLineEndsAreKept(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f.json")
 	for content, want := range map[string]string{
