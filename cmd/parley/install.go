@@ -27,6 +27,7 @@ type installFlags struct {
 	bridge  bool
 	direct  bool
 	remove  bool
+	replace bool
 	yes     bool
 }
 
@@ -37,7 +38,8 @@ func newInstall() *cobra.Command {
 		Short: "Add a server to the configuration of an editor",
 		Long: `Add a server to the configuration file of a client: ` + strings.Join(editors.Names(), ", ") + `.
 parley shows the difference of the file, and asks before it writes. Comments and other members of the
-file stay as they are. --remove removes the entry.
+file stay as they are. An entry with the name is not replaced, unless you agree at the terminal or --replace is set.
+--remove removes the entry.
 
 If the client cannot use the entry itself, it starts parley bridge, which uses the configuration and the login of
 parley; --direct and --bridge choose. TARGET is the name of a server in your configuration, or a URL or -- and a
@@ -57,8 +59,10 @@ parley install files --client zed --remove`,
 	f.BoolVar(&flags.bridge, "bridge", false, "let the client start parley bridge")
 	f.BoolVar(&flags.direct, "direct", false, "let the client use the server itself")
 	f.BoolVar(&flags.remove, "remove", false, "remove the entry")
+	f.BoolVar(&flags.replace, "replace", false, "replace the entry that has the name")
 	f.BoolVarP(&flags.yes, "yes", "y", false, "do not ask")
 	cmd.MarkFlagsMutuallyExclusive("bridge", "direct", "remove")
+	cmd.MarkFlagsMutuallyExclusive("remove", "replace")
 	completes(cmd, &flags.config, completeTarget, completeNothing)
 	_ = cmd.RegisterFlagCompletionFunc("client", cobra.FixedCompletions(editors.Names(), cobra.ShellCompDirectiveNoFileComp)) // the flag exists
 	return cmd
@@ -72,6 +76,7 @@ type installed struct {
 	Bridge bool   `json:"bridge"`
 	Reason string `json:"reason,omitempty"` // why the client starts parley bridge
 	Entry  any    `json:"entry,omitempty"`
+	taken  bool   // the file had an entry with the name
 }
 
 func install(cmd *cobra.Command, flags *installFlags, args []string) error {
@@ -108,11 +113,18 @@ func install(cmd *cobra.Command, flags *installFlags, args []string) error {
 			return err
 		})
 	}
+	question := "Write " + terminal.Line(file.Path()) + "?"
+	if result.taken && !flags.replace {
+		if flags.yes || !interactive(cmd) {
+			return fmt.Errorf("%s has a server %q already; choose another name with --name, or add --replace", file.Path(), result.Name)
+		}
+		question = fmt.Sprintf("Replace the entry %s of %s?", terminal.Line(result.Name), terminal.Line(file.Path()))
+	}
 	fmt.Fprint(cmd.ErrOrStderr(), terminal.Block(file.Diff()))
 	if result.Reason != "" {
 		fmt.Fprintf(cmd.ErrOrStderr(), "\n%s starts parley bridge: %s.\n", c.Title, terminal.Line(result.Reason))
 	}
-	if agreed, err := confirm(cmd, flags.yes, "Write "+terminal.Line(file.Path())+"?"); err != nil || !agreed {
+	if agreed, err := confirm(cmd, flags.yes, question); err != nil || !agreed {
 		return err
 	}
 	if err := file.Save(); err != nil {
@@ -172,7 +184,7 @@ func (f *installFlags) set(cmd *cobra.Command, c *editors.Client, file *jsonedit
 		}
 		entry, s = c.Start(program, bridge, environment()), nil
 	}
-	result.Entry = entry
+	result.Entry, result.taken = entry, c.Get(file, result.Name) != nil
 	return c.Set(file, result.Name, entry, s)
 }
 
