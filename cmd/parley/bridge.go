@@ -49,7 +49,7 @@ parley bridge --listen 127.0.0.1:8080 -- ./my-server`,
 			return bridge(cmd, &flags, target)
 		},
 	}
-	flags.addTo(cmd, "end a call if the server sends nothing for this time, such as 90s (default 10m)")
+	flags.addTo(cmd, "end a call if the server sends nothing for this `time`, such as 90s (default 10m)")
 	flags.http.add(cmd)
 	cmd.Flags().BoolVar(&flags.login, "login", false, "log in with the browser if the server requires a login and there is none")
 	completes(cmd, &flags, completeTarget, completeNothing)

@@ -39,7 +39,7 @@ parley complete http://127.0.0.1:7777/mcp template demo://cities/{city} city`,
 		},
 	}
 	flags.add(cmd)
-	cmd.Flags().Var((*repeated)(&given), "given", "value of another argument, as key=value (repeatable)")
+	cmd.Flags().Var((*repeated)(&given), "given", "value of another argument, as `key=value` (repeatable)")
 	completes(cmd, &flags, completeTarget, completeWords("prompt", "template"), completeReference, completeVariable, completeNothing)
 	return cmd
 }

@@ -60,10 +60,10 @@ parley call browser browser_navigate url=https://example.com`,
 			return connectAs(cmd, &flags, target)
 		},
 	}
-	flags.addTo(cmd, "end a call if the server sends nothing for this time, such as 90s (default 10m)")
+	flags.addTo(cmd, "end a call if the server sends nothing for this `time`, such as 90s (default 10m)")
 	f := cmd.Flags()
 	f.StringVar(&flags.name, "name", "", "`name` of the connection (default TARGET)")
-	f.DurationVar(&flags.idle, "idle", defaultIdle, "end after this time without a command")
+	f.DurationVar(&flags.idle, "idle", defaultIdle, "end after this `time` without a command")
 	f.BoolVar(&flags.foreground, "foreground", false, "serve the name until interrupted, instead of in the background")
 	f.BoolVar(&flags.background, backgroundFlag, false, "")
 	_ = f.MarkHidden(backgroundFlag) // the flag exists

@@ -19,7 +19,7 @@ type discoverFlags struct {
 }
 
 func (f *discoverFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.mode, "discover", "auto", "whether clients search for tools instead of listing them: auto, always or never")
+	cmd.Flags().StringVar(&f.mode, "discover", "auto", "`when` clients search for tools instead of listing them: auto, always or never")
 	cmd.Flags().IntVar(&f.over, "discover-over", defaultDiscoverOver, "maximum size of the definitions of all listed tools, in `bytes`, with --discover auto; a token is about 4 bytes")
 }
 

@@ -70,6 +70,9 @@ func TestHelpDescribesAllFlags(t *testing.T) {
 			if flag != "--help" && !strings.Contains(all, flag+" ") || len(words) > 0 && flag != "--help" && !strings.Contains(short, flag) {
 				t.Errorf("the help does not have %s:\n%s", flag, all)
 			}
+			if regexp.MustCompile(`--[a-z-]+ (string|int|uint|float|duration)`).MatchString(line) {
+				t.Errorf("the value of %s has no name, but a type: %s", flag, line)
+			}
 		}
 	})
 }

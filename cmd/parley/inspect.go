@@ -54,9 +54,9 @@ parley inspect -- npx -y @modelcontextprotocol/server-everything`,
 	flags.config.add(cmd)
 	flags.env.add(cmd)
 	f := cmd.Flags()
-	f.StringVar(&flags.revision, "revision", "", "use this revision of the protocol only, such as 2025-11-25, unless you choose another one in the page")
+	f.StringVar(&flags.revision, "revision", "", "use this `revision` of the protocol only, such as 2025-11-25, unless you choose another one in the page")
 	f.VarP((*repeated)(&flags.headers), "header", "H", "HTTP `header` for the URLs, as 'Name: value' (repeatable)")
-	f.IntVar(&flags.port, "port", 0, "port of this machine for the page (default: a free port)")
+	f.IntVar(&flags.port, "port", 0, "`port` of this machine for the page (default: a free port)")
 	f.BoolVar(&flags.printURL, "print-url", false, "print the address instead of opening the browser")
 	flags.record.add(cmd)
 	return cmd

@@ -34,7 +34,7 @@ type lockFlags struct {
 func (f *lockFlags) add(cmd *cobra.Command) {
 	f.files.add(cmd)
 	cmd.Flags().StringVar(&f.path, "lock", "", "lock `file` (default mcp.lock next to the first file)")
-	cmd.Flags().DurationVar(&f.timeout, "timeout", time.Minute, "time for the servers to start and list their definitions")
+	cmd.Flags().DurationVar(&f.timeout, "timeout", time.Minute, "`time` for the servers to start and list their definitions")
 }
 
 func newLock() *cobra.Command {

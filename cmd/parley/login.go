@@ -64,14 +64,14 @@ parley login --explain https://example.com/mcp`,
 		},
 	}
 	f := cmd.Flags()
-	f.Var((*repeated)(&flags.scopes), "scope", "scope to request, in addition to those the server requires (repeatable)")
-	f.StringVar(&flags.clientID, "client-id", "", "log in with this client, which is registered with the authorization server")
-	f.StringVar(&flags.secretFile, "client-secret-file", "", "read the secret of the client from this file")
-	f.IntVar(&flags.port, "port", 0, "port of this machine that the browser returns to (default: a free port)")
-	f.StringVar(&flags.redirectURI, "redirect-uri", "", "http address of this machine that the browser returns to, with host, port and path")
+	f.Var((*repeated)(&flags.scopes), "scope", "`scope` to request, in addition to those the server requires (repeatable)")
+	f.StringVar(&flags.clientID, "client-id", "", "log in with the client of this `ID`, which is registered with the authorization server")
+	f.StringVar(&flags.secretFile, "client-secret-file", "", "read the secret of the client from this `file`")
+	f.IntVar(&flags.port, "port", 0, "`port` of this machine that the browser returns to (default: a free port)")
+	f.StringVar(&flags.redirectURI, "redirect-uri", "", "http `address` of this machine that the browser returns to, with host, port and path")
 	f.BoolVar(&flags.printURL, "print-url", false, "print the address instead of opening the browser")
 	f.BoolVar(&flags.explain, "explain", false, "print each step of the login to stderr, with its request and response")
-	f.DurationVar(&flags.timeout, "timeout", loginTimeout, "wait at most this long for the login")
+	f.DurationVar(&flags.timeout, "timeout", loginTimeout, "end the login after this `time`, such as 90s")
 	completes(cmd, new(configFlags), completeURL, completeNothing)
 	return cmd
 }

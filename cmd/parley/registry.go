@@ -73,7 +73,7 @@ func newRegistrySearch() *cobra.Command {
 		},
 	}
 	flags.add(cmd)
-	cmd.Flags().IntVar(&limit, "limit", limit, "maximum number of servers")
+	cmd.Flags().IntVar(&limit, "limit", limit, "maximum `number` of servers")
 	return cmd
 }
 

@@ -64,7 +64,7 @@ parley replay session.jsonl --ignore /result/content -- ./my-server`,
 	flags.dial.env.add(cmd)
 	cmd.Flags().VarP((*repeated)(&flags.dial.headers), "header", "H", "HTTP `header`, as 'Name: value' (repeatable)")
 	cmd.Flags().Var((*repeated)(&flags.ignore), "ignore", "ignore differences at this `path` and below, such as /result/structuredContent/time (repeatable)")
-	cmd.Flags().DurationVar(&flags.timeout, "timeout", 30*time.Second, "time for each message of the server")
+	cmd.Flags().DurationVar(&flags.timeout, "timeout", 30*time.Second, "`time` for each message of the server")
 	cmd.Flags().BoolVar(&flags.pace, "pace", false, "keep the times between the messages of the client, for servers whose answers depend on time")
 	cmd.Flags().StringVar(&flags.peer, "peer", "", "`name` of the server whose requests to send, in a recording of several servers")
 	cmd.Flags().BoolVar(&flags.trace, "trace", false, "print every message to stderr")

@@ -39,8 +39,8 @@ parley search --config mcp.json --limit 3 read a file`,
 		},
 	}
 	files.add(cmd)
-	cmd.Flags().IntVar(&limit, "limit", limit, "maximum number of tools")
-	cmd.Flags().DurationVar(&timeout, "timeout", timeout, "time for the servers to start")
+	cmd.Flags().IntVar(&limit, "limit", limit, "maximum `number` of tools")
+	cmd.Flags().DurationVar(&timeout, "timeout", timeout, "`time` for the servers to start")
 	completes(cmd, &files, completeNothing)
 	return cmd
 }

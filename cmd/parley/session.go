@@ -66,7 +66,7 @@ func (f *sessionFlags) add(cmd *cobra.Command) {
 // addSession adds the flags that dialFlags does not have.
 func (f *sessionFlags) addSession(cmd *cobra.Command) {
 	cmd.Flags().Var((*repeated)(&f.roots), "root", "`directory` that the server may work in (repeatable)")
-	cmd.Flags().StringVar(&f.logLevel, "log-level", "", "print the server's log messages of this level and above, such as info")
+	cmd.Flags().StringVar(&f.logLevel, "log-level", "", "print the server's log messages of this `level` and above, such as info")
 	_ = cmd.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions(wordsOf(mcp.LoggingLevels()), cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.MarkFlagDirname("root") // the flags exist
 }

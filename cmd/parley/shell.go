@@ -53,7 +53,7 @@ echo 'call greet name=Ada' | parley shell http://127.0.0.1:7777/mcp`,
 			return runShell(cmd, &flags, target)
 		},
 	}
-	flags.addTo(cmd, "wait at most this long for each response, such as 90s (the default depends on the request)")
+	flags.addTo(cmd, "wait at most this `time` for each response, such as 90s (the default depends on the request)")
 	flags.addSession(cmd)
 	completes(cmd, &flags, completeTarget, completeNothing)
 	return cmd

@@ -25,7 +25,7 @@ type storeFlags struct {
 
 func (f *storeFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.url, "store", "", "keep sessions and tasks on Redis at this `URL`, for replicas")
-	cmd.Flags().StringVar(&f.keyFile, "key-file", "", "read the keys for encryption from this file, which all replicas need")
+	cmd.Flags().StringVar(&f.keyFile, "key-file", "", "read the keys for encryption from this `file`, which all replicas need")
 }
 
 // apply sets the keys and the store of s before the server starts. The caller closes the store

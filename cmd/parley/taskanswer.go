@@ -46,7 +46,7 @@ parley task answer http://127.0.0.1:7777/mcp ID --decline`,
 		},
 	}
 	flags.add(cmd)
-	cmd.Flags().StringVar(&key, "question", "", "key of the question, if the task has several")
+	cmd.Flags().StringVar(&key, "question", "", "`key` of the question, if the task has several")
 	given.add(cmd)
 	completes(cmd, &flags, completeTarget, completeTask, completeNothing)
 	return cmd

@@ -66,7 +66,7 @@ parley up --config mcp.json --stdio`,
 	guard.add(cmd)
 	cmd.Flags().BoolVar(&o.stdio, "stdio", false, "serve standard input and output instead of HTTP")
 	cmd.Flags().StringVar(&o.toolset, "toolset", "", "serve the toolset with this `name` instead of the default")
-	cmd.Flags().IntVar(&o.maxName, "max-name", 0, "maximum length of the names of tools, 32 to 128 (default 128)")
+	cmd.Flags().IntVar(&o.maxName, "max-name", 0, "maximum `length` of the names of tools, 32 to 128 (default 128)")
 	cmd.Flags().BoolVarP(&o.verbose, "verbose", "v", false, "print log messages, and the stderr of servers")
 	return cmd
 }

@@ -50,9 +50,9 @@ parley watch -o json --config mcp.json files | jq .`,
 			return err
 		},
 	}
-	flags.addTo(cmd, "wait at most this long for each response, such as 90s (the default depends on the request)")
+	flags.addTo(cmd, "wait at most this `time` for each response, such as 90s (the default depends on the request)")
 	cmd.Flags().BoolVar(&w.read, "read", false, "read each updated resource, and print its contents")
-	cmd.Flags().StringVar(&level, "log-level", "", "print the server's log messages of this level and above, such as info")
+	cmd.Flags().StringVar(&level, "log-level", "", "print the server's log messages of this `level` and above, such as info")
 	completes(cmd, &flags, completeTarget, completeResource)
 	return cmd
 }
