@@ -38,7 +38,7 @@ func TestInterruptAtAQuestionCancelsTheCall(t *testing.T) {
 	})
 	h := httptest.NewServer(s)
 	t.Cleanup(h.Close)
-	for _, test := range []struct{ revision, keys string }{{"2025-11-25", "\x03"}, {"2025-11-25", "\r\x03"}, {"2026-07-28", "\x03"}} {
+	for _, test := range []struct{ revision, keys string }{{"2025-11-25", "\x03"}, {"2025-11-25", "A\x03"}, {"2026-07-28", "\x03"}} {
 		mu.Lock()
 		runs = 0
 		mu.Unlock()
@@ -49,7 +49,7 @@ func TestInterruptAtAQuestionCancelsTheCall(t *testing.T) {
 		p := startAtTerminal(t, run, true)
 		shown := p.shown
 		for i, key := range test.keys {
-			shown.find(ctx, t, []string{`> .*Answer`, `name`}[i])
+			shown.find(ctx, t, []string{`name`, `A\x1b\[7m`}[i])
 			p.enter(string(key))
 		}
 		err := p.wait()

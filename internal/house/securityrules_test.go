@@ -133,7 +133,7 @@ var securityRules = []securityRule{
 	{"H3", "annotations are not trusted", consent},
 	{"H4", "the user confirms sensitive calls", consent},
 	{"H5", "the user approves sampling requests", consent},
-	{"H6", "an elicitation shows which server asks, and the user can decline", consent},
+	{"H6", "an elicitation shows which server asks, and the user can decline", ""},
 	{"H7", "URLs are shown in full and not fetched", ""},
 	{"H8", "roots are file URIs", ""},
 	{"H9", "tools of several servers have distinct names", consent},

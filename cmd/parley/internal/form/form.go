@@ -33,7 +33,8 @@ type Screen struct {
 var ErrInterrupted = errors.New("interrupted")
 
 // Fill asks the user to fill in a form. from is the user's name for the server. The user can
-// decline or cancel. Fill returns an error for a form that it cannot show, and ErrInterrupted.
+// decline. A form that is only one choice is sent when the user chooses. Fill returns an error for a form that it cannot
+// show, and ErrInterrupted.
 func (s *Screen) Fill(ctx context.Context, from string, params *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 	requested, err := mcp.ParseElicitSchema(params.RequestedSchema)
 	if err != nil {
@@ -44,17 +45,16 @@ func (s *Screen) Fill(ctx context.Context, from string, params *mcp.ElicitParams
 		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "elicitation/create: %s", err)
 	}
 	fmt.Fprintf(s.Out, "\n%s asks:\n\n%s\n\n", terminal.Line(from), terminal.Block(params.Message))
-	action, err := s.choose(ctx, "Answer the server's questions?", "Answer", "Decline")
-	if err != nil || action != mcp.ElicitAccept {
-		return &mcp.ElicitResult{Action: action}, err
-	}
 	send := true
 	var fields []huh.Field
 	for _, q := range questions {
 		fields = append(fields, q.field())
 	}
-	fields = append(fields, sendField(from, &send))
-	switch action, err := s.run(ctx, fields...); {
+	if len(questions) != 1 || !questions[0].isChoice() { // to choose is to send
+		fields = append(fields, sendField(from, &send))
+	}
+	w := &window{question: terminal.Line(from) + " asks:\n" + terminal.Block(params.Message), declines: true}
+	switch action, err := s.runIn(ctx, w, fields...); {
 	case err != nil || action != mcp.ElicitAccept:
 		return &mcp.ElicitResult{Action: action}, err
 	case !send:
@@ -67,17 +67,9 @@ func (s *Screen) Fill(ctx context.Context, from string, params *mcp.ElicitParams
 func sendField(from string, send *bool) huh.Field {
 	return huh.NewConfirm().
 		Title("Send the answers to " + terminal.Line(from) + "?").
-		Description("shift+tab: back · ctrl+c: end the call").
+		Description("shift+tab: back").
 		Affirmative("Send").Negative("Decline").
 		Value(send)
-}
-
-// choose asks the user to accept, decline or cancel.
-func (s *Screen) choose(ctx context.Context, title, accept, decline string) (mcp.ElicitAction, error) {
-	action, err := choose(ctx, s, title, []option[mcp.ElicitAction]{
-		{accept, mcp.ElicitAccept}, {decline, mcp.ElicitDecline}, {"Cancel", mcp.ElicitCancel},
-	})
-	return action, err
 }
 
 // option is one option of a list.
@@ -102,7 +94,10 @@ func choose[T comparable](ctx context.Context, s *Screen, title string, options 
 
 // run shows fields until they are filled in.
 func (s *Screen) run(ctx context.Context, fields ...huh.Field) (mcp.ElicitAction, error) {
-	w := new(window)
+	return s.runIn(ctx, new(window), fields...)
+}
+
+func (s *Screen) runIn(ctx context.Context, w *window, fields ...huh.Field) (mcp.ElicitAction, error) {
 	err := newForm(w, fields...).
 		WithInput(s.In).
 		WithOutput(s.Out).
@@ -113,6 +108,8 @@ func (s *Screen) run(ctx context.Context, fields ...huh.Field) (mcp.ElicitAction
 		return mcp.ElicitAccept, nil
 	case ctx.Err() != nil:
 		return mcp.ElicitCancel, context.Cause(ctx)
+	case w.declined:
+		return mcp.ElicitDecline, nil
 	case errors.Is(err, huh.ErrUserAborted):
 		return mcp.ElicitCancel, ErrInterrupted
 	}
@@ -123,21 +120,54 @@ func newForm(w *window, fields ...huh.Field) *huh.Form {
 	keys := huh.NewDefaultKeyMap()
 	keys.Select.Filter.SetEnabled(false) // lists are short
 	keys.MultiSelect.Filter.SetEnabled(false)
-	return huh.NewForm(huh.NewGroup(fields...)).
+	w.group = huh.NewGroup(fields...)
+	w.describe(0)
+	return huh.NewForm(w.group).
 		WithKeyMap(keys).
 		WithTheme(huh.ThemeFunc(huh.ThemeBase16)). // the terminal's own colours
 		WithLayout(layout{huh.LayoutDefault, w})
 }
 
 // window is the window of a form.
-type window struct{ height int } // 0 is unknown
+type window struct {
+	height   int // 0 is unknown
+	group    *huh.Group
+	question string // printed above the form
+	declines bool   // the user can decline with a key
+	declined bool
+}
 
-// observe receives the messages of a form.
+// observe receives the messages of a form, before the form does.
 func (w *window) observe(_ tea.Model, msg tea.Msg) tea.Msg {
-	if size, ok := msg.(tea.WindowSizeMsg); ok {
-		w.height = size.Height
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		w.height = msg.Height
+		w.describe(msg.Width)
+	case tea.KeyPressMsg:
+		if w.declines && msg.String() == "ctrl+d" {
+			w.declined = true
+			return tea.KeyPressMsg{Code: 'c', Mod: tea.ModCtrl}
+		}
 	}
 	return msg
+}
+
+// describe says how to decline. If the question scrolls off the screen, it repeats its beginning above the form.
+func (w *window) describe(width int) {
+	if !w.declines {
+		return
+	}
+	w.group.Title("").Description("ctrl+d: decline · ctrl+c: end the call")
+	const around = 8 // lines of the printed question without its text, and of the form without its fields
+	lines := strings.Split(ansi.Wrap(w.question, width, ""), "\n")
+	most := w.height / 5
+	if most < 3 || len(lines)+strings.Count(w.group.Content(), "\n")+around <= w.height {
+		return
+	}
+	if len(lines) > most {
+		lines = append(lines[:most-1], "…")
+	}
+	w.group.Title(strings.Join(lines, "\n"))
 }
 
 // layout is a layout whose view fits a window. The form puts the title of the focused field first, but an empty line before

@@ -110,6 +110,11 @@ func (q *question) field() huh.Field {
 	return huh.NewInput().Title(title).Description(hint).Value(&q.text).Validate(q.checkText)
 }
 
+// isChoice reports whether the answer is one option or a boolean.
+func (q *question) isChoice() bool {
+	return q.schema.Type == mcp.TypeBoolean || q.options != nil && q.schema.Type != mcp.TypeArray
+}
+
 // height returns the number of lines of a choice: title, hint and at most 8 options. The user
 // scrolls to further options.
 func height(options int) int { return 2 + min(options, 8) }

@@ -200,13 +200,13 @@ func TestTextsOfServersAreSanitised(t *testing.T) {
 // does not fit.
 func TestTheTitleOfTheFocusedFieldIsShownAtEveryHeight(t *testing.T) {
 	all, _ := parseForm(t, everyKind)
-	for _, height := range []int{4, 5, 6, 7, 10, 16, 24, 45} {
+	for _, height := range []int{4, 5, 6, 7, 10, 16, 24, 45, 80} {
 		var fields []huh.Field
 		var titles []string
 		for _, q := range all {
 			fields, titles = append(fields, q.field()), append(titles, q.title())
 		}
-		w := new(window)
+		w := &window{question: "server asks:\nwhy?", declines: true}
 		f := newForm(w, append(fields, sendField("server", new(bool)))...)
 		update := func(msg tea.Msg) {
 			m, _ := f.Update(w.observe(nil, msg))
@@ -216,10 +216,43 @@ func TestTheTitleOfTheFocusedFieldIsShownAtEveryHeight(t *testing.T) {
 		update(tea.WindowSizeMsg{Width: 80, Height: height})
 		for _, title := range append(titles, "Send the answers to server?") {
 			view := ansi.Strip(f.View())
+			if height >= 5 && (strings.Contains(view, "why?") != (height >= 16 && height < 80) || !strings.Contains(view, "ctrl+d: decline")) {
+				t.Errorf("height %d: the view must say how to decline, and repeat the question if it does not fit:\n%s", height, view)
+			}
 			if lines := strings.Count(view, "\n") + 1; lines > height || !strings.Contains(view, title) {
 				t.Errorf("%d lines, without the title %q or too many of them:\n%s", height, title, view)
 			}
 			update(huh.NextField())
+		}
+	}
+}
+
+// H6: the user sees the server and its question before an answer is sent, and can decline. The only choice of a form is sent
+// when it is chosen.
+func TestH6FormsCanBeDeclined(t *testing.T) {
+	const choice = `"type":"string","enum":["no","once"]`
+	for name, c := range map[string]struct{ properties, keys, want string }{
+		"a choice":           {`"a":{` + choice + `}`, "j\r", `accept {"a":"once"}`},
+		"a choice declined":  {`"a":{` + choice + `}`, "j\x04", `decline `},
+		"a boolean":          {`"a":{"type":"boolean"}`, "y", `accept {"a":true}`},
+		"a boolean declined": {`"a":{"type":"boolean"}`, "\x04", `decline `},
+		"a text":             {`"a":{"type":"string"}`, "x\r\r", `accept {"a":"x"}`},
+		"a text declined":    {`"a":{"type":"string"}`, "\x04", `decline `},
+		"two choices":        {`"a":{` + choice + `},"b":{` + choice + `}`, "\r\r\r", `accept {"a":"no","b":"no"}`},
+		"several choices":    {`"a":{"type":"array","items":{` + choice + `}}`, "x\r\r", `accept {"a":["no"]}`},
+	} {
+		var out strings.Builder
+		screen := &Screen{In: strings.NewReader(c.keys), Out: &out}
+		requested := `{"type":"object","properties":{` + c.properties + `},"required":["a"]}`
+		if strings.Contains(c.properties, `"b"`) {
+			requested = strings.Replace(requested, `["a"]`, `["a","b"]`, 1)
+		}
+		result, err := screen.Fill(t.Context(), "demo", &mcp.ElicitParams{Message: "Why?", RequestedSchema: []byte(requested)})
+		if err != nil || string(result.Action)+" "+string(result.Content) != c.want {
+			t.Errorf("%s: %+v %v", name, result, err)
+		}
+		if !strings.HasPrefix(out.String(), "\ndemo asks:\n\nWhy?\n") {
+			t.Errorf("%s: the question does not come first: %q", name, out.String())
 		}
 	}
 }
