@@ -3,6 +3,7 @@ package nearest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/quoting"
@@ -17,14 +18,21 @@ func Unknown(kind, name string, names []string, advice string) error {
 	return fmt.Errorf("unknown %s %q; %s", kind, name, advice)
 }
 
-// Name returns the name that is most similar to word, or "" if none is similar.
+// Name returns the name that is most similar to word, or "" if none is similar. If word begins with a server and "__", as
+// at a gateway, the name of a tool of a server with another name is not similar: word can be a tool that is not served.
 func Name(word string, names []string) string {
-	_, own, found := strings.Cut(word, "__") // all names of a server at a gateway begin in the same way
+	server, own, found := strings.Cut(word, "__")
 	if !found {
 		own = word
 	}
+	known := found && slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(name, server+"__") })
 	best, least := "", len(own)/3+1
 	for _, name := range names {
+		other, _, prefixed := strings.Cut(name, "__")
+		limit := len(server)/3 + 1
+		if found && prefixed && (known && other != server || distance(server, other, limit) >= limit) {
+			continue
+		}
 		if strings.EqualFold(name, word) || strings.HasSuffix(name, "__"+own) {
 			return name
 		}
