@@ -133,6 +133,8 @@ func (a *answers) elicit(params *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 		return nil, err
 	case !found && a.decline:
 		return &mcp.ElicitResult{Action: mcp.ElicitDecline}, nil
+	case !found && len(a.unused()) > 0:
+		return nil, fmt.Errorf("no field %q in the question %q; %s", a.unused()[0], params.Message, usageOf(params.RequestedSchema))
 	case !found:
 		return nil, fmt.Errorf("the server asks %q; answer with --answer: %s, or decline with --decline", params.Message, usageOf(params.RequestedSchema))
 	}
