@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/nearest"
+	"github.com/parley-mcp/parley/cmd/parley/internal/quoting"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -154,8 +155,15 @@ func version() string {
 }
 
 func noArgs(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return fmt.Errorf("unexpected argument %q; see %s --help", args[0], cmd.CommandPath())
+	switch {
+	case len(args) == 0:
+		return nil
+	case cmd.HasSubCommands():
+		return unknownCommand(cmd, args)
+	case cmd.Name() == "up":
+		return fmt.Errorf("unexpected argument %q; write --config %s", args[0], quoting.OfUser().Quote(args[0]))
+	case cmd.Name() == "serve" && strings.Contains(args[0], ":"):
+		return fmt.Errorf("unexpected argument %q; write --addr %s", args[0], quoting.OfUser().Quote(args[0]))
 	}
-	return nil
+	return fmt.Errorf("unexpected argument %q; see %s --help", args[0], cmd.CommandPath())
 }
