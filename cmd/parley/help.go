@@ -115,7 +115,7 @@ func commandsHelp(cmd *cobra.Command, width int, all bool) string {
 			}
 			b.WriteString(title + "\n")
 			for _, row := range rows {
-				fmt.Fprintf(&b, "%-*s  %s\n", cmd.Commands()[0].NamePadding(), row[0], row[1])
+				fmt.Fprintf(&b, "%-*s  %s\n", cmd.Commands()[0].NamePadding()+2, row[0], row[1])
 			}
 		}
 	}
