@@ -179,8 +179,8 @@ func (g generator) exceptions(at []string, value string) []string {
 	case modern && value == `{"a":1}` && (last == mcp.MetaClientInfo || last == "inputResponses"):
 		// A description of the client without a name is for display only, and a response to no input request has no reader.
 		return []string{`result "c"`}
-	case last == "arguments" && value == "null":
-		return []string{`result "c"`} // published clients send it for no arguments
+	case slices.Contains(at, "arguments") && value == "null":
+		return []string{`result "c"`} // published clients send it for no arguments, or for an optional one
 	case !modern && at[0] == "_meta" || last == "task":
 		// Metadata and a request for a task are optional. A server without tasks ignores the latter (2025-11-25,
 		// basic/utilities/tasks, Capability Negotiation).
