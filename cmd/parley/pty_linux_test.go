@@ -50,6 +50,7 @@ func openTerminal(t *testing.T) (user, program *os.File) {
 // atTerminal is a program at a pseudo-terminal.
 type atTerminal struct {
 	*exec.Cmd
+	t       *testing.T
 	user    *os.File // the end of the user
 	shown   *terminalText
 	reading sync.WaitGroup
@@ -70,12 +71,13 @@ func startAtTerminal(t *testing.T, cmd *exec.Cmd, raw bool) *atTerminal {
 	if cmd.Stdout == nil {
 		cmd.Stdout = program
 	}
+	cmd.Env = append(cmd.Environ(), "GORACE=exitcode=0") // see wait
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	program.Close()
-	p := &atTerminal{Cmd: cmd, user: user, shown: &terminalText{written: make(chan struct{}, 1)}}
+	p := &atTerminal{Cmd: cmd, t: t, user: user, shown: &terminalText{written: make(chan struct{}, 1)}}
 	p.reading.Go(func() {
 		if _, err := io.Copy(p.shown, user); err != nil && !errors.Is(err, syscall.EIO) { // EIO: the program has exited
 			t.Error(err)
@@ -84,23 +86,22 @@ func startAtTerminal(t *testing.T, cmd *exec.Cmd, raw bool) *atTerminal {
 	return p
 }
 
-// terminalEnv returns the environment of a program at a terminal, with a configuration directory. A data race does not change
-// its exit code, because there is a known one; see wait.
+// terminalEnv returns the environment of a program at a terminal, with a configuration directory.
 func terminalEnv(config string) []string {
-	return append(os.Environ(), "TERM=xterm-256color", "PARLEY_NO_KEYRING=1", "PARLEY_CONFIG_DIR="+config, "GORACE=exitcode=0")
+	return append(os.Environ(), "TERM=xterm-256color", "PARLEY_NO_KEYRING=1", "PARLEY_CONFIG_DIR="+config)
 }
 
 // enter enters keys. They are lost if the program has exited.
 func (p *atTerminal) enter(keys string) { _, _ = p.user.WriteString(keys) }
 
-// wait waits until the program exits and the terminal has shown all of its output. A data race is an error, but for the one of
+// wait waits until the program exits and the terminal has shown all of its output. A data race fails the test, but for the one of
 // Bubble Tea 2.0.2: it closes the reader of a form while the goroutine that reads may still ask for its descriptor.
 func (p *atTerminal) wait() error {
 	err := p.Wait()
 	p.reading.Wait()
 	for _, race := range strings.Split(p.shown.String(), "WARNING: DATA RACE")[1:] {
 		if !strings.Contains(race, "cancelreader.(*epollCancelReader).Close()") {
-			return fmt.Errorf("data race: %s", race)
+			p.t.Errorf("data race: %s", race)
 		}
 	}
 	return err
