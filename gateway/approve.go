@@ -23,8 +23,9 @@ var ErrCannotAsk = errors.New("the client cannot be asked for an approval: it do
 // Approve asks the user of the client whose request is being served, with a form. It is for
 // [host.Host.Approve]. An approval is used once: in 2026-07-28, a repetition of the client's last request is
 // not approved again. The user can allow the tool for the session, where that is possible; see
-// [host.Approval.AllowSession]. Approve returns [host.ErrDeclined] if the user declines or dismisses the form, [ErrCannotAsk] if there is no client or it does not support forms, an error that wraps
-// context.DeadlineExceeded after a.Timeout, and the errors of server.Ask.
+// [host.Approval.AllowSession]. Approve returns [host.ErrDeclined] if the user declines or dismisses the form,
+// [ErrCannotAsk] if there is no client or it does not support forms, an error that wraps context.DeadlineExceeded
+// after a.Timeout, and the errors of server.Ask.
 //
 // A task whose replica has ended runs again at another one. If it has used an approval, it fails then: the request may have
 // been sent, and the user has approved it once.

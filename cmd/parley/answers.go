@@ -39,7 +39,7 @@ func (f *answerFlags) add(cmd *cobra.Command) {
 	_ = cmd.MarkFlagFilename("answers", "json", "yaml", "yml") // the flag exists
 }
 
-// read returns the answers, or nil if there is none of the flags.
+// read returns the answers, or nil if no flag is set.
 func (f *answerFlags) read(cmd *cobra.Command) (*answers, error) {
 	if len(f.words) == 0 && f.file == "" && !f.decline {
 		return nil, nil

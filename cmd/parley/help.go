@@ -31,7 +31,7 @@ var mainFlags = map[string][]string{
 // rareFlags are flags of many commands that few users need.
 var rareFlags = []string{"env-all", "images", "input", "log-level", "no-redact", "record", "revision", "root", "trace"}
 
-// rareCommands are the commands of which the help of parley has the names only.
+// rareCommands are the commands that the help of parley lists by name only.
 var rareCommands = []string{"complete", "completion", "connect", "diff", "disconnect", "har", "logout", "ping", "ready", "replay", "rm", "task", "version", "whoami"}
 
 // exitCodesKey is the annotation with the exit codes of a command that differ from the usual ones.
