@@ -71,7 +71,7 @@ func startAtTerminal(t *testing.T, cmd *exec.Cmd, raw bool) *atTerminal {
 	if cmd.Stdout == nil {
 		cmd.Stdout = program
 	}
-	cmd.Env = append(cmd.Environ(), "GORACE=exitcode=0") // see wait
+	cmd.Env = append(cmd.Environ(), "GORACE=exitcode=0 atexit_sleep_ms=0") // see wait
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

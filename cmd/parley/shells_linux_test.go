@@ -220,7 +220,7 @@ func startShell(t *testing.T, program, root string, setup shellSetup) *testShell
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, program, setup.args...)
 	cmd.Dir = home
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "ZDOTDIR=" + home, "TERM=xterm", "LANG=C.UTF-8", "GORACE=atexit_sleep_ms=0",
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "ZDOTDIR=" + home, "TERM=xterm", "LANG=C.UTF-8",
 		"PARLEY_NO_KEYRING=1", "PARLEY_CONFIG_DIR=" + filepath.Join(home, "config"), "PARLEY_CACHE_DIR=" + filepath.Join(home, "cache")}
 	s := &testShell{ctx: ctx, home: home, atTerminal: startAtTerminal(t, cmd, false)}
 	t.Cleanup(func() {
