@@ -16,8 +16,8 @@ import (
 	"github.com/parley-mcp/parley/principal"
 )
 
-// R4: the metadata of a resource names its issuers, at the URLs where clients look.
-func TestR4MetadataIsServed(t *testing.T) {
+// Rule R4: the metadata of a resource names its issuers, at the URLs where clients look.
+func TestMetadataIsServed(t *testing.T) {
 	p := resourceOf(t, nil)
 	p.URI, p.Issuers = "https://mcp.example.com/public/mcp", []string{"https://as.example.com", "https://as2.example.com/t"}
 	p.Scopes, p.AdvertisedScopes = []string{"mcp"}, []string{"mcp", "files:read"}

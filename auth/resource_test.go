@@ -237,9 +237,9 @@ func TestAudienceIsComparedAsURI(t *testing.T) {
 	}
 }
 
-// R5: the challenge names the scopes that the request needs, and a broader scope
+// Rule R5: the challenge names the scopes that the request needs, and a broader scope
 // suffices. No server asks for refresh tokens.
-func TestR5ChallengesNameTheNeededScopes(t *testing.T) {
+func TestChallengesNameTheNeededScopes(t *testing.T) {
 	p := resourceOf(t, map[string]*auth.Info{"admin": {Scopes: []string{"admin"}}, "reader": {Scopes: []string{"files:read"}}, "all": {Scopes: []string{"files:read", "files:write"}}})
 	p.Scopes = []string{"files:read"}
 	p.Implies = func(granted, needed string) bool { return granted == "admin" && strings.HasPrefix(needed, "files:") }

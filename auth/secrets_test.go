@@ -15,8 +15,8 @@ import (
 	"github.com/parley-mcp/parley/principal"
 )
 
-// R3, R6: no output, log or error contains a token or a claim.
-func TestR3R6TokensAndClaimsAreNotPrinted(t *testing.T) {
+// Rules R3, R6: no output, log or error contains a token or a claim.
+func TestTokensAndClaimsAreNotPrinted(t *testing.T) {
 	const canary = "planted-canary-token"
 	var output bytes.Buffer
 	logger := slog.New(slog.NewTextHandler(&output, &slog.HandlerOptions{Level: slog.LevelDebug}))

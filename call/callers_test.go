@@ -7,7 +7,8 @@ import (
 )
 
 // LimitRate tracks a limited number of callers and forgets idle ones first.
-func TestY1LimitRateTracksALimitedNumberOfCallers(t *testing.T) {
+// Rule Y1.
+func TestLimitRateTracksALimitedNumberOfCallers(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	b := &buckets{limit: RateLimit{PerSecond: 1, Burst: 2, Now: func() time.Time { return now }}, callers: make(map[caller]*bucket)}
 	for i := range maxCallers {

@@ -13,7 +13,8 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-func TestR6LogCallsWritesOneLineWithoutParametersAndResult(t *testing.T) {
+// Rule R6.
+func TestLogCallsWritesOneLineWithoutParametersAndResult(t *testing.T) {
 	result := func(result any) call.Handler {
 		return func(context.Context, *call.Call) (any, error) { return result, nil }
 	}

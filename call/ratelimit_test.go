@@ -42,7 +42,8 @@ func limited(t *testing.T, limit call.RateLimit) func(d call.Description) error 
 	}
 }
 
-func TestY1LimitRateRejectsCallsBeyondTheBurst(t *testing.T) {
+// Rule Y1.
+func TestLimitRateRejectsCallsBeyondTheBurst(t *testing.T) {
 	clock := &clock{at: time.Unix(1e9, 0)}
 	do := limited(t, call.RateLimit{PerSecond: 10, Burst: 3, Now: clock.now})
 	c := call.Description{Method: mcp.MethodCallTool, Principal: principal.Local}

@@ -73,8 +73,8 @@ func limitedReplicas(t *testing.T, n int, limit call.RateLimit) (all []func(call
 	return all
 }
 
-// Y1: the limit is one of all replicas. Each may let a sixteenth of the burst more through.
-func TestY1ReplicasShareARateLimit(t *testing.T) {
+// Rule Y1: the limit is one of all replicas. Each may let a sixteenth of the burst more through.
+func TestReplicasShareARateLimit(t *testing.T) {
 	const replicas = 3
 	for _, burst := range []int{1, 10, 64, 2000} {
 		synctest.Test(t, func(t *testing.T) {

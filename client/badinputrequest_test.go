@@ -37,9 +37,9 @@ var badInputRequests = map[string]struct {
 	"not an input request":       {"tools/call", `{"name":"a"}`, jsonrpc.CodeMethodNotFound},
 }
 
-// M4, V7, Y6: the client rejects invalid input requests without asking the user or the model.
+// Rules M4, V7, Y6: the client rejects invalid input requests without asking the user or the model.
 // In a session the server receives an error.
-func TestM4V7Y6InvalidInputRequestsAreRejected(t *testing.T) {
+func TestInvalidInputRequestsAreRejected(t *testing.T) {
 	failing := func(d *client.Dialer, t *testing.T) {
 		d.Elicit = func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 			t.Error("the user was asked")
@@ -87,7 +87,7 @@ func TestM4V7Y6InvalidInputRequestsAreRejected(t *testing.T) {
 					t.Fatal(err)
 				}
 				_, err = client.CallTool[string](t.Context(), c, "a", nil)
-				var reported *jsonrpc.Error // J10: such an error would come from the server
+				var reported *jsonrpc.Error // Rule J10: such an error would come from the server
 				if !errors.Is(err, client.ErrInvalidResponse) || errors.As(err, &reported) {
 					t.Errorf("got %v", err)
 				}
@@ -100,8 +100,8 @@ func TestM4V7Y6InvalidInputRequestsAreRejected(t *testing.T) {
 	}
 }
 
-// J17: the client ignores progress after the response.
-func TestJ17ProgressAfterTheResponseIsDropped(t *testing.T) {
+// Rule J17: the client ignores progress after the response.
+func TestProgressAfterTheResponseIsDropped(t *testing.T) {
 	report := `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":$id,"progress":%d}}`
 	for r, s := range map[mcp.Revision]*script{mcp.V20260728: modernServer(), mcp.V20250618: legacyServer()} {
 		synctest.Test(t, func(t *testing.T) {

@@ -32,8 +32,8 @@ func TestResultInvalidatedInFlightIsNotCached(t *testing.T) {
 	}
 }
 
-// C1: only complete results are cached, and only the scope "public" is public.
-func TestC1CacheHintsAreReadStrictly(t *testing.T) {
+// Rule C1: only complete results are cached, and only the scope "public" is public.
+func TestCacheHintsAreReadStrictly(t *testing.T) {
 	for raw, want := range map[string]time.Duration{
 		`{"ttlMs":1000,"cacheScope":"public"}`:                                time.Second,
 		`{"resultType":"complete","ttlMs":1000,"cacheScope":"public"}`:        time.Second,

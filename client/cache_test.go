@@ -116,8 +116,8 @@ func TestResultIsFreshForOneDayAtMost(t *testing.T) {
 	})
 }
 
-// C1: a negative ttlMs means zero.
-func TestC1StaleResultIsRequestedAgain(t *testing.T) {
+// Rule C1: a negative ttlMs means zero.
+func TestStaleResultIsRequestedAgain(t *testing.T) {
 	for _, ttl := range []string{"0", "-1", "-9223372036854775808"} {
 		synctest.Test(t, func(t *testing.T) {
 			c, _ := dial(t, withPages(page(ttl, "public", "", "one"), page(ttl, "public", "", "two")))
@@ -140,8 +140,8 @@ func TestSessionsCacheNothing(t *testing.T) {
 	})
 }
 
-// C1: a result is cached for its method and all parameters.
-func TestC1CacheKeyIncludesAllParameters(t *testing.T) {
+// Rule C1: a result is cached for its method and all parameters.
+func TestCacheKeyIncludesAllParameters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := withPages(page("60000", "public", "2", "one"), page("60000", "public", "", "two"))
 		s.Answers["resources/read"] = []string{note("60000", "public", "a"), note("60000", "public", "b"), note("60000", "public", "c")}
@@ -169,8 +169,8 @@ func TestC1CacheKeyIncludesAllParameters(t *testing.T) {
 	})
 }
 
-// C1: a result that depends on answers to input requests is not cached.
-func TestC1ResultsAfterInputRequestsAreNotCached(t *testing.T) {
+// Rule C1: a result that depends on answers to input requests is not cached.
+func TestResultsAfterInputRequestsAreNotCached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first := `"result":{"resultType":"input_required","ttlMs":60000,"cacheScope":"public","inputRequests":{"k":{"method":"roots/list"}},"requestState":"s"}`
 		second := `"result":{"resultType":"input_required","ttlMs":60000,"requestState":"t"}`

@@ -55,7 +55,8 @@ func dialAs(t *testing.T, cache *client.Cache, url, credentials string, configur
 	return c
 }
 
-func TestC1PrivateResultsAreNotSharedBetweenCredentials(t *testing.T) {
+// Rule C1.
+func TestPrivateResultsAreNotSharedBetweenCredentials(t *testing.T) {
 	for _, scope := range []string{"private", "", "Public"} { // unknown scopes are private
 		url, cache := credentialServer(t, scope), new(client.Cache)
 		ada, bob := dialAs(t, cache, url, "ada"), dialAs(t, cache, url, "bob")
@@ -78,8 +79,8 @@ func TestPublicResultsAreShared(t *testing.T) {
 	}
 }
 
-// C1: different HTTPClients may reach different servers at the same URL.
-func TestC1PublicResultsAreNotSharedBetweenServers(t *testing.T) {
+// Rule C1: different HTTPClients may reach different servers at the same URL.
+func TestPublicResultsAreNotSharedBetweenServers(t *testing.T) {
 	one, two, cache := credentialServer(t, "public"), credentialServer(t, "public"), new(client.Cache)
 	via := func(url string) *http.Client {
 		return &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
@@ -95,9 +96,9 @@ func TestC1PublicResultsAreNotSharedBetweenServers(t *testing.T) {
 	}
 }
 
-// C1: HTTPTarget.Identity separates private results, and so does an HTTPClient, which may add
+// Rule C1: HTTPTarget.Identity separates private results, and so does an HTTPClient, which may add
 // credentials.
-func TestC1IdentitySeparatesPrivateResults(t *testing.T) {
+func TestIdentitySeparatesPrivateResults(t *testing.T) {
 	url, cache := credentialServer(t, "private"), new(client.Cache)
 	who := "one"
 	c := dialAs(t, cache, url, "ada", func(_ *client.Dialer, to *client.HTTPTarget) { to.Identity = func() string { return who } })
@@ -130,8 +131,8 @@ type namedBearer struct{ bearer }
 
 func (b *namedBearer) Identity(string) string { return strings.TrimPrefix(b.who, "unknown") }
 
-// C1: the credentials of an Authorizer may change.
-func TestC1AuthorizerIdentitySeparatesPrivateResults(t *testing.T) {
+// Rule C1: the credentials of an Authorizer may change.
+func TestAuthorizerIdentitySeparatesPrivateResults(t *testing.T) {
 	by := func(auth client.Authorizer) func(*client.Dialer, *client.HTTPTarget) {
 		return func(d *client.Dialer, to *client.HTTPTarget) { d.Auth, to.Header = auth, nil }
 	}
@@ -164,7 +165,7 @@ func TestC1AuthorizerIdentitySeparatesPrivateResults(t *testing.T) {
 	}
 }
 
-// C1: all pages of a list are private if one is.
+// Rule C1: all pages of a list are private if one is.
 func TestOnePrivatePageMakesAListPrivate(t *testing.T) {
 	url, cache := credentialServer(t, "public", "private", "public", "public"), new(client.Cache)
 	if got := names(t, dialAs(t, cache, url, "ada")); got != "ada1 ada2" {

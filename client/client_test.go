@@ -104,8 +104,8 @@ func TestUnknownContentIsKept(t *testing.T) {
 	}
 }
 
-// J9: an unknown resultType makes the result invalid. An older server sends none.
-func TestJ9UnknownResultTypesAreInvalid(t *testing.T) {
+// Rule J9: an unknown resultType makes the result invalid. An older server sends none.
+func TestUnknownResultTypesAreInvalid(t *testing.T) {
 	c, _ := dial(t, withToolAnswers(
 		`"result":{"resultType":"complete","content":[]}`,
 		`"result":{"content":[]}`,
@@ -185,9 +185,9 @@ func TestArgumentsAreSentUnchanged(t *testing.T) {
 	}
 }
 
-// J16: in both eras the wait ends, the server receives one cancellation, and the connection
+// Rule J16: in both eras the wait ends, the server receives one cancellation, and the connection
 // remains.
-func TestJ16CallEndsAtItsTimeout(t *testing.T) {
+func TestCallEndsAtItsTimeout(t *testing.T) {
 	for _, s := range []*script{modernServer(), legacyServer()} {
 		synctest.Test(t, func(t *testing.T) {
 			s.Answers["tools/call"] = []string{"", "", "", called}

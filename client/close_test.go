@@ -33,8 +33,8 @@ func checkClosed(t *testing.T, c *client.Client) {
 	}
 }
 
-// I13: Close may be called more than once and concurrently.
-func TestI13CloseIsIdempotent(t *testing.T) {
+// Close may be called more than once and concurrently.
+func TestCloseIsIdempotent(t *testing.T) {
 	for _, s := range []*script{modernServer(), legacyServer()} {
 		synctest.Test(t, func(t *testing.T) {
 			to, rec := target(s)

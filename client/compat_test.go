@@ -77,7 +77,7 @@ func matrix() []compat {
 		{name: "modern, but too late", server: script{Answers: dual, After: map[string]time.Duration{"server/discover": 9 * time.Second}},
 			want: mcp.V20250618, received: probed + " " + handshaken, takes: 2 * time.Second},
 
-		// U5: a recognised modern error never leads to an older revision.
+		// Rule U5: a recognised modern error never leads to an older revision.
 		{name: "rejects, and lists an older revision", server: modernAndLegacy(unsupported(`"2025-06-18","2024-11-05"`)), want: mcp.V20250618, received: probed + " " + handshaken},
 		{name: "rejects a revision once that it lists", server: modern(unsupported(`"2026-07-28"`), discovered), want: mcp.V20260728, received: probed + " " + probed},
 		{name: "rejects a revision always that it lists", server: modernAndLegacy(unsupported(`"2026-07-28","2025-06-18"`)), fails: reports(-32022), received: probed + " " + probed},
@@ -103,7 +103,7 @@ func matrix() []compat {
 		{name: "exits at once", server: script{Otherwise: "!close"}, fails: is(client.ErrConnectionLost), received: probed},
 		{name: "exits during the handshake", server: script{Answers: answers("initialize", "!close"), Otherwise: methodNotFound}, fails: is(client.ErrConnectionLost), received: probed + " initialize"},
 
-		// S1: output that is not a message is skipped, and so are unexpected messages.
+		// Rule S1: output that is not a message is skipped, and so are unexpected messages.
 		{name: "prints text first", server: script{Greeting: []string{"Listening on stdio", "{}", "\xff", `"id":1`}, Answers: answers("server/discover", discovered)},
 			want: mcp.V20260728, received: probed},
 		{name: "sends notifications first", server: script{Greeting: []string{
@@ -204,8 +204,8 @@ func TestSilentProcessIsLegacy(t *testing.T) {
 	(&compat{want: mcp.V20250618}).check(t, c, err)
 }
 
-// S7: the client answers requests of servers in sessions only.
-func TestS7ServerRequestsAreAnsweredInSessionsOnly(t *testing.T) {
+// Rule S7: the client answers requests of servers in sessions only.
+func TestServerRequestsAreAnsweredInSessionsOnly(t *testing.T) {
 	requests := `!lines {"jsonrpc":"2.0","id":"p","method":"ping"}
 {"jsonrpc":"2.0","id":"s","method":"sampling/createMessage","params":{}}
 {"jsonrpc":"2.0","id":"u","method":"unknown/method"}

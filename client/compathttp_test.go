@@ -204,7 +204,7 @@ func TestDialFindsTheEraOverHTTP(t *testing.T) {
 		{name: "503 with an error", answers: all("server/discover", failing(503, `"error":{"code":-32603,"message":"later"}`)), fails: hasStatus(503), received: probed},
 		{name: "redirect", answers: all("server/discover", reply{302, "text/plain", "", http.Header{"Location": {"https://example.com/"}}}), fails: hasStatus(302), received: probed},
 
-		// U5: errors that only modern servers report.
+		// Rule U5: errors that only modern servers report.
 		{name: "rejects, and lists an older revision", answers: all("server/discover", failing(400, unsupported(`"2025-06-18"`))), want: mcp.V20250618, received: fellBack},
 		{name: "rejects a revision once that it lists", answers: all("server/discover", []reply{failing(400, unsupported(`"2026-07-28"`)), ok(discovered)}), want: mcp.V20260728, received: probed + " " + probed},
 		{name: "rejects a revision always that it lists", answers: all("server/discover", failing(400, unsupported(`"2026-07-28","2025-06-18"`))), fails: reports(-32022), received: probed + " " + probed},

@@ -11,8 +11,8 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
-// H10: over HTTP, icons are of the origin of the server. Everywhere, their schemes are safe.
-func TestH10IconsAreOfTheServersOrigin(t *testing.T) {
+// Rule H10: over HTTP, icons are of the origin of the server. Everywhere, their schemes are safe.
+func TestIconsAreOfTheServersOrigin(t *testing.T) {
 	var icons mcp.Icons
 	s := &server.Server{Name: "s", Version: "1"}
 	web := httptest.NewTLSServer(s)

@@ -58,8 +58,8 @@ func dialHalfOpen(t *testing.T, s *script) (c *client.Client, conn *halfOpen, lo
 	return c, conn, lost
 }
 
-// I6: a half-open connection is lost, and the calls in flight fail.
-func TestI6HalfOpenConnectionIsLost(t *testing.T) {
+// A half-open connection is lost, and the calls in flight fail.
+func TestHalfOpenConnectionIsLost(t *testing.T) {
 	for _, s := range []*script{modernServer(), legacyServer()} {
 		synctest.Test(t, func(t *testing.T) {
 			c, conn, lost := dialHalfOpen(t, s)

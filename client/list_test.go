@@ -11,8 +11,8 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// J18: cursors are opaque, and may be empty.
-func TestJ18ListsFollowCursors(t *testing.T) {
+// Rule J18: cursors are opaque, and may be empty.
+func TestListsFollowCursors(t *testing.T) {
 	s := modernServer()
 	page := func(name, next string) string {
 		return `"result":{"tools":[{"name":"` + name + `","inputSchema":{"type":"object"}}]` + next + `}`
@@ -63,9 +63,9 @@ func pages(n, toolsPerPage, bytesPerTool int) []string {
 	return all
 }
 
-// J18: the entries and bytes of a list are limited, not the number of its pages. The entries
+// Rule J18: the entries and bytes of a list are limited, not the number of its pages. The entries
 // before the limit are valid.
-func TestJ18ListsAreLimited(t *testing.T) {
+func TestListsAreLimited(t *testing.T) {
 	last := pages(200, 1, 0)
 	last[199] = strings.Replace(last[199], `,"nextCursor":"199"`, "", 1)
 	for name, test := range map[string]struct {

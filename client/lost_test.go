@@ -13,8 +13,8 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
-// I3, S5: the client does not repeat a call that may have run. The next call reconnects.
-func TestI3S5CallIsNotRepeatedAfterALostConnection(t *testing.T) {
+// Rule S5: the client does not repeat a call that may have run. The next call reconnects.
+func TestCallIsNotRepeatedAfterALostConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, rec := dial(t, withToolAnswers("!close"), withToolAnswers("!close"), modernServer())
 		for range 2 {
@@ -102,9 +102,9 @@ func TestLostIdleConnectionIsReplaced(t *testing.T) {
 	})
 }
 
-// I1: each of several calls on a connection that ends has one outcome, and the client
+// Each of several calls on a connection that ends has one outcome, and the client
 // reconnects once for all.
-func TestI1ConcurrentCallsReconnectOnce(t *testing.T) {
+func TestConcurrentCallsReconnectOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		exiting := withToolAnswers("", "", "", "", "!close")
 		c, rec := dial(t, exiting, modernServer())

@@ -98,9 +98,9 @@ func dialHTTP(t *testing.T, h http.Handler) *client.Client {
 	return c
 }
 
-// U3: the client begins a new session after the server has expired one, and repeats the call,
+// Rule U3: the client begins a new session after the server has expired one, and repeats the call,
 // which has not run.
-func TestU3ExpiredSessionIsReplaced(t *testing.T) {
+func TestExpiredSessionIsReplaced(t *testing.T) {
 	s := new(legacyHTTP)
 	c := dialHTTP(t, s)
 	for i := range int32(3) {
@@ -137,8 +137,8 @@ func TestCallsInFlightSurviveTheEndOfTheirSession(t *testing.T) {
 	}
 }
 
-// U6: after a lost connection the client repeats only requests without side effects.
-func TestU6LostHTTPConnectionRepeatsListsOnly(t *testing.T) {
+// Rule U6: after a lost connection the client repeats only requests without side effects.
+func TestLostHTTPConnectionRepeatsListsOnly(t *testing.T) {
 	var calls, lists atomic.Int32
 	m := &mock{answers: map[string][]reply{"server/discover": {ok(discovered)}}}
 	c := dialHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -33,8 +33,8 @@ func withTool(s *script, list []string, calls ...string) *script {
 	return s
 }
 
-// V6: a result that does not match the output schema is an error that has the result.
-func TestV6ResultsAreValidated(t *testing.T) {
+// Rule V6: a result that does not match the output schema is an error that has the result.
+func TestResultsAreValidated(t *testing.T) {
 	for _, s := range []*script{modernServer(), legacyServer()} {
 		synctest.Test(t, func(t *testing.T) {
 			c, rec := dial(t, withTool(s, []string{listedWith(numberSchema)},
@@ -124,8 +124,8 @@ func dialLogged(t *testing.T, s *script) (*client.Client, *bytes.Buffer) {
 	return c, log
 }
 
-// V5: the client logs an invalid output schema once and returns the results.
-func TestV5InvalidOutputSchemaIsLogged(t *testing.T) {
+// Rule V5: the client logs an invalid output schema once and returns the results.
+func TestInvalidOutputSchemaIsLogged(t *testing.T) {
 	for _, output := range []string{`{"$schema":"https://example.com/mine","type":"object"}`, `{"type":12}`, `{"$ref":"https://example.com/x"}`} {
 		synctest.Test(t, func(t *testing.T) {
 			c, log := dialLogged(t, withTool(modernServer(), []string{listedWith(output)}, structured(`{"n":"one"}`)))

@@ -17,8 +17,8 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
-// I3, S5: the same with a process, which counts the calls that have run.
-func TestI3S5ExitedProcessIsRestarted(t *testing.T) {
+// Rule S5: the same with a process, which counts the calls that have run.
+func TestExitedProcessIsRestarted(t *testing.T) {
 	executions := filepath.Join(t.TempDir(), "executions")
 	s := withToolAnswers("!exit 3 out of cheese")
 	s.Executions = executions

@@ -115,9 +115,9 @@ func TestDialWithDiscoverySendsNothing(t *testing.T) {
 	}
 }
 
-// U5: an answer that only a server of another era sends corrects the Discovery. The caller does
+// Rule U5: an answer that only a server of another era sends corrects the Discovery. The caller does
 // not notice: the rejected request is sent again.
-func TestU5StaleDiscoveryIsCorrected(t *testing.T) {
+func TestStaleDiscoveryIsCorrected(t *testing.T) {
 	const found = probed + " " + handshaken
 	for name, c := range map[string]struct {
 		now      *mock
@@ -154,8 +154,8 @@ func TestU5StaleDiscoveryIsCorrected(t *testing.T) {
 	}
 }
 
-// I3: the client does not repeat a call that may have run.
-func TestI3StaleDiscoveryDoesNotRepeatACallThatMayHaveRun(t *testing.T) {
+// The client does not repeat a call that may have run.
+func TestStaleDiscoveryDoesNotRepeatACallThatMayHaveRun(t *testing.T) {
 	now := legacyMock(ok(`"error":{"code":-32603,"message":"failed halfway"}`))
 	c := dialStored(t, modernMock(), now, quiet())
 	_, err := c.CallTool(t.Context(), "a", nil)
@@ -187,8 +187,8 @@ func TestErrorsOfTheRememberedEraAreReported(t *testing.T) {
 	}
 }
 
-// U5: an error that is independent of the era does not cause a fallback.
-func TestU5ErrorsOfAnyEraDoNotCauseFallback(t *testing.T) {
+// Rule U5: an error that is independent of the era does not cause a fallback.
+func TestErrorsOfAnyEraDoNotCauseFallback(t *testing.T) {
 	for name, answer := range map[string]reply{
 		"401": status(401, ""), "403": status(403, ""), "429": status(429, ""), "500": status(500, ""),
 		"-32020": failing(400, `"error":{"code":-32020,"message":"headers"}`), "-32021": failing(400, `"error":{"code":-32021,"message":"capability"}`),

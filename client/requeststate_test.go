@@ -12,8 +12,8 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
-// M3: the client returns requestState unchanged, and only in the next request of the call.
-func TestM3RequestStateIsReturnedUnchanged(t *testing.T) {
+// Rule M3: the client returns requestState unchanged, and only in the next request of the call.
+func TestRequestStateIsReturnedUnchanged(t *testing.T) {
 	const form = `"inputRequests":{"q":{"method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object","properties":{}}}}}`
 	for _, state := range []string{`"a\u0062\/c \u00e9 é"`, `"{\"looks\": [\"like\", 1.0, \"JSON\"]}"`, `""`, ``} {
 		asked := `"result":{"resultType":"input_required",` + form

@@ -14,8 +14,8 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// H8: only file URIs are roots. The program learns about others; the server does not.
-func TestH8RootsAreFileURIs(t *testing.T) {
+// Rule H8: only file URIs are roots. The program learns about others; the server does not.
+func TestRootsAreFileURIs(t *testing.T) {
 	const list = `"method":"roots/list","params":{}`
 	modern, legacy := modernServer(), legacyServer()
 	modern.Answers["tools/call"] = []string{`"result":{"resultType":"input_required","inputRequests":{"q":{` + list + `}}}`, called}

@@ -26,9 +26,9 @@ func withSecrets(server string) string {
 	return scheme + "://" + canary + "user:" + canary + "password@" + rest + "/mcp?token=" + canary + "token"
 }
 
-// R6: no error, log message or name of a server contains the user information or the query of
+// Rule R6: no error, log message or name of a server contains the user information or the query of
 // its URL.
-func TestR6ErrorsHaveNoSecretsOfTheURL(t *testing.T) {
+func TestErrorsHaveNoSecretsOfTheURL(t *testing.T) {
 	silent := log.New(io.Discard, "", 0)
 	serve := func(tls bool, h http.HandlerFunc) string {
 		s := httptest.NewUnstartedServer(h)

@@ -43,8 +43,8 @@ func TestTraceSeesEveryMessage(t *testing.T) {
 	}
 }
 
-// S1: the client logs and skips output that is not a message.
-func TestS1GarbageIsLoggedAndSkipped(t *testing.T) {
+// Rule S1: the client logs and skips output that is not a message.
+func TestGarbageIsLoggedAndSkipped(t *testing.T) {
 	var logged bytes.Buffer
 	to, _ := target(&script{Greeting: []string{"Listening on stdio"}, Answers: answers("server/discover", discovered)})
 	d := client.Dialer{Logger: slog.New(slog.NewTextHandler(&logged, nil))}

@@ -132,8 +132,8 @@ func TestCallIsRepeatedOnceAfterURLElicitation(t *testing.T) {
 	})
 }
 
-// H7: the client does not show invalid elicitations to the user, and does not repeat the call.
-func TestH7InvalidURLElicitationsAreNotShown(t *testing.T) {
+// Rule H7: the client does not show invalid elicitations to the user, and does not repeat the call.
+func TestInvalidURLElicitationsAreNotShown(t *testing.T) {
 	var nine []string
 	for i := range 9 {
 		nine = append(nine, elicitation(fmt.Sprint("p", i)))
@@ -173,8 +173,8 @@ func TestH7InvalidURLElicitationsAreNotShown(t *testing.T) {
 	}
 }
 
-// H7: the client rejects an elicitation with an unsafe URL without asking the user.
-func TestH7ElicitationsWithUnsafeURLsAreRejected(t *testing.T) {
+// Rule H7: the client rejects an elicitation with an unsafe URL without asking the user.
+func TestElicitationsWithUnsafeURLsAreRejected(t *testing.T) {
 	for _, url := range []string{"http://example.com/", "file:///etc/passwd", "https://u:p@example.com/", "-x", `https://example.com/\u202egpj`} {
 		synctest.Test(t, func(t *testing.T) {
 			ask := `{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"mode":"url","message":"?","url":"` + url + `","elicitationId":"1"}}`
@@ -191,8 +191,8 @@ func TestH7ElicitationsWithUnsafeURLsAreRejected(t *testing.T) {
 	}
 }
 
-// J10: the error code has no special meaning in other revisions.
-func TestJ10URLElicitationErrorsOfOtherRevisionsAreIgnored(t *testing.T) {
+// Rule J10: the error code has no special meaning in other revisions.
+func TestURLElicitationErrorsOfOtherRevisionsAreIgnored(t *testing.T) {
 	for r, s := range map[mcp.Revision]*script{mcp.V20260728: modernServer(), mcp.V20250618: legacyServer()} {
 		s.Answers["tools/call"] = []string{requires(elicitation("one")), called}
 		d := quiet()

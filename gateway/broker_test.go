@@ -147,8 +147,8 @@ func (b *brokered) dialBrowsing(name string, r mcp.Revision, browsing *sync.Wait
 
 var anyURL = regexp.MustCompile(`http://\S+/login/start/\w+`)
 
-// Y5, P1, P5: the client of a caller who is not logged in to the server has its user open a page, in every revision.
-// Afterwards the call is answered for the account of that user. All requests go to two replicas in turn.
+// Rules Y5, P1, P5: the client of a caller who is not logged in to the server has its user open a page, in every
+// revision. Afterwards the call is answered for the account of that user. All requests go to two replicas in turn.
 func TestCallersLogInToAServer(t *testing.T) {
 	for _, theirs := range []mcp.Revision{mcp.V20250326, mcp.V20251125, mcp.V20260728} {
 		for _, ours := range everyRevision {

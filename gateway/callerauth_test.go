@@ -217,7 +217,7 @@ func (x *exchange) callers() *host.CallerAuth {
 
 var everyRevision = []mcp.Revision{mcp.V20241105, mcp.V20250326, mcp.V20250618, mcp.V20251125, mcp.V20260728}
 
-// R3, P8: each caller calls a server with a token that was exchanged for its own, once. The server receives no
+// Rules R3, P8: each caller calls a server with a token that was exchanged for its own, once. The server receives no
 // token of a caller, and the token of the operator only for lists.
 func TestCallersUseTheirOwnExchangedTokens(t *testing.T) {
 	for _, theirs := range []mcp.Revision{mcp.V20241105, mcp.V20251125, mcp.V20260728} {

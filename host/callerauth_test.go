@@ -28,7 +28,7 @@ func (noAuth) Authorize(*http.Request, string) error { return nil }
 
 func (noAuth) Reauthorize(*http.Request, string, *http.Response) (bool, error) { return false, nil }
 
-// U8: the credentials of the operator are sent with lists, and never on behalf of a caller.
+// Rule U8: the credentials of the operator are sent with lists, and never on behalf of a caller.
 func TestCredentialsOfTheOperatorAreNotSentForCallers(t *testing.T) {
 	s := &server.Server{Name: "up", Version: "1"}
 	server.AddTool(s, mcp.Tool{Name: "echo"}, func(context.Context, struct{}) (string, error) { return "done", nil })

@@ -297,7 +297,8 @@ func TestParseRejectsInconsistentEnvelopes(t *testing.T) {
 	}
 }
 
-func TestJ1RequestIDsAreStringsOrIntegers(t *testing.T) {
+// Rule J1.
+func TestRequestIDsAreStringsOrIntegers(t *testing.T) {
 	for _, id := range []string{
 		`0`, `1`, `-1`, `-0`, `9007199254740993`, `-9223372036854775808`, `18446744073709551616`, strings.Repeat("9", 256),
 		`""`, `"str"`, `"1"`, `"null"`, `" "`, `"\u0000"`, `"\"\\\/\b\f\n\r\t\u00e9\ud83d\ude00é😀"`,
@@ -335,7 +336,8 @@ func TestTheCodeOfAnErrorIsAnIntegerInAnySpelling(t *testing.T) {
 	}
 }
 
-func TestJ4ResponsesHaveEitherAResultOrAnError(t *testing.T) {
+// Rule J4.
+func TestResponsesHaveEitherAResultOrAnError(t *testing.T) {
 	for _, response := range []string{
 		`"result":{},"error":{"code":1,"message":"m"}`, `"error":{"code":1,"message":"m"},"result":{}`,
 		`"result":{},"error":null`, `"result":null,"error":{"code":1,"message":"m"}`,
@@ -359,7 +361,8 @@ func TestJ4ResponsesHaveEitherAResultOrAnError(t *testing.T) {
 	}
 }
 
-func TestJ5NotificationsHaveNoID(t *testing.T) {
+// Rule J5.
+func TestNotificationsHaveNoID(t *testing.T) {
 	m, err := jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`), jsonrpc.Limits{})
 	if err != nil || m.Kind != jsonrpc.Notification || !m.ID.IsZero() {
 		t.Errorf("%v, kind %d, id %q", err, m.Kind, m.ID)
@@ -375,7 +378,8 @@ func TestJ5NotificationsHaveNoID(t *testing.T) {
 	}
 }
 
-func TestJ6InvalidUTF8IsAParseErrorAndNeverReplaced(t *testing.T) {
+// Rule J6.
+func TestInvalidUTF8IsAParseErrorAndNeverReplaced(t *testing.T) {
 	for _, bad := range []string{
 		"\x80", "\xbf", "\xff", "\xfe", "\xc0\xaf", "\xc1\xbf", "\xe0\x80\xaf", "\xf0\x80\x80\xaf", // continuation alone, overlong
 		"\xed\xa0\x80", "\xf4\x90\x80\x80", "\xf8\x88\x80\x80\x80", // surrogate, beyond U+10FFFF, five bytes
@@ -435,7 +439,8 @@ func TestLoneSurrogatesAreReplacedInOutcomesOnly(t *testing.T) {
 	}
 }
 
-func TestJ8ABatchIsNotAMessage(t *testing.T) {
+// Rule J8.
+func TestABatchIsNotAMessage(t *testing.T) {
 	for _, batch := range []string{"[" + samples[0] + "]", "[" + samples[0] + "," + samples[3] + "]", "[]", " [ ] ", "[[" + samples[0] + "]]"} {
 		m, err := jsonrpc.Parse([]byte(batch), jsonrpc.Limits{})
 		if err == nil || rejection(t, err).Code != jsonrpc.CodeInvalidRequest || m.Kind != jsonrpc.Invalid || !m.ID.IsZero() {

@@ -7,8 +7,8 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// H7: URLs must use https or the loopback interface, and must not deceive the user.
-func TestH7ElicitURLMustBeSafe(t *testing.T) {
+// Rule H7: URLs must use https or the loopback interface, and must not deceive the user.
+func TestElicitURLMustBeSafe(t *testing.T) {
 	for _, address := range []string{
 		"https://example.com/pay?id=1", "HTTPS://example.com", "https://[2001:db8::1]:8443/x#y", "https://xn--pple-43d.com/",
 		"http://127.0.0.1:8080/", "http://[::1]/", "http://LOCALHOST:1/",

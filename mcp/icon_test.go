@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// H10: icons are https URLs or data URIs of images.
-func TestH10DecodingDropsIconsWithUnsafeSources(t *testing.T) {
+// Rule H10: icons are https URLs or data URIs of images.
+func TestDecodingDropsIconsWithUnsafeSources(t *testing.T) {
 	safe := []string{
 		"https://example.com/a.png", "HTTPS://example.com/a.png", "https://example.com:8443/a.png?x=1#y",
 		"data:image/png;base64,iVBORw0KGgo=", "DATA:image/svg+xml,%3Csvg/%3E",

@@ -8,7 +8,7 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// J11: _meta keys have a grammar.
+// Rule J11: _meta keys have a grammar.
 func TestMetaKeyGrammar(t *testing.T) {
 	for key, valid := range map[string]bool{
 		"":                                     true, // no prefix and an empty name
@@ -53,7 +53,7 @@ func TestMetaKeyGrammar(t *testing.T) {
 	}
 }
 
-// J11: some _meta keys are reserved.
+// Rule J11: some _meta keys are reserved.
 func TestReservedMetaKeys(t *testing.T) {
 	for key, reserved := range map[string]bool{
 		"io.modelcontextprotocol/":         true,

@@ -9,8 +9,8 @@ import (
 func use(id string) mcp.Content    { return &mcp.ToolUseContent{ID: id, Name: "weather"} }
 func result(id string) mcp.Content { return &mcp.ToolResultContent{ToolUseID: id} }
 
-// Y6: every tool use has a result in the next message, which has no other content.
-func TestY6EveryToolUseHasResult(t *testing.T) {
+// Rule Y6: every tool use has a result in the next message, which has no other content.
+func TestEveryToolUseHasResult(t *testing.T) {
 	user := func(content ...mcp.Content) mcp.SamplingMessage {
 		return mcp.SamplingMessage{Role: mcp.RoleUser, Content: content}
 	}

@@ -156,7 +156,7 @@ func TestServerReceivesRootsChanged(t *testing.T) {
 	}, answering)
 }
 
-// J15: a handler that cancels its request for input cancels the client's handler.
+// Rule J15: a handler that cancels its request for input cancels the client's handler.
 func TestInputRequestsCanBeCancelled(t *testing.T) {
 	asked, answered := make(chan struct{}, 1), make(chan error, 1)
 	hasty := func() *server.Server {
@@ -200,7 +200,7 @@ func TestInputRequestsCanBeCancelled(t *testing.T) {
 	})
 }
 
-// M4: a server does not send an input request that the client has not declared. The
+// Rule M4: a server does not send an input request that the client has not declared. The
 // client receives an error of its revision.
 func TestUndeclaredCapabilitiesAreNotRequested(t *testing.T) {
 	var charged atomic.Int32
@@ -222,7 +222,7 @@ func TestUndeclaredCapabilitiesAreNotRequested(t *testing.T) {
 	})
 }
 
-// V7: the client adds the defaults of a form and validates the answer.
+// Rule V7: the client adds the defaults of a form and validates the answer.
 func TestFormsAreCompletedAndValidated(t *testing.T) {
 	var charged atomic.Int32
 	for _, tt := range []struct {

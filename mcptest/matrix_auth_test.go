@@ -165,7 +165,7 @@ func wantWho(t *testing.T, c *client.Client, tool, want string) {
 	}
 }
 
-// R5, R8, O13: a call that needs more scopes starts another login and succeeds in the
+// Rules R5, R8, O13: a call that needs more scopes starts another login and succeeds in the
 // same session. If the user denies the login, only that call fails.
 func TestStepUpKeepsSession(t *testing.T) {
 	guardedEverywhere(t, guarded, func(t *testing.T, r mcp.Revision, w *realm) {
@@ -224,7 +224,7 @@ func TestMiddlewareSeesCallsWithMissingScopes(t *testing.T) {
 	})
 }
 
-// O13: a token that expires during a session is refreshed without a login.
+// Rule O13: a token that expires during a session is refreshed without a login.
 func TestExpiredTokenIsRefreshedDuringSession(t *testing.T) {
 	guardedEverywhere(t, guarded, func(t *testing.T, r mcp.Revision, w *realm) {
 		ada := &person{browser: devissuer.Browser{User: "ada"}}

@@ -117,9 +117,9 @@ func meeting() *server.Server {
 
 const meet = `"method":"tools/call","params":{"name":"meet"}}`
 
-// J7: the response to a batch is a batch in the order of the requests, which are served
+// Rule J7: the response to a batch is a batch in the order of the requests, which are served
 // concurrently.
-func TestJ7BatchIsAnsweredByBatch(t *testing.T) {
+func TestBatchIsAnsweredByBatch(t *testing.T) {
 	onEveryWire(t, meeting, func(t *testing.T, r mcp.Revision, send exchange) {
 		if r != mcp.V20250326 {
 			return
@@ -146,7 +146,8 @@ func TestJ7BatchIsAnsweredByBatch(t *testing.T) {
 	})
 }
 
-func TestJ5BatchOfNotificationsHasNoResponse(t *testing.T) {
+// Rule J5.
+func TestBatchOfNotificationsHasNoResponse(t *testing.T) {
 	onEveryWire(t, newServer, func(t *testing.T, r mcp.Revision, send exchange) {
 		if r != mcp.V20250326 {
 			return
@@ -157,8 +158,8 @@ func TestJ5BatchOfNotificationsHasNoResponse(t *testing.T) {
 	})
 }
 
-// J8: no request of an invalid batch is served.
-func TestJ8InvalidBatchIsRejectedAsAWhole(t *testing.T) {
+// Rule J8: no request of an invalid batch is served.
+func TestInvalidBatchIsRejectedAsAWhole(t *testing.T) {
 	call := func(id string) string {
 		return `{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"touch"}}`
 	}
@@ -203,7 +204,8 @@ func TestJ8InvalidBatchIsRejectedAsAWhole(t *testing.T) {
 	})
 }
 
-func TestJ8ModernEraHasNoBatches(t *testing.T) {
+// Rule J8.
+func TestModernEraHasNoBatches(t *testing.T) {
 	const request = `{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`
 	p := newRawPeer(t, newServer(), mcp.V20250326)
 	p.ask(t, request)

@@ -111,7 +111,7 @@ func (h *holder) post(authorization, proof string) string {
 	return fmt.Sprintf("no usable challenge: %v", res.Header)
 }
 
-// R8: tokens are bound to a key. A stolen token or proof cannot be used.
+// Rule R8: tokens are bound to a key. A stolen token or proof cannot be used.
 func TestDPoPTokensInEveryRevision(t *testing.T) {
 	var clock atomic.Int64
 	bound := func(c *realmConfig) {

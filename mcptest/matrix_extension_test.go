@@ -139,7 +139,7 @@ func TestExtensionWorksInEveryRevision(t *testing.T) {
 	})
 }
 
-// J13: a client that has not declared an extension cannot use it. The error is that of
+// Rule J13: a client that has not declared an extension cannot use it. The error is that of
 // the revision.
 func TestExtensionRequiresDeclaration(t *testing.T) {
 	var atServer *inbox

@@ -88,7 +88,8 @@ func rawModern(method, params string) string {
 
 const rawHandshake = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`
 
-func TestT5FirstEventOfHTTPSSEIsEndpoint(t *testing.T) {
+// Rule T5.
+func TestFirstEventOfHTTPSSEIsEndpoint(t *testing.T) {
 	url := rawEndpoint(t, newServer())
 	res := rawHTTP(t, http.MethodGet, url, "", "Accept", "text/event-stream")
 	lines := bufio.NewReader(res.Body)
@@ -108,7 +109,8 @@ func TestT5FirstEventOfHTTPSSEIsEndpoint(t *testing.T) {
 	}
 }
 
-func TestT6ModernEraHasNoSessions(t *testing.T) {
+// Rule T6.
+func TestModernEraHasNoSessions(t *testing.T) {
 	url := rawEndpoint(t, newServer())
 	res := rawHTTP(t, http.MethodPost, url, rawModern("tools/list", ""), "MCP-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/list",
 		"Mcp-Session-Id", "forged", "Last-Event-ID", "7")
@@ -126,7 +128,8 @@ func TestT6ModernEraHasNoSessions(t *testing.T) {
 	}
 }
 
-func TestT7MessageWithoutResponseIsAcceptedOrRejected(t *testing.T) {
+// Rule T7.
+func TestMessageWithoutResponseIsAcceptedOrRejected(t *testing.T) {
 	url := rawEndpoint(t, newServer())
 	res := rawHTTP(t, http.MethodPost, url, rawHandshake)
 	id := res.Header.Get("Mcp-Session-Id")
@@ -158,7 +161,8 @@ func TestT7MessageWithoutResponseIsAcceptedOrRejected(t *testing.T) {
 	}
 }
 
-func TestN1SubscriptionStartsWithAcknowledgement(t *testing.T) {
+// Rule N1.
+func TestSubscriptionStartsWithAcknowledgement(t *testing.T) {
 	var s *server.Server
 	url := rawEndpoint(t, changing(&s)())
 	res := rawHTTP(t, http.MethodPost, url, rawModern("subscriptions/listen", `"notifications":{"resourcesListChanged":true},`),

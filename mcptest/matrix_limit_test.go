@@ -11,9 +11,9 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// Y1: the rate of tool calls is limited for each caller by default. This test sets a lower
+// Rule Y1: the rate of tool calls is limited for each caller by default. This test sets a lower
 // limit.
-func TestY1RateOfToolCallsIsLimited(t *testing.T) {
+func TestRateOfToolCallsIsLimited(t *testing.T) {
 	limited := func() *server.Server {
 		s := newServer()
 		s.Limits = server.Limits{CallsPerSecond: 1e-6, CallBurst: 2}

@@ -72,10 +72,10 @@ func logLevels(lines []string) string {
 	return strings.Join(levels, " ")
 }
 
-// Y4: a client receives messages of the level that it has set and above. Before it has set
+// Rule Y4: a client receives messages of the level that it has set and above. Before it has set
 // one it receives none in 2026-07-28, and messages of level info and above in older
 // revisions.
-func TestY4LogMessagesFollowLevelOfClient(t *testing.T) {
+func TestLogMessagesFollowLevelOfClient(t *testing.T) {
 	const all = "debug info notice warning error critical alert emergency"
 	var j journal
 	everywhere(t, logging, func(t *testing.T, c *client.Client) {
@@ -125,9 +125,9 @@ func TestClientRejectsUnknownLogLevel(t *testing.T) {
 	})
 }
 
-// Y4: the rate of log messages is limited. The client receives the number of omitted
+// Rule Y4: the rate of log messages is limited. The client receives the number of omitted
 // messages.
-func TestY4RateOfLogMessagesIsLimited(t *testing.T) {
+func TestRateOfLogMessagesIsLimited(t *testing.T) {
 	const flood = 2000
 	flooding := func() *server.Server {
 		s := newServer()

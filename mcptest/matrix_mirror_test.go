@@ -110,9 +110,9 @@ func dialModern(t *testing.T, url string, configure ...func(*client.Dialer)) *cl
 	return c
 }
 
-// U1: values that are not valid in a header are encoded. Absent parameters and parameters
+// Rule U1: values that are not valid in a header are encoded. Absent parameters and parameters
 // without a header name have no header.
-func TestU1ParametersAreMirroredInHeaders(t *testing.T) {
+func TestParametersAreMirroredInHeaders(t *testing.T) {
 	r := record(t, mirroring())
 	c := dialModern(t, r.URL)
 	for range c.Tools(t.Context()) {
@@ -223,8 +223,8 @@ func TestIntegersBeyond2To53AreNotMirrored(t *testing.T) {
 	}
 }
 
-// T18: the server rejects a call whose headers differ from its arguments.
-func TestT18HeadersMustMatchArguments(t *testing.T) {
+// Rule T18: the server rejects a call whose headers differ from its arguments.
+func TestHeadersMustMatchArguments(t *testing.T) {
 	s := mirroring()
 	const absent = "\x00"
 	for _, tt := range []struct {
@@ -314,7 +314,8 @@ var invalidHeaderNames = map[string]string{
 	"in-definitions": `{"type":"object","$defs":{"d":{"type":"string","x-mcp-header":"R"}},"properties":{"r":{"$ref":"#/$defs/d"}}}`,
 }
 
-func TestU2ServerRejectsToolsWithInvalidHeaderNames(t *testing.T) {
+// Rule U2.
+func TestServerRejectsToolsWithInvalidHeaderNames(t *testing.T) {
 	for name, input := range invalidHeaderNames {
 		s := newServer()
 		err := s.RegisterTool(mcp.Tool{Name: name, InputSchema: json.RawMessage(input)},
@@ -325,7 +326,8 @@ func TestU2ServerRejectsToolsWithInvalidHeaderNames(t *testing.T) {
 	}
 }
 
-func TestU2ClientOmitsToolsWithInvalidHeaderNames(t *testing.T) {
+// Rule U2.
+func TestClientOmitsToolsWithInvalidHeaderNames(t *testing.T) {
 	tools := []string{`{"name":"valid_tool","inputSchema":{"type":"object","properties":{"r":{"type":"string","x-mcp-header":"R"}}}}`}
 	for name, input := range invalidHeaderNames {
 		tools = append(tools, `{"name":"`+name+`","inputSchema":`+input+`}`)

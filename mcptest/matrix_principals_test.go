@@ -142,7 +142,7 @@ func shared() *server.Server {
 	return s
 }
 
-// R7, R8: an entry that is visible to another user only does not exist for a user.
+// Rules R7, R8: an entry that is visible to another user only does not exist for a user.
 func TestEntriesVisibleToOtherUserDoNotExist(t *testing.T) {
 	guardedEverywhere(t, shared, func(t *testing.T, r mcp.Revision, w *realm) {
 		ada, bob := w.newRawClient(t, r, "ada"), w.newRawClient(t, r, "bob")
@@ -159,7 +159,7 @@ func TestEntriesVisibleToOtherUserDoNotExist(t *testing.T) {
 	})
 }
 
-// J18, R8: a user cannot use the cursor of another user.
+// Rules J18, R8: a user cannot use the cursor of another user.
 func TestCursorOfOtherUserIsRejected(t *testing.T) {
 	guardedEverywhere(t, shared, func(t *testing.T, r mcp.Revision, w *realm) {
 		ada, bob := w.newRawClient(t, r, "ada"), w.newRawClient(t, r, "bob")
@@ -173,7 +173,7 @@ func TestCursorOfOtherUserIsRejected(t *testing.T) {
 	})
 }
 
-// T9, T10: a session of another user does not exist for a user, with any HTTP method.
+// Rules T9, T10: a session of another user does not exist for a user, with any HTTP method.
 func TestSessionOfOtherUserDoesNotExist(t *testing.T) {
 	guardedEverywhere(t, shared, func(t *testing.T, r mcp.Revision, w *realm) {
 		if r.Modern() {
@@ -201,7 +201,7 @@ func TestSessionOfOtherUserDoesNotExist(t *testing.T) {
 	})
 }
 
-// T12, T13: events for one user are not replayed to another.
+// Rules T12, T13: events for one user are not replayed to another.
 func TestStreamOfOtherUserCannotBeResumed(t *testing.T) {
 	guardedEverywhere(t, shared, func(t *testing.T, r mcp.Revision, w *realm) {
 		if r.Modern() || r == mcp.V20241105 {
@@ -234,7 +234,7 @@ func TestStreamOfOtherUserCannotBeResumed(t *testing.T) {
 	})
 }
 
-// M2: a user cannot continue the call of another user.
+// Rule M2: a user cannot continue the call of another user.
 func TestRequestStateOfOtherUserIsRejected(t *testing.T) {
 	w := newRealm(t, shared())
 	ada, bob := w.newRawClient(t, mcp.V20260728, "ada"), w.newRawClient(t, mcp.V20260728, "bob")
@@ -256,7 +256,7 @@ func TestRequestStateOfOtherUserIsRejected(t *testing.T) {
 	}
 }
 
-// C1: clients of different users that share a cache do not receive each other's lists. The
+// Rule C1: clients of different users that share a cache do not receive each other's lists. The
 // same applies to a client whose user changes.
 func TestCachedListIsNotUsedForOtherUser(t *testing.T) {
 	w := newRealm(t, shared())

@@ -173,8 +173,8 @@ func TestPromptIsDowngradedForOlderRevisions(t *testing.T) {
 	})
 }
 
-// Y3: invalid requests are rejected. The texts of internal errors are not sent.
-func TestY3ErrorsOfPrompts(t *testing.T) {
+// Rule Y3: invalid requests are rejected. The texts of internal errors are not sent.
+func TestInvalidPromptRequestsAreRejected(t *testing.T) {
 	everywhere(t, newPrompter, func(t *testing.T, c *client.Client) {
 		invalid, internal := jsonrpc.CodeInvalidParams, jsonrpc.CodeInternalError
 		for _, tc := range []struct {

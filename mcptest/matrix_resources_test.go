@@ -238,9 +238,9 @@ func TestReadResources(t *testing.T) {
 	})
 }
 
-// Y2: reading a resource that does not exist or must not be read returns an error with the
+// Rule Y2: reading a resource that does not exist or must not be read returns an error with the
 // URI and the code of the revision, and not an empty result.
-func TestY2MissingResourceIsNotFound(t *testing.T) {
+func TestMissingResourceIsNotFound(t *testing.T) {
 	everywhere(t, newLibrary(t), func(t *testing.T, c *client.Client) {
 		for _, uri := range []string{
 			"note://missing", "note://gone", "note://empty", "note://welcome/", "NOTE://welcome",
@@ -286,8 +286,8 @@ func TestErrorsOfResourcesHaveCodeAndText(t *testing.T) {
 	})
 }
 
-// J18: a cursor stays valid while the list changes.
-func TestJ18CursorsStayValidWhileListChanges(t *testing.T) {
+// Rule J18: a cursor stays valid while the list changes.
+func TestCursorsStayValidWhileListChanges(t *testing.T) {
 	changing := func() *server.Server {
 		s := &server.Server{PageSize: 1, Logger: slog.New(slog.DiscardHandler)}
 		for _, name := range []string{"a", "b", "c"} {

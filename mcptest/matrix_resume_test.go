@@ -49,9 +49,9 @@ func TestCloseStreamLosesNoMessage(t *testing.T) {
 	})
 }
 
-// T21: a call survives the loss of its connection after any of its events, and after each
+// Rule T21: a call survives the loss of its connection after any of its events, and after each
 // of them.
-func TestT21LostConnectionLosesNoMessage(t *testing.T) {
+func TestLostConnectionLosesNoMessage(t *testing.T) {
 	const reports = 3
 	for _, r := range []mcp.Revision{mcp.V20250326, mcp.V20250618, mcp.V20251125} {
 		events := reports // the events that others follow

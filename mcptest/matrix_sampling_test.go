@@ -57,8 +57,8 @@ func model(_ context.Context, p *mcp.CreateMessageParams) (*mcp.CreateMessageRes
 	return result, nil
 }
 
-// Y6: sampling with tools requires the capability and a result for every tool use.
-func TestY6SamplingWithTools(t *testing.T) {
+// Rule Y6: sampling with tools requires the capability and a result for every tool use.
+func TestSamplingWithToolsNeedsACapability(t *testing.T) {
 	t.Run("declared", func(t *testing.T) {
 		everywhere(t, conversing, func(t *testing.T, c *client.Client) {
 			want := "no"

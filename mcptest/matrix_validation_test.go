@@ -12,8 +12,8 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// V6: arguments are validated before the handler runs, and results afterwards.
-func TestV6ArgumentsAndResultsAreValidated(t *testing.T) {
+// Rule V6: arguments are validated before the handler runs, and results afterwards.
+func TestArgumentsAndResultsAreValidated(t *testing.T) {
 	validating := func() *server.Server {
 		s := newServer()
 		schema := json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer","minimum":1}},"required":["n"]}`)

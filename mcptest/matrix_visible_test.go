@@ -90,7 +90,7 @@ func nameOf[T any](v *T, name func(*T) string) string {
 	return name(v)
 }
 
-// R7: an entry with VisibleTo does not exist for other callers.
+// Rule R7: an entry with VisibleTo does not exist for other callers.
 func TestVisibleToHidesEntriesFromOtherCallers(t *testing.T) {
 	hidden := []string{"tool hidden", "prompt hidden", "resource hidden", "template hidden"}
 	t.Run("ada", func(t *testing.T) {

@@ -209,9 +209,9 @@ func (l *leaking) send(method, address, body string, header ...string) {
 	}
 }
 
-// R6, U7, U3: no secret occurs in a log, an error, a key of a store or the URL of a request, and
+// Rules R6, U7, U3: no secret occurs in a log, an error, a key of a store or the URL of a request, and
 // no server returns a secret that it has received.
-func TestR6U7SecretsDoNotLeak(t *testing.T) {
+func TestSecretsDoNotLeak(t *testing.T) {
 	run := func(t *testing.T, r mcp.Revision, proofs auth.ProofVerifier) {
 		l := newLeaking(t, r, proofs)
 		l.succeed()

@@ -71,8 +71,8 @@ func (w recordingWriter) Write(p []byte) (int, error) {
 
 func (w recordingWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// R6: spans and measurements have no secrets, even if all options are enabled.
-func TestR6TelemetryHasNoSecrets(t *testing.T) {
+// Rule R6: spans and measurements have no secrets, even if all options are enabled.
+func TestTelemetryHasNoSecrets(t *testing.T) {
 	issuer, err := devissuer.Start(devissuer.Config{})
 	if err != nil {
 		t.Fatal(err)

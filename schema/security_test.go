@@ -38,7 +38,8 @@ func trap(t *testing.T) (base string) {
 	return "http://" + listener.Addr().String() + "/"
 }
 
-func TestV1RemoteRefIsNeverFetched(t *testing.T) {
+// Rule V1.
+func TestRemoteRefIsNeverFetched(t *testing.T) {
 	base := trap(t)
 	local := filepath.Join(t.TempDir(), "schema.json")
 	if err := os.WriteFile(local, []byte(`true`), 0o600); err != nil {
@@ -71,7 +72,8 @@ func TestV1RemoteRefIsNeverFetched(t *testing.T) {
 	}
 }
 
-func TestV2FetchingCannotBeTurnedOn(t *testing.T) {
+// Rule V2.
+func TestFetchingCannotBeTurnedOn(t *testing.T) {
 	limits := reflect.TypeFor[Limits]()
 	for i := range limits.NumField() {
 		switch f := limits.Field(i); f.Type.Kind() {
@@ -82,7 +84,8 @@ func TestV2FetchingCannotBeTurnedOn(t *testing.T) {
 	}
 }
 
-func TestV3UnresolvedReferenceIsRejected(t *testing.T) {
+// Rule V3.
+func TestUnresolvedReferenceIsRejected(t *testing.T) {
 	for _, schema := range []string{
 		`{"$ref":"#/$defs/missing"}`,
 		`{"$ref":"#missing"}`,
@@ -160,10 +163,10 @@ func repeated(n int, format string) string {
 	return b.String()
 }
 
-// TestV4AdversarialInputEndsInTime checks that hostile schemas and instances end
+// TestAdversarialInputEndsInTime checks that hostile schemas and instances end
 // within the limit of time, with some allowance for a loaded machine. Without a
 // limit they take hours.
-func TestV4AdversarialInputEndsInTime(t *testing.T) {
+func TestAdversarialInputEndsInTime(t *testing.T) {
 	const allowance = time.Minute // the work that a bound prevents takes much longer, also on a fast machine
 	long := strings.Repeat("x", 4<<20)
 	for _, bomb := range []struct{ name, schema, instance string }{
@@ -224,7 +227,8 @@ func TestV4AdversarialInputEndsInTime(t *testing.T) {
 	}
 }
 
-func TestV4CompilingIsBounded(t *testing.T) {
+// Rule V4.
+func TestCompilingIsBounded(t *testing.T) {
 	for _, bomb := range []struct{ name, schema string }{
 		{"subschemas", `{"anyOf":[` + repeated(10_001, `{"const":%d}`) + `]}`},
 		{"subschemas behind one reference", `{"$ref":"#/x","x":{"anyOf":[` + repeated(10_001, `{"const":%d}`) + `]}}`},
@@ -258,7 +262,8 @@ func chain(n int) string {
 }
 
 // Compiling takes time in proportion to the length of the document.
-func TestV4CompilingEndsInTime(t *testing.T) {
+// Rule V4.
+func TestCompilingEndsInTime(t *testing.T) {
 	const allowance = time.Minute // the work that a bound prevents takes much longer, also on a fast machine
 	for _, bomb := range []struct{ name, schema string }{
 		{"identifiers", `{"anyOf":[` + repeated(9_000, `{"$id":"x%d"}`) + `]}`},
@@ -281,7 +286,8 @@ func TestV4CompilingEndsInTime(t *testing.T) {
 	}
 }
 
-func TestV5UnknownDialectIsATypedError(t *testing.T) {
+// Rule V5.
+func TestUnknownDialectIsATypedError(t *testing.T) {
 	for _, uri := range []string{
 		"https://example.com/dialect", "http://json-schema.org/draft-03/schema#", "json-schema.org/draft-07/schema", "",
 		"https://json-schema.org/draft/2020-12/schema#fragment", "https://spec.openapis.org/oas/3.1/dialect/base", "draft-07", ":",
@@ -294,7 +300,8 @@ func TestV5UnknownDialectIsATypedError(t *testing.T) {
 	}
 }
 
-func TestV5EveryKnownDialectIsUsed(t *testing.T) {
+// Rule V5.
+func TestEveryKnownDialectIsUsed(t *testing.T) {
 	// A keyword has a meaning in some of the drafts.
 	for _, test := range []struct {
 		uri   string

@@ -125,7 +125,7 @@ func (e *endpoint) abandonStream(bytes string, answered bool) {
 	<-served
 }
 
-// T20: after a disconnect no event stream begins, also not for a batch.
+// Rule T20: after a disconnect no event stream begins, also not for a batch.
 func TestNoStreamOfABatchBeginsAfterADisconnect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newBubbleFleet(t, 1)

@@ -95,9 +95,9 @@ func interview(t *testing.T, modern bool, tool, answer string) (response string,
 	return "", 0
 }
 
-// M1, V7: an answer that does not match its question never reaches the handler. The question is
+// Rules M1, V7: an answer that does not match its question never reaches the handler. The question is
 // repeated a few times, and then the call fails.
-func TestM1V7AnswersOfAnotherTypeAreRejected(t *testing.T) {
+func TestAnswersOfAnotherTypeAreRejected(t *testing.T) {
 	accept := func(content string) string { return `{"action":"accept","content":` + content + `}` }
 	const sampled, rooted = `{"role":"assistant","model":"m","content":{"type":"text","text":"x"}}`, `{"roots":[{"uri":"file:///x"}]}`
 	for tool, bad := range map[string][]string{
@@ -169,8 +169,8 @@ func TestUnknownMembersOfAnswersAreIgnored(t *testing.T) {
 	}
 }
 
-// J3: the questions of a session are answered in that session, under their own ids, by the
-// client that received them (Y5).
+// Rule J3: the questions of a session are answered in that session, under their own ids, by the
+// client that received them (rule Y5).
 func TestAnswersWithoutAQuestionAreIgnored(t *testing.T) {
 	s := inquisitive()
 	begin := func() *line {
@@ -203,9 +203,9 @@ func TestAnswersWithoutAQuestionAreIgnored(t *testing.T) {
 	}
 }
 
-// J15: a session can cancel only its own requests, over HTTP, too, where two sessions may belong
+// Rule J15: a session can cancel only its own requests, over HTTP, too, where two sessions may belong
 // to one client. In 2026-07-28 a notification over HTTP cancels nothing.
-func TestJ15ASessionCannotCancelRequestsOfAnother(t *testing.T) {
+func TestASessionCannotCancelRequestsOfAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		proceed := make(chan struct{})
 		s := &server.Server{}
@@ -240,7 +240,8 @@ func TestJ15ASessionCannotCancelRequestsOfAnother(t *testing.T) {
 }
 
 // The resources of one subscription are bounded.
-func TestN1AListenForTooManyResourcesIsRejected(t *testing.T) {
+// Rule N1.
+func TestAListenForTooManyResourcesIsRejected(t *testing.T) {
 	s := &server.Server{}
 	server.AddTool(s, mcp.Tool{Name: "a"}, func(context.Context, struct{}) (string, error) { return "", nil })
 	s.Limits.MaxMessage = 8 << 20
@@ -309,7 +310,8 @@ func TestAnInvalidResponseEndsTheQuestion(t *testing.T) {
 }
 
 // Roots must be file URIs (client/roots, Data Types). The handler gets ErrBadAnswer for others.
-func TestH8RootsOfClientsAreFileURIs(t *testing.T) {
+// Rule H8.
+func TestRootsOfClientsAreFileURIs(t *testing.T) {
 	for uri, valid := range map[string]bool{
 		"file:///work": true, "file:///C:/work": true, "file://host/share": true, "file:///a%20b": true,
 		"": false, "/canary": false, "canary": false, "file:canary": false, "file:/canary": false, "file://canary": false, "file://%zz/canary": false,

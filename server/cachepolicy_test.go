@@ -37,7 +37,7 @@ func newCaching(s *server.Server) *server.Server {
 	return s
 }
 
-// C1: by default results are neither cacheable nor public.
+// Rule C1: by default results are neither cacheable nor public.
 func TestResultsAreNotCacheableByDefault(t *testing.T) {
 	l := connectLine(t, newCaching(&server.Server{}))
 	for _, method := range []string{mcp.MethodDiscover, mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListResourceTemplates} {
@@ -77,7 +77,7 @@ func TestCachePoliciesSetTheHints(t *testing.T) {
 	}
 }
 
-// C1, R1: a shared cache must not return a resource that requires scopes to callers without them,
+// Rules C1, R1: a shared cache must not return a resource that requires scopes to callers without them,
 // whatever hints the program sets.
 func TestResourcesWithScopesAreCachedPrivately(t *testing.T) {
 	s := &server.Server{Logger: slog.New(slog.DiscardHandler), LocalScopes: []string{"books"}}

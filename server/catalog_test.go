@@ -66,7 +66,7 @@ func TestToolsAreListedInOrder(t *testing.T) {
 	}
 }
 
-// J18: cursors stay valid when tools are added and removed. No tool is listed twice, and no tool
+// Rule J18: cursors stay valid when tools are added and removed. No tool is listed twice, and no tool
 // that remains is left out.
 func TestCursorsStayValidWhenToolsChange(t *testing.T) {
 	s := withTools(t, 2, "b", "d", "f", "h")
@@ -95,7 +95,7 @@ func TestCursorsStayValidWhenToolsChange(t *testing.T) {
 	}
 }
 
-// J18: an invalid cursor is an error that gives the reason.
+// Rule J18: an invalid cursor is an error that gives the reason.
 func TestInvalidCursorsAreRejected(t *testing.T) {
 	s := withTools(t, 1, "a", "b")
 	s.DeclarePrompts()
@@ -113,7 +113,7 @@ func TestInvalidCursorsAreRejected(t *testing.T) {
 	l.wantError(mcp.MethodListTools, `"Cursor":"x"`, jsonrpc.CodeInvalidParams, `must be written "cursor"`)
 }
 
-// FuzzCursor (J18) checks that a modified cursor is rejected.
+// FuzzCursor (rule J18) checks that a modified cursor is rejected.
 func FuzzCursor(f *testing.F) {
 	s := &server.Server{PageSize: 1, Logger: slog.New(slog.DiscardHandler)}
 	for _, name := range []string{"a", "b"} {

@@ -111,7 +111,7 @@ func changeable() *server.Server {
 	return s
 }
 
-// N1: the acknowledgement comes first, then the requested notifications with the subscription id.
+// Rule N1: the acknowledgement comes first, then the requested notifications with the subscription id.
 func TestListenIsAcknowledgedFirst(t *testing.T) {
 	s := changeable()
 	w := connect(t, s)
@@ -424,7 +424,7 @@ func TestListenWithoutAnEventStreamIsRejected(t *testing.T) {
 	}
 }
 
-// T11, T12: the standalone stream of a session carries notifications of changes, and no responses.
+// Rules T11, T12: the standalone stream of a session carries notifications of changes, and no responses.
 // A newer stream delivers what the older one has not.
 func TestChangesGoToOneStreamOfASession(t *testing.T) {
 	s := changeable()

@@ -27,7 +27,7 @@ func preflight(s *server.Server, origin, headers string) *httptest.ResponseRecor
 	return w
 }
 
-// T1: a preflight of an allowed origin gets the allowed methods and headers only.
+// Rule T1: a preflight of an allowed origin gets the allowed methods and headers only.
 func TestPreflightsOfAllowedOriginsAreAnswered(t *testing.T) {
 	w := preflight(sharing(), page, "content-type, Mcp-Method,mcp-param-region, x-other, mcp-param-a b,authorization")
 	h := w.Result().Header
@@ -48,7 +48,7 @@ func TestPreflightsOfAllowedOriginsAreAnswered(t *testing.T) {
 	}
 }
 
-// T1, T2: other origins get no CORS headers, whether the request is accepted or not.
+// Rules T1, T2: other origins get no CORS headers, whether the request is accepted or not.
 func TestPreflightsOfOtherOriginsAreNotAnswered(t *testing.T) {
 	for origin, want := range map[string]int{
 		"https://evil.example": 403, "null": 403, "https://app.example.com.evil.example": 403, "http://app.example.com": 403,
@@ -64,7 +64,7 @@ func TestPreflightsOfOtherOriginsAreNotAnswered(t *testing.T) {
 	}
 }
 
-// T1: pages of an allowed origin can read responses, including errors.
+// Rule T1: pages of an allowed origin can read responses, including errors.
 func TestAllowedOriginsCanReadResponses(t *testing.T) {
 	ask := func(s *server.Server, origin, method, body string) http.Header {
 		r := httptest.NewRequest(method, "http://localhost/", strings.NewReader(body))

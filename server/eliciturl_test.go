@@ -239,8 +239,8 @@ func TestElicitURLReturnsTheErrorOfDone(t *testing.T) {
 	})
 }
 
-// J10: the error URLElicitationRequired exists in 2025-11-25 only.
-func TestJ10CallsAreRejectedUntilTheUserHasOpenedAURL(t *testing.T) {
+// Rule J10: the error URLElicitationRequired exists in 2025-11-25 only.
+func TestCallsAreRejectedUntilTheUserHasOpenedAURL(t *testing.T) {
 	for name, reject := range map[string]func(*till, context.Context) error{
 		"by an option": func(p *till, ctx context.Context) error {
 			return server.ElicitURL(ctx, payHere, "Pay", p.done, server.URLRequired())
@@ -343,8 +343,8 @@ func TestADeclinedRequiredURLIsNotRetried(t *testing.T) {
 	})
 }
 
-// Y5: unsafe URLs are rejected before the user sees them.
-func TestY5UnsafeElicitationURLsAreRejected(t *testing.T) {
+// Rule Y5: unsafe URLs are rejected before the user sees them.
+func TestUnsafeElicitationURLsAreRejected(t *testing.T) {
 	inBothWays(t, func(t *testing.T, r mcp.Revision) {
 		for _, address := range []string{"http://pay.example/", "https://user:secret@pay.example/", "javascript:alert(1)", "pay.example", ""} {
 			var p till

@@ -85,7 +85,7 @@ func TestExtensionsCanChangeWhileTheServerServes(t *testing.T) {
 	}
 }
 
-// J13: a declaration in an earlier request does not count for this one.
+// Rule J13: a declaration in an earlier request does not count for this one.
 func TestExtensionOfDependsOnTheRequest(t *testing.T) {
 	s := &server.Server{Logger: slog.New(slog.DiscardHandler)}
 	server.AddExtension(s, server.Extension{ID: "com.example/jobs", Requests: map[string]server.ExtensionRequest{"jobs/run": noResult}})

@@ -14,7 +14,7 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// FuzzFilePath (Y2) checks that a URI and a completion of a path lead only to the visible files below the directory of AddFS.
+// FuzzFilePath (rule Y2) checks that a URI and a completion of a path lead only to the visible files below the directory of AddFS.
 func FuzzFilePath(f *testing.F) {
 	const secret = "s3cret"
 	outer, _ := tree(f, map[string]string{

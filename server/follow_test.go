@@ -205,7 +205,7 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-// R7: a caller cannot make the server follow a hidden resource, not even by subscribing first.
+// Rule R7: a caller cannot make the server follow a hidden resource, not even by subscribing first.
 func TestAHiddenResourceIsFollowedForItsCallers(t *testing.T) {
 	d := newDiary()
 	s := followed(d)

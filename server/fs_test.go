@@ -55,9 +55,9 @@ func served(t *testing.T, c *client.Client, prefix string) (names []string) {
 	return names
 }
 
-// Y2: however a path is written, it leads to a file below the directory or is not found. The files
+// Rule Y2: however a path is written, it leads to a file below the directory or is not found. The files
 // outside all contain the same word.
-func TestY2PathsCannotLeaveTheDirectory(t *testing.T) {
+func TestPathsCannotLeaveTheDirectory(t *testing.T) {
 	const secret = "s3cret"
 	outer, _ := tree(t, map[string]string{
 		"secret.txt": secret, "inside/ok.txt": "ok", "inside/sub/ok.txt": "ok", "inside-too/secret.txt": secret, "inside/.hidden": secret,
@@ -136,8 +136,8 @@ func TestY2PathsCannotLeaveTheDirectory(t *testing.T) {
 	}
 }
 
-// Y2: completion of paths suggests served files only.
-func TestY2CompletionSuggestsServedFilesOnly(t *testing.T) {
+// Rule Y2: completion of paths suggests served files only.
+func TestCompletionSuggestsServedFilesOnly(t *testing.T) {
 	_, root := tree(t, map[string]string{"notes.txt": "", "nested/a.txt": "", "nested/b.txt": "", ".night": "", "other": ""})
 	s := quiet()
 	server.AddFS(s, "file:///d/", root, server.FSOptions{})
@@ -351,8 +351,8 @@ func TestInvalidDirectoriesAreRejected(t *testing.T) {
 	}
 }
 
-// Y2: a directory or file without read permission is not found.
-func TestY2UnreadableIsNotFound(t *testing.T) {
+// Rule Y2: a directory or file without read permission is not found.
+func TestUnreadableFilesAreNotFound(t *testing.T) {
 	if runtime.GOOS == "windows" || os.Getuid() == 0 {
 		return // the user can read every file
 	}

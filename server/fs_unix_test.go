@@ -17,9 +17,9 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// Y2: files that are not regular are neither listed nor read: opening a pipe would block until its
+// Rule Y2: files that are not regular are neither listed nor read: opening a pipe would block until its
 // other end is open.
-func TestY2PipesAreNotRead(t *testing.T) {
+func TestPipesAreNotRead(t *testing.T) {
 	dir, root := tree(t, map[string]string{"file": "text"})
 	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {
 		t.Fatal(err)
@@ -37,7 +37,8 @@ func TestY2PipesAreNotRead(t *testing.T) {
 	}
 }
 
-func TestY2DevicesAreNotRead(t *testing.T) {
+// Rule Y2.
+func TestDevicesAreNotRead(t *testing.T) {
 	root, err := os.OpenRoot("/dev")
 	if err != nil {
 		t.Fatal(err)

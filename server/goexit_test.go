@@ -13,7 +13,7 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// F18: runtime.Goexit in a handler is answered like a panic, logged once, and ends nothing else.
+// A handler that calls runtime.Goexit is answered like a panic, logged once, and ends nothing else.
 func TestGoexitIsAnsweredLikeAPanic(t *testing.T) {
 	for name, stop := range map[string]func(){
 		"panic":          func() { panic("hunter2") },

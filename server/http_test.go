@@ -283,8 +283,8 @@ func (e *events) ends() {
 
 const foreign = "http://evil.example"
 
-// T1, T2: the origin is checked for each method, in each era, on each of its endpoints.
-func TestT1OriginIsCheckedOnEveryMethod(t *testing.T) {
+// Rules T1, T2: the origin is checked for each method, in each era, on each of its endpoints.
+func TestOriginIsCheckedOnEveryMethod(t *testing.T) {
 	e := newEndpoint(t)
 	session := e.session("2025-11-25")
 	pairURL := e.pair("/").endpoint
@@ -334,7 +334,8 @@ func (e *endpoint) status(method string, header ...string) int {
 	return resp.StatusCode
 }
 
-func TestT2ARejectedOriginGetsAnErrorWithoutAnID(t *testing.T) {
+// Rule T2.
+func TestARejectedOriginGetsAnErrorWithoutAnID(t *testing.T) {
 	e := newEndpoint(t)
 	a := e.modern("7", mcp.MethodDiscover, "", "Origin", foreign)
 	if code, id := a.code(t); a.status != http.StatusForbidden || code == 0 || id != "" || a.header.Get("Mcp-Session-Id") != "" {
@@ -345,7 +346,8 @@ func TestT2ARejectedOriginGetsAnErrorWithoutAnID(t *testing.T) {
 	}
 }
 
-func TestT1TheServerUsesItsAllowedOriginsAndHosts(t *testing.T) {
+// Rule T1.
+func TestTheServerUsesItsAllowedOriginsAndHosts(t *testing.T) {
 	e := newEndpoint(t, func(s *server.Server) {
 		s.AllowedOrigins = []string{"https://app.example"}
 		s.AllowedHosts = []string{"mcp.example"}
@@ -425,8 +427,8 @@ func (e *endpoint) pair(path string) *pair {
 	return p
 }
 
-// T5: the first event names the endpoint; responses to messages posted there come on the stream.
-func TestT5PairBeginsWithItsEndpoint(t *testing.T) {
+// Rule T5: the first event names the endpoint; responses to messages posted there come on the stream.
+func TestPairBeginsWithItsEndpoint(t *testing.T) {
 	e := newEndpoint(t)
 	p := e.pair("/")
 	if !strings.HasPrefix(p.endpoint, "/?sessionId=") || len(p.endpoint) < len("/?sessionId=")+22 {
@@ -466,7 +468,8 @@ func TestT5PairBeginsWithItsEndpoint(t *testing.T) {
 }
 
 // The end of the stream ends the session and its requests in flight.
-func TestT5PairEndsWithItsStream(t *testing.T) {
+// Rule T5.
+func TestPairEndsWithItsStream(t *testing.T) {
 	e := newEndpoint(t)
 	p := e.pair("/")
 	e.do("POST", p.endpoint, fmt.Sprintf(initializeBody, "2024-11-05"))
@@ -497,7 +500,8 @@ func eventually(t *testing.T, happened func() bool) {
 }
 
 // The endpoint has the path that the client requested, wherever the program has mounted the server.
-func TestT5PairNamesThePathThatTheClientRequested(t *testing.T) {
+// Rule T5.
+func TestPairNamesThePathThatTheClientRequested(t *testing.T) {
 	s := httpServer()
 	mux := http.NewServeMux()
 	mux.Handle("/deep/mcp/", http.StripPrefix("/deep/mcp", s))
@@ -529,8 +533,8 @@ func TestAPairWithoutAHandshakeEnds(t *testing.T) {
 	})
 }
 
-// T6: 2026-07-28 has the method POST only, and no sessions.
-func TestT6TheModernEraHasOnlyPOST(t *testing.T) {
+// Rule T6: 2026-07-28 has the method POST only, and no sessions.
+func TestTheModernEraHasOnlyPOST(t *testing.T) {
 	e := newEndpoint(t)
 	session := e.session("2025-11-25")
 	for _, method := range []string{"GET", "DELETE"} {
@@ -557,8 +561,8 @@ func TestT6TheModernEraHasOnlyPOST(t *testing.T) {
 	}
 }
 
-// T7: an accepted notification or response gets status 202 without a body, any other 4xx.
-func TestT7StatusOfNotificationsAndResponses(t *testing.T) {
+// Rule T7: an accepted notification or response gets status 202 without a body, any other 4xx.
+func TestNotificationsAndResponsesAreAcceptedWithoutABody(t *testing.T) {
 	e := newEndpoint(t)
 	session := e.session("2025-11-25")
 	const (
@@ -596,8 +600,8 @@ func TestT7StatusOfNotificationsAndResponses(t *testing.T) {
 	e.alive()
 }
 
-// T14: a version that does not exist, or does not match the session, is rejected.
-func TestT14UnknownVersionsAreRejected(t *testing.T) {
+// Rule T14: a version that does not exist, or does not match the session, is rejected.
+func TestUnknownVersionsAreRejected(t *testing.T) {
 	e := newEndpoint(t)
 	session := e.session("2025-11-25")
 	ping := `{"jsonrpc":"2.0","id":1,"method":"ping"}`
@@ -638,8 +642,8 @@ func TestT14UnknownVersionsAreRejected(t *testing.T) {
 	}
 }
 
-// T15, T16, T17, T19, J12: the requests of the conformance suite, with their statuses.
-func TestT15T16T17T19J12HeadersMustMatchTheRequest(t *testing.T) {
+// Rules T15, T16, T17, T19, J12: the requests of the conformance suite, with their statuses.
+func TestHeadersMustMatchTheRequest(t *testing.T) {
 	e := newEndpoint(t)
 	name64 := func(s string) string { return "=?base64?" + base64.StdEncoding.EncodeToString([]byte(s)) + "?=" }
 	body := func(method, params, meta string) string {
@@ -690,8 +694,8 @@ func TestT15T16T17T19J12HeadersMustMatchTheRequest(t *testing.T) {
 	e.alive()
 }
 
-// J1, J4, J5, J6, J8: a malformed message gets the right error, and the next one is served.
-func TestJ1J4J5J6J8MalformedMessagesAreAnswered(t *testing.T) {
+// Rules J1, J4, J5, J6, J8: a malformed message gets the right error, and the next one is served.
+func TestMalformedMessagesAreAnswered(t *testing.T) {
 	e := newEndpoint(t)
 	session := e.session("2025-11-25")
 	headers := map[string][]string{
@@ -759,8 +763,8 @@ func TestJ1J4J5J6J8MalformedMessagesAreAnswered(t *testing.T) {
 	e.alive()
 }
 
-// J7: only sessions of 2025-03-26 have batches.
-func TestJ7BatchIsServedInTheOneRevisionThatHasIt(t *testing.T) {
+// Rule J7: only sessions of 2025-03-26 have batches.
+func TestBatchIsServedInTheOneRevisionThatHasIt(t *testing.T) {
 	e := newEndpoint(t)
 	session := e.session("2025-03-26")
 	const (
@@ -913,9 +917,9 @@ func (e *endpoint) callOf(ctx context.Context, era string) (*events, waiting) {
 	return stream, <-e.waiting
 }
 
-// T20: in 2026-07-28, closing the response cancels the request within a second, and no further
+// Rule T20: in 2026-07-28, closing the response cancels the request within a second, and no further
 // message is sent for it.
-func TestT20ClosingTheResponseCancels(t *testing.T) {
+func TestClosingTheResponseCancels(t *testing.T) {
 	e := newEndpoint(t)
 	ctx, hangUp := context.WithCancel(t.Context())
 	_, w := e.callOf(ctx, "modern")
@@ -931,9 +935,9 @@ func TestT20ClosingTheResponseCancels(t *testing.T) {
 	e.alive()
 }
 
-// T20: a client may close its half of the connection and keep reading. It receives no further
+// Rule T20: a client may close its half of the connection and keep reading. It receives no further
 // message, neither before nor after the first event.
-func TestT20NoMessageIsSentForACancelledRequest(t *testing.T) {
+func TestNoMessageIsSentForACancelledRequest(t *testing.T) {
 	e := newEndpoint(t)
 	for _, token := range []string{``, `"progressToken":1,`} {
 		body, header := modern("1", "tools/call", `"name":"wait"`)
@@ -955,9 +959,9 @@ func TestT20NoMessageIsSentForACancelledRequest(t *testing.T) {
 	}
 }
 
-// T21: before 2026-07-28, a disconnect does not cancel. The handler continues, its notifications are
+// Rule T21: before 2026-07-28, a disconnect does not cancel. The handler continues, its notifications are
 // lost, and the session remains.
-func TestT21DisconnectDoesNotCancelInASession(t *testing.T) {
+func TestDisconnectDoesNotCancelInASession(t *testing.T) {
 	e := newEndpoint(t)
 	session := e.session("2025-11-25")
 	ctx, hangUp := context.WithCancel(t.Context())
@@ -982,7 +986,8 @@ func TestT21DisconnectDoesNotCancelInASession(t *testing.T) {
 	})
 }
 
-func TestJ15ACancelledRequestOfASessionGetsNoResponse(t *testing.T) {
+// Rule J15.
+func TestACancelledRequestOfASessionGetsNoResponse(t *testing.T) {
 	e := newEndpoint(t)
 	session := e.session("2025-11-25")
 	const cancel = `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"reason":"changed my mind"}}`
@@ -1007,9 +1012,9 @@ func TestJ15ACancelledRequestOfASessionGetsNoResponse(t *testing.T) {
 	e.alive()
 }
 
-// T22, T23, T11: a response stream carries the notifications and the response of its own call, no
+// Rules T22, T23, T11: a response stream carries the notifications and the response of its own call, no
 // requests, and headers that tell proxies not to buffer.
-func TestT22T23TheResponseStreamBelongsToTheCall(t *testing.T) {
+func TestTheResponseStreamBelongsToTheCall(t *testing.T) {
 	e := newEndpoint(t)
 	modernBody, modernHeader := modern("1", "tools/call", `"name":"count","arguments":{"to":50}`)
 	for era, open := range map[string]func() *http.Response{
@@ -1060,7 +1065,7 @@ func TestAReaderThatStopsBlocksOnlyItsCall(t *testing.T) {
 	}
 }
 
-// F18: a handler that ends its goroutine after it has sent progress is answered on the event stream.
+// A handler that ends its goroutine after it has sent progress is answered on the event stream.
 // The server goes on, the slot in the session is released, and Shutdown does not wait for it.
 func TestAHandlerThatEndsItsGoroutineIsContained(t *testing.T) {
 	e := newEndpoint(t, func(s *server.Server) {

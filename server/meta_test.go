@@ -14,7 +14,7 @@ import (
 
 var badKeys = []string{"-x", "com..example/x", "a b", "io.modelcontextprotocol/x", "dev.mcp/x", mcp.MetaServerInfo, mcp.MetaProgressToken}
 
-// J11: reserved keys in definitions are an error when the program adds the definition.
+// Rule J11: reserved keys in definitions are an error when the program adds the definition.
 func TestMetaKeysOfDefinitionsAreChecked(t *testing.T) {
 	offer := func(s *server.Server, key string) map[string]error {
 		meta := mcp.Meta{key: json.RawMessage("1")}
@@ -55,7 +55,7 @@ func TestMetaKeysOfDefinitionsAreChecked(t *testing.T) {
 	}
 }
 
-// J11: results with reserved keys are errors; requests of clients with such keys are served.
+// Rule J11: results with reserved keys are errors; requests of clients with such keys are served.
 func TestMetaKeysOfResultsAreChecked(t *testing.T) {
 	var key string
 	s := &server.Server{Logger: slog.New(slog.DiscardHandler)}

@@ -39,7 +39,8 @@ func TestAGETWithoutASessionOpensThePairWithAnyLegacyVersion(t *testing.T) {
 
 // A browser reads a path that begins with two slashes as a host, and a backslash as a slash. A
 // line break begins another field of the event. So the endpoint contains none of them.
-func TestT5TheEndpointIsAPathOfThisServer(t *testing.T) {
+// Rule T5.
+func TestTheEndpointIsAPathOfThisServer(t *testing.T) {
 	for path, want := range map[string]string{
 		"//evil.example/mcp": "/evil.example/mcp",
 		`/\evil.example/mcp`: "/%5Cevil.example/mcp", `//\evil.example`: "/%5Cevil.example", `/\/evil.example`: "/%5C/evil.example",

@@ -105,9 +105,9 @@ func pong(data string) (answer string, ok bool) {
 	return `{"jsonrpc":"2.0","id":` + id + `,"result":{}}`, strings.Contains(data, `"method":"ping"`)
 }
 
-// T21: a client that answers keeps its session and its stream. A client that does not answer loses the
+// Rule T21: a client that answers keeps its session and its stream. A client that does not answer loses the
 // stream, and later the session if it does not reconnect. Its requests in flight go on.
-func TestT21SilentSessionClientsAreDisconnected(t *testing.T) {
+func TestSilentSessionClientsAreDisconnected(t *testing.T) {
 	for name, does := range map[string]struct{ answer, call, comeBack bool }{
 		"answers": {answer: true}, "silent": {}, "silent in a call": {call: true}, "comes back": {comeBack: true},
 	} {

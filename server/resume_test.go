@@ -144,9 +144,9 @@ func (s *stepping) resume(session []string, last string) *http.Response {
 	return s.open(s.t.Context(), "GET", "/", "", append(session, "Accept", "text/event-stream", "Last-Event-ID", last)...)
 }
 
-// T13: event ids are unique within the session and identify their stream. In 2025-11-25 a priming event
+// Rule T13: event ids are unique within the session and identify their stream. In 2025-11-25 a priming event
 // has an id to resume from before the first message.
-func TestT13EventsOfASessionHaveIDs(t *testing.T) {
+func TestEventsOfASessionHaveIDs(t *testing.T) {
 	for _, r := range resumableRevisions {
 		e := newEndpoint(t)
 		session := e.session(r)
@@ -175,8 +175,8 @@ func TestT13EventsOfASessionHaveIDs(t *testing.T) {
 	}
 }
 
-// T6, T13: events of streams that cannot be resumed have no ids.
-func TestT6T13EventsOfOtherRevisionsHaveNoIDs(t *testing.T) {
+// Rules T6, T13: events of streams that cannot be resumed have no ids.
+func TestEventsOfOtherRevisionsHaveNoIDs(t *testing.T) {
 	e := newEndpoint(t)
 	for _, f := range frames(t, e.open(t.Context(), "POST", "/", countCall, e.session("2024-11-05")...), everything) {
 		if f.id != "" || f.retry != "" {
@@ -203,9 +203,9 @@ func TestT6T13EventsOfOtherRevisionsHaveNoIDs(t *testing.T) {
 	}
 }
 
-// T12, T21: a client that reconnects receives all messages after the event that it names, both while the
+// Rules T12, T21: a client that reconnects receives all messages after the event that it names, both while the
 // call runs and after it has ended.
-func TestT12T21AResumedStreamContinuesWhereItBroke(t *testing.T) {
+func TestAResumedStreamContinuesWhereItBroke(t *testing.T) {
 	for _, r := range resumableRevisions {
 		e := newStepping(t)
 		session := e.session(r)
@@ -246,8 +246,8 @@ func TestAStreamCanBeResumedFromItsBeginning(t *testing.T) {
 	wantAnswer(t, got, 2)
 }
 
-// T12, T13: an event id gives access only to its own stream, in its own session.
-func TestT12T13ForgedEventIDsReplayNothing(t *testing.T) {
+// Rules T12, T13: an event id gives access only to its own stream, in its own session.
+func TestForgedEventIDsReplayNothing(t *testing.T) {
 	e := newStepping(t)
 	session, other := e.session("2025-11-25"), e.session("2025-11-25")
 	got := e.begin(session, 2)
@@ -273,8 +273,8 @@ func TestT12T13ForgedEventIDsReplayNothing(t *testing.T) {
 	wantAnswer(t, frames(t, e.resume(session, id), everything), 3)
 }
 
-// T11, T12: a new connection replaces the previous one of the stream.
-func TestT11T12NewerResumeTakesOver(t *testing.T) {
+// Rules T11, T12: a new connection replaces the previous one of the stream.
+func TestNewerResumeTakesOver(t *testing.T) {
 	e := newStepping(t)
 	session := e.session("2025-11-25")
 	id := e.begin(session, 2)[1].id

@@ -9,8 +9,8 @@ import (
 	"github.com/parley-mcp/parley/principal"
 )
 
-// J18: a changed cursor and a cursor for something else are rejected.
-func TestJ18CursorsOfTheCorpus(t *testing.T) {
+// Rule J18: a changed cursor and a cursor for something else are rejected.
+func TestCursorsOfTheCorpusAreJudgedAsRecorded(t *testing.T) {
 	s := withTools(t, 1, "a", "b")
 	foreign := withTools(t, 1, "a", "b")
 	l := connectLine(t, s)

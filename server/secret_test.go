@@ -16,7 +16,7 @@ func marked(parameter, header, more string) mcp.Tool {
 		`{"type":"object","properties":{%q:{"type":"string","x-mcp-header":%q%s},"other token":{"type":"string"}}}`, parameter, header, more))}
 }
 
-// T24: a parameter that looks like a secret is not mirrored into a header.
+// Rule T24: a parameter that looks like a secret is not mirrored into a header.
 func TestSecretsAreNotMirroredInHeaders(t *testing.T) {
 	for _, name := range []string{
 		"token", "access_token", "accessToken", "accesstoken", "AccessTOKEN", "APIKey", "api-key", "apikey", "api.key", "key", "password", "userPassword",
@@ -44,7 +44,7 @@ func TestSecretsAreNotMirroredInHeaders(t *testing.T) {
 	}
 }
 
-// T24: a parameter that its schema marks as secret is a secret, whatever its name.
+// Rule T24: a parameter that its schema marks as secret is a secret, whatever its name.
 func TestWriteOnlyParametersAreNotMirroredInHeaders(t *testing.T) {
 	for more, want := range map[string]string{`,"writeOnly":true`: "writeOnly", `,"format":"password"`: "password"} {
 		if err := new(server.Server).RegisterTool(marked("region", "Region", more), raw); err == nil || !strings.Contains(err.Error(), want) {
@@ -56,7 +56,7 @@ func TestWriteOnlyParametersAreNotMirroredInHeaders(t *testing.T) {
 	}
 }
 
-// T24: a typed tool panics with the reason, and a NotSecret without effect is an error.
+// Rule T24: a typed tool panics with the reason, and a NotSecret without effect is an error.
 func TestASecretInATypedToolPanics(t *testing.T) {
 	defer func() {
 		if v := recover(); v == nil || !strings.Contains(fmt.Sprint(v), "looks like the name of a secret") {

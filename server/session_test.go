@@ -115,7 +115,8 @@ func (k *kept) left(t *testing.T) (n int) {
 	return n
 }
 
-func TestT8SessionIDsAreVisibleASCII(t *testing.T) {
+// Rule T8.
+func TestSessionIDsAreVisibleASCII(t *testing.T) {
 	e := newEndpoint(t)
 	seen := make(map[string]bool)
 	for range 100 {
@@ -127,8 +128,8 @@ func TestT8SessionIDsAreVisibleASCII(t *testing.T) {
 	}
 }
 
-// T8: a missing session id is answered with 400, an unknown one with 404.
-func TestT8MissingAndUnknownSessions(t *testing.T) {
+// Rule T8: a missing session id is answered with 400, an unknown one with 404.
+func TestMissingAndUnknownSessionsAreRejected(t *testing.T) {
 	e := newEndpoint(t)
 	session := e.session("2025-11-25")
 	for _, tc := range []struct {
@@ -189,8 +190,8 @@ func TestDeleteEndsTheSession(t *testing.T) {
 	}
 }
 
-// T11: a session has one standalone stream; a second GET replaces it.
-func TestT11ASecondStreamReplacesTheFirst(t *testing.T) {
+// Rule T11: a session has one standalone stream; a second GET replaces it.
+func TestASecondStreamReplacesTheFirst(t *testing.T) {
 	e := newEndpoint(t)
 	session := append(e.session("2025-11-25"), "Accept", "text/event-stream")
 	first := newEvents(t, e.open(t.Context(), "GET", "/", "", session...))
@@ -202,8 +203,8 @@ func TestT11ASecondStreamReplacesTheFirst(t *testing.T) {
 	second.ends()
 }
 
-// T11, T12: the messages of a call are sent on its stream only.
-func TestT11T12ResponsesAreNeverOnTheStandaloneStream(t *testing.T) {
+// Rules T11, T12: the messages of a call are sent on its stream only.
+func TestResponsesAreNeverOnTheStandaloneStream(t *testing.T) {
 	e := newEndpoint(t)
 	session := e.session("2025-11-25")
 	standalone := newEvents(t, e.open(t.Context(), "GET", "/", "", append(session, "Accept", "text/event-stream", "Last-Event-ID", "")...))
@@ -289,9 +290,9 @@ func TestAnIPv6NetworkCountsAsOneAddress(t *testing.T) {
 	}
 }
 
-// T8: an expired session is unknown. It expires after 30 seconds without a completed handshake, and half
+// Rule T8: an expired session is unknown. It expires after 30 seconds without a completed handshake, and half
 // an hour after its last use.
-func TestT8SessionsExpire(t *testing.T) {
+func TestSessionsExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKept()
 		s := &server.Server{Logger: slog.New(slog.DiscardHandler), KV: k, Log: k}
@@ -514,8 +515,8 @@ func TestLargeHandshakesAreStoredShortened(t *testing.T) {
 	}
 }
 
-// T21: a long call sends a comment every 15 seconds, and then the result.
-func TestT23ALongCallIsKeptAlive(t *testing.T) {
+// Rules T21, T23: a long call sends a comment every 15 seconds, and then the result.
+func TestALongCallIsKeptAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := httpServer()
 		calls := addWait(s)
@@ -535,9 +536,9 @@ func TestT23ALongCallIsKeptAlive(t *testing.T) {
 	})
 }
 
-// U3: a client replaces a session that the server has forgotten, once, with an initialize request that
+// Rule U3: a client replaces a session that the server has forgotten, once, with an initialize request that
 // does not carry the old id.
-func TestU3AClientStartsANewSessionWhenItsSessionHasEnded(t *testing.T) {
+func TestAClientStartsANewSessionWhenItsSessionHasEnded(t *testing.T) {
 	s := httpServer()
 	var mu sync.Mutex
 	var sessions []string // started sessions

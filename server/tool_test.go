@@ -240,7 +240,7 @@ func list(t *testing.T, l *line) map[string]mcp.Tool {
 	return all
 }
 
-// V6: structured content matches its schema, or the call fails.
+// Rule V6: structured content matches its schema, or the call fails.
 func TestResultsMustMatchTheOutputSchema(t *testing.T) {
 	var log bytes.Buffer
 	s := server.Server{Logger: slog.New(slog.NewTextHandler(&log, nil))}

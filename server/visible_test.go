@@ -61,7 +61,7 @@ func secretive(t testing.TB) (s *server.Server, forAda server.Option) {
 	return s, forAda
 }
 
-// R7: lists depend on the caller, and are cached privately then.
+// Rule R7: lists depend on the caller, and are cached privately then.
 func TestHiddenEntriesAreListedForTheirCallers(t *testing.T) {
 	s, _ := secretive(t)
 	s.ListCache = server.CachePolicy{Public: true}
@@ -83,7 +83,7 @@ func TestHiddenEntriesAreListedForTheirCallers(t *testing.T) {
 	}
 }
 
-// R7: a request for a hidden entry gets the same response as one for a missing entry.
+// Rule R7: a request for a hidden entry gets the same response as one for a missing entry.
 func TestHiddenEntriesAreUnknownToOthers(t *testing.T) {
 	s, _ := secretive(t)
 	ada, bob := connectLineAs(t, s, person(t, "ada")), connectLineAs(t, s, person(t, "bob"))
@@ -114,7 +114,7 @@ func TestHiddenEntriesAreUnknownToOthers(t *testing.T) {
 	}
 }
 
-// C1: contents that only some callers can see are cached privately, whatever the policy is.
+// Rule C1: contents that only some callers can see are cached privately, whatever the policy is.
 func TestContentsOfHiddenResourcesArePrivate(t *testing.T) {
 	s, _ := secretive(t)
 	raw, err := connectLineAs(t, s, person(t, "ada")).ask(mcp.MethodReadResource, `"uri":"note://secret"`)
@@ -123,7 +123,7 @@ func TestContentsOfHiddenResourcesArePrivate(t *testing.T) {
 	}
 }
 
-// J18, R7: the pages of a list that depends on the caller have the caller's entries, and a cursor is of
+// Rules J18, R7: the pages of a list that depends on the caller have the caller's entries, and a cursor is of
 // no use to other callers.
 func TestPagesWithHiddenEntries(t *testing.T) {
 	ada, bob := person(t, "ada"), person(t, "bob")
@@ -187,7 +187,7 @@ func TestAPanickingVisibleToHides(t *testing.T) {
 	}
 }
 
-// R7: a hidden directory hides all its files.
+// Rule R7: a hidden directory hides all its files.
 func TestADirectoryCanBeHidden(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(dir+"/secret.txt", []byte("s"), 0o600); err != nil {
@@ -215,7 +215,7 @@ func TestADirectoryCanBeHidden(t *testing.T) {
 	}
 }
 
-// N1, R7: changes are reported to the callers that can see the entry, in both eras. A subscription to a
+// Rules N1, R7: changes are reported to the callers that can see the entry, in both eras. A subscription to a
 // hidden resource has no effect.
 func TestChangesOfHiddenEntriesReachTheirCallersOnly(t *testing.T) {
 	const everything = `"notifications":{"toolsListChanged":true,"resourceSubscriptions":["note://secret","note://open"]}`

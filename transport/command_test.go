@@ -223,7 +223,7 @@ func environment(t *testing.T, opts transport.CommandOptions) map[string]string 
 	}
 }
 
-// S6: a server receives its credentials in Env and does not inherit other secrets.
+// Rule S6: a server receives its credentials in Env and does not inherit other secrets.
 func TestEnvironmentIsInheritedOnlyOnRequest(t *testing.T) {
 	t.Setenv("PARLEY_TEST_SECRET", "hunter2")
 	t.Setenv("LC_TIME", "() { :;}; echo a function")

@@ -23,7 +23,7 @@ func wantSignal(t *testing.T, p *transport.CommandConn, want os.Signal) {
 	}
 }
 
-// S3: Close sends SIGTERM after ExitGrace.
+// Rule S3: Close sends SIGTERM after ExitGrace.
 func TestServerThatIgnoresEOFIsTerminated(t *testing.T) {
 	mon := newMonitor(t)
 	opts := as("ignore EOF", mon.env())
@@ -35,7 +35,7 @@ func TestServerThatIgnoresEOFIsTerminated(t *testing.T) {
 	mon.wantExited(mon.accept(1))
 }
 
-// S3: Close sends SIGKILL after TermGrace.
+// Rule S3: Close sends SIGKILL after TermGrace.
 func TestServerThatIgnoresSIGTERMIsKilled(t *testing.T) {
 	mon := newMonitor(t)
 	p := start(t, as("ignore SIGTERM", mon.env()))

@@ -100,7 +100,7 @@ func TestFloodOnStderrIsDrained(t *testing.T) {
 	}
 }
 
-// S2: output on standard error never blocks a server.
+// Rule S2: output on standard error never blocks a server.
 func TestStderrIsDrainedWithoutLoggerAndFunction(t *testing.T) {
 	p := start(t, as("flood"))
 	send(t, p, "{}")

@@ -71,7 +71,7 @@ func (i *endpoint) verifier(now *time.Time) *introspection.Verifier {
 	}
 }
 
-// R2: the introspection response decides whether a token is valid.
+// Rule R2: the introspection response decides whether a token is valid.
 func TestVerifyReturnsTheResponse(t *testing.T) {
 	now := time.Now()
 	active := object{"active": true, "sub": "ada", "client_id": "editor", "aud": self, "scope": "a b", "exp": now.Add(time.Hour).Unix(), "extra": 1}

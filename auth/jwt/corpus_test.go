@@ -22,8 +22,8 @@ import (
 	"github.com/parley-mcp/parley/internal/corpus"
 )
 
-// R1, R2: the tokens reach the verifier through the handler of a protected resource.
-func TestR2TokensOfTheCorpus(t *testing.T) {
+// Rules R1, R2: the tokens reach the verifier through the handler of a protected resource.
+func TestTokensOfTheCorpusAreJudgedAsRecorded(t *testing.T) {
 	i := newIssuer(t)
 	now := func() time.Time { return time.Unix(1_800_000_000, 0) }
 	resource := &auth.ProtectedResource{URI: self, Issuers: []string{i.URL}, Verifier: &jwt.Verifier{Issuers: []string{i.URL}, Now: now}, Now: now}

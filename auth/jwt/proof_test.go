@@ -321,8 +321,8 @@ func TestReplicasWithOwnNoncesRejectProofsOfOthers(t *testing.T) {
 	}
 }
 
-// R6: a rejection contains nothing of the token and the proof.
-func TestR6RejectionsDoNotContainTheProof(t *testing.T) {
+// Rule R6: a rejection contains nothing of the token and the proof.
+func TestRejectionsDoNotContainTheProof(t *testing.T) {
 	const canary = "planted-canary-token"
 	p := newProver(t)
 	a := resourceOf(t, map[string]*auth.Info{canary: {KeyThumbprint: p.thumbprint}})

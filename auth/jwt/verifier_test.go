@@ -60,7 +60,7 @@ func TestVerifyReadsScopeAndScp(t *testing.T) {
 	}
 }
 
-// R1, R2: a token with any defect is invalid.
+// Rules R1, R2: a token with any defect is invalid.
 func TestDefectiveTokensAreInvalid(t *testing.T) {
 	i := newIssuer(t)
 	now := time.Now()

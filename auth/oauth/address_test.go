@@ -12,8 +12,8 @@ import (
 	"github.com/parley-mcp/parley/auth/oauth"
 )
 
-// O12: special-purpose addresses in all notations are not public.
-func TestO12SpecialPurposeAddressesAreNotPublic(t *testing.T) {
+// Rule O12: special-purpose addresses in all notations are not public.
+func TestSpecialPurposeAddressesAreNotPublic(t *testing.T) {
 	for _, a := range []string{
 		"127.0.0.1", "127.255.255.254", "0.0.0.0", "0.1.2.3", "10.0.0.1", "172.16.0.1", "172.31.255.255", "192.168.1.1",
 		"169.254.169.254", "100.64.0.1", "100.100.100.200", "168.63.129.16", "192.0.0.192", "198.18.0.1", "224.0.0.1",
@@ -33,9 +33,9 @@ func TestO12SpecialPurposeAddressesAreNotPublic(t *testing.T) {
 	}
 }
 
-// O12: the address that a name resolves to is checked when it is dialed. Networks can be
+// Rule O12: the address that a name resolves to is checked when it is dialed. Networks can be
 // allowed.
-func TestO12ResolvedAddressesAreChecked(t *testing.T) {
+func TestResolvedAddressesAreChecked(t *testing.T) {
 	for _, networks := range [][]netip.Prefix{nil, {netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}} {
 		w := newEnvironment(t)
 		c := w.client()
@@ -89,9 +89,9 @@ func nat64(b [4]byte) netip.Addr {
 	return netip.AddrFrom16(a)
 }
 
-// O11: the command that opens the browser gets one argument, which is a URL, and no shell
+// Rule O11: the command that opens the browser gets one argument, which is a URL, and no shell
 // runs.
-func TestO11BrowserCommandGetsOnlyAURL(t *testing.T) {
+func TestBrowserCommandGetsOnlyAURL(t *testing.T) {
 	for _, system := range []string{"linux", "darwin", "windows", "freebsd"} {
 		for _, good := range []string{"https://as.example/authorize?a=b&c=$(x)%20;|y", "http://127.0.0.1:1/x", "https://as.example/`id`/'x'?\\#f"} {
 			name, args, err := oauth.BrowserCommand(system, good)

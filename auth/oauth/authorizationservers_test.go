@@ -251,9 +251,9 @@ func TestEveryRequestOfALoginUsesTheProxy(t *testing.T) {
 	}
 }
 
-// O12: a proxy opens no connection to an address that is not public, in any notation. Requests without a proxy are
+// Rule O12: a proxy opens no connection to an address that is not public, in any notation. Requests without a proxy are
 // checked when they are dialled.
-func TestO12AddressesAreCheckedBeforeAProxy(t *testing.T) {
+func TestAddressesAreCheckedBeforeAProxy(t *testing.T) {
 	for host, allowed := range map[string]bool{
 		"as.example": true, "1.1.1.1": true, "10.0.0.1": false, "169.254.169.254": false, "[::1]": false, "localhost": false,
 		"LOCALHOST.": false, "127.0.0.1.": false, "2130706433": false, "0x7f.1": false, "[::ffff:10.0.0.1]": false, "direct.localhost": false,

@@ -242,8 +242,8 @@ func (b *brokerBrowser) logIn(start string) {
 	}
 }
 
-// P1, P2, P5: a user signs in, sees the server and the own name, consents, and logs in. Until then nothing is sent to
-// the MCP server for the user. The pages reach two replicas in turn, and the login is used by both.
+// Rules P1, P2, P5: a user signs in, sees the server and the own name, consents, and logs in. Until then nothing is
+// sent to the MCP server for the user. The pages reach two replicas in turn, and the login is used by both.
 func TestBrokerLogsAUserIn(t *testing.T) {
 	b := newBrokers(t)
 	start, done := b.required(b.call(0, "ada", "one"))
@@ -285,8 +285,8 @@ func TestBrokerLogsAUserIn(t *testing.T) {
 	}
 }
 
-// Y5: a user who opens the page that another user was asked to open logs in for itself only. No user has the login of
-// another one.
+// Rule Y5: a user who opens the page that another user was asked to open logs in for itself only. No user has the login
+// of another one.
 func TestLoginsBelongToTheUserOfTheBrowser(t *testing.T) {
 	names := []string{"ada", "bob", "<eve>"}
 	for _, asked := range names {
@@ -312,8 +312,8 @@ func TestLoginsBelongToTheUserOfTheBrowser(t *testing.T) {
 	}
 }
 
-// P5, O8: a redirect counts once, in the browser and for the user and the server that it belongs to.
-func TestO8BrokerAcceptsARedirectOnce(t *testing.T) {
+// Rules P5, O8: a redirect counts once, in the browser and for the user and the server that it belongs to.
+func TestBrokerAcceptsARedirectOnce(t *testing.T) {
 	b := newBrokers(t)
 	start := b.front.URL + "/login/start/one"
 	ada, bob, thief := b.browser("ada"), b.browser("bob"), b.browser("ada")
@@ -373,8 +373,8 @@ func TestO8BrokerAcceptsARedirectOnce(t *testing.T) {
 	}
 }
 
-// O6: the authorization response must be from the authorization server that the user was sent to.
-func TestO6BrokerChecksTheIssuerOfTheRedirect(t *testing.T) {
+// Rule O6: the authorization response must be from the authorization server that the user was sent to.
+func TestBrokerChecksTheIssuerOfTheRedirect(t *testing.T) {
 	for name, change := range map[string]func(q, redirect url.Values){
 		"another issuer": func(_, redirect url.Values) { redirect.Set("iss", "https://other.example") },
 		"no issuer":      func(_, redirect url.Values) { redirect.Del("iss") },
@@ -396,8 +396,8 @@ func TestO6BrokerChecksTheIssuerOfTheRedirect(t *testing.T) {
 	}
 }
 
-// P1, P2: without the consent of the browser's user, which a page of another origin cannot give, the browser is not sent
-// to the authorization server.
+// Rules P1, P2: without the consent of the browser's user, which a page of another origin cannot give, the browser is
+// not sent to the authorization server.
 func TestBrokerRequiresConsent(t *testing.T) {
 	b := newBrokers(t)
 	start := b.front.URL + "/login/start/one"
@@ -432,7 +432,7 @@ func TestBrokerRequiresConsent(t *testing.T) {
 	}
 }
 
-// P3: a cookie of one kind, for one user or by other keys is not another one.
+// Rule P3: a cookie of one kind, for one user or by other keys is not another one.
 func TestBrokerAcceptsItsOwnCookiesOnly(t *testing.T) {
 	b := newBrokers(t)
 	start := b.front.URL + "/login/start/one"

@@ -79,7 +79,7 @@ func TestRevokedLoginsMustBeGivenAgain(t *testing.T) {
 	}
 }
 
-// O13: a login that lacks scopes must be given again, with these scopes and the previous ones.
+// Rule O13: a login that lacks scopes must be given again, with these scopes and the previous ones.
 func TestLoginIsGivenAgainWithMoreScopes(t *testing.T) {
 	b := newBrokers(t)
 	var enough atomic.Bool

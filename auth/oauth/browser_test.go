@@ -14,8 +14,8 @@ import (
 	"github.com/parley-mcp/parley/auth/oauth"
 )
 
-// O11: the command gets one argument.
-func TestO11OpenBrowserRunsTheCommandOfTheSystem(t *testing.T) {
+// Rule O11: the command gets one argument.
+func TestOpenBrowserRunsTheCommandOfTheSystem(t *testing.T) {
 	if runtime.GOOS == "windows" || runtime.GOOS == "darwin" { // their commands have absolute paths
 		return
 	}

@@ -12,7 +12,8 @@ import (
 	"github.com/parley-mcp/parley/internal/corpus"
 )
 
-func TestO12AddressesOfTheCorpus(t *testing.T) {
+// Rule O12.
+func TestAddressesOfTheCorpusAreJudgedAsRecorded(t *testing.T) {
 	for _, c := range corpus.Cases(t, "rules/addresses") {
 		a, err := netip.ParseAddr(c.Text(t))
 		got := "forbidden"
@@ -25,7 +26,8 @@ func TestO12AddressesOfTheCorpus(t *testing.T) {
 	}
 }
 
-func TestO11URLsOfTheCorpus(t *testing.T) {
+// Rule O11.
+func TestURLsOfTheCorpusAreJudgedAsRecorded(t *testing.T) {
 	for _, c := range corpus.Cases(t, "rules/urls") {
 		for _, system := range []string{"linux", "darwin", "windows"} {
 			_, args, err := oauth.BrowserCommand(system, c.Text(t))
@@ -40,8 +42,8 @@ func TestO11URLsOfTheCorpus(t *testing.T) {
 	}
 }
 
-// O6: the outcomes are for a server that does not promise the parameter iss, and for one that does.
-func TestO6CallbacksOfTheCorpus(t *testing.T) {
+// Rule O6: the outcomes are for a server that does not promise the parameter iss, and for one that does.
+func TestCallbacksOfTheCorpusAreJudgedAsRecorded(t *testing.T) {
 	for _, c := range corpus.Cases(t, "rules/callbacks") {
 		var got []string
 		for _, promised := range []bool{false, true} {
@@ -91,7 +93,8 @@ func TestResourceMetadataOfTheCorpus(t *testing.T) {
 	}
 }
 
-func TestO5ServerMetadataOfTheCorpus(t *testing.T) {
+// Rule O5.
+func TestServerMetadataOfTheCorpusIsJudgedAsRecorded(t *testing.T) {
 	server := &url.URL{Scheme: "https", Host: "mcp.example", Path: "/a/mcp"}
 	fragments := map[string]string{"issuer": `"issuer":"https://as.example"`, "token": `"token_endpoint":"https://as.example/token"`}
 	for _, c := range corpus.Cases(t, "rules/servers") {

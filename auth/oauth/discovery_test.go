@@ -12,9 +12,9 @@ import (
 	"github.com/parley-mcp/parley/auth/oauth"
 )
 
-// O4: discovery requests the well-known URLs in order until one has metadata, and no
+// Rule O4: discovery requests the well-known URLs in order until one has metadata, and no
 // other URLs.
-func TestO4DiscoveryOrder(t *testing.T) {
+func TestDiscoveryRequestsTheWellKnownURLsInOrder(t *testing.T) {
 	const (
 		resource = "/.well-known/oauth-protected-resource"
 		rfc8414  = "/.well-known/oauth-authorization-server"
@@ -82,9 +82,9 @@ func TestO4DiscoveryOrder(t *testing.T) {
 	}
 }
 
-// U8: two servers of 2025-03-26 on one host have the same authorization server, but
+// Rule U8: two servers of 2025-03-26 on one host have the same authorization server, but
 // different tokens.
-func TestU8ServersOnOneHostHaveSeparateTokens(t *testing.T) {
+func TestServersOnOneHostHaveSeparateTokens(t *testing.T) {
 	w := newEnvironment(t)
 	w.challengeURL, w.resourcePath, w.issuerPath = "", "/never", "/never"
 	w.onAuthorize = func(_, a url.Values) { delete(a, "iss") }
@@ -117,9 +117,9 @@ func TestU8ServersOnOneHostHaveSeparateTokens(t *testing.T) {
 	}
 }
 
-// O15: a configured registration, the client metadata document, dynamic registration,
+// Rule O15: a configured registration, the client metadata document, dynamic registration,
 // then PromptRegistration.
-func TestO15RegistrationOrder(t *testing.T) {
+func TestRegistrationsAreTriedInOrder(t *testing.T) {
 	const document = "https://program.example/client.json"
 	for _, tc := range []struct {
 		pre, documents, dynamic bool
@@ -174,9 +174,9 @@ func TestLoginNeedsNoChallenge(t *testing.T) {
 	}
 }
 
-// O13: the scopes of the challenge, else those of the metadata, else none; offline_access
+// Rule O13: the scopes of the challenge, else those of the metadata, else none; offline_access
 // only if the authorization server supports it.
-func TestO13ScopeSelection(t *testing.T) {
+func TestScopesOfTheChallengeComeFirst(t *testing.T) {
 	for _, tc := range []struct{ challenged, listed, supported, want string }{
 		{"a b", "c", "", "a b"},
 		{"", "c d", "", "c d"},

@@ -103,8 +103,8 @@ func callAs(t *testing.T, w *environment, callers *oauth.Callers, ctx context.Co
 	return err
 }
 
-// P8, R3: the token of a caller is sent to the configured token endpoint only; the environment checks that the MCP
-// server and other servers do not receive it. The metadata of the MCP server is not requested.
+// Rules P8, R3: the token of a caller is sent to the configured token endpoint only; the environment checks that the
+// MCP server and other servers do not receive it. The metadata of the MCP server is not requested.
 func TestTokenExchangeNeedsNoMetadata(t *testing.T) {
 	for audience, want := range map[string]string{"": "resource", "the-server": "audience"} {
 		w := newEnvironment(t)
@@ -238,7 +238,7 @@ func TestInvalidExchangesAreErrors(t *testing.T) {
 	}
 }
 
-// O12: the configured endpoint may have a private address but must be https, unless it is on the loopback
+// Rule O12: the configured endpoint may have a private address but must be https, unless it is on the loopback
 // interface.
 func TestTokenExchangeRequiresASecureEndpoint(t *testing.T) {
 	w := newEnvironment(t)
@@ -252,7 +252,7 @@ func TestTokenExchangeRequiresASecureEndpoint(t *testing.T) {
 	}
 }
 
-// O16: the identity provider exchanges the token of the caller for a grant, for each caller.
+// Rule O16: the identity provider exchanges the token of the caller for a grant, for each caller.
 func TestEnterpriseGrantOfEachCaller(t *testing.T) {
 	w := newEnvironment(t)
 	w.serveAS = func(rw http.ResponseWriter, r *http.Request) bool { // also the identity provider

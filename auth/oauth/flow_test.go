@@ -15,7 +15,7 @@ import (
 
 var revisions = []mcp.Revision{"", mcp.V20241105, mcp.V20250326, mcp.V20250618, mcp.V20251125, mcp.V20260728}
 
-// O1, O2, O8, U7: in every revision, a challenge leads to an authorization with PKCE,
+// Rules O1, O2, O8, U7: in every revision, a challenge leads to an authorization with PKCE,
 // state and resource, after which the request succeeds.
 func TestChallengeStartsAuthorizationInEveryRevision(t *testing.T) {
 	for _, r := range revisions {
@@ -107,7 +107,7 @@ func TestTimeoutsPauseWhileTheUserLogsIn(t *testing.T) {
 	}
 }
 
-// C1: caches separate results by the token in use.
+// Rule C1: caches separate results by the token in use.
 func TestIdentityDependsOnTheToken(t *testing.T) {
 	w := newEnvironment(t)
 	c := w.client()

@@ -36,8 +36,8 @@ const (
 	clientID = "our-client"
 )
 
-// O16: an ID-JAG for another authorization server, resource or client is rejected.
-func TestO16InvalidIDJAGIsRejected(t *testing.T) {
+// Rule O16: an ID-JAG for another authorization server, resource or client is rejected.
+func TestInvalidIDJAGIsRejected(t *testing.T) {
 	for name, change := range map[string]func(body, header, claims map[string]any){
 		"":                          func(a, h, c map[string]any) {},
 		"another typ":               func(a, h, c map[string]any) { h["typ"] = "JWT" },
@@ -74,7 +74,7 @@ func TestO16InvalidIDJAGIsRejected(t *testing.T) {
 	}
 }
 
-// O2, O16: Enterprise exchanges the grant of the identity provider for a token. Both requests
+// Rules O2, O16: Enterprise exchanges the grant of the identity provider for a token. Both requests
 // name the server.
 func TestEnterpriseGrant(t *testing.T) {
 	w := newEnvironment(t)
@@ -141,7 +141,7 @@ func TestGrantsWithoutUser(t *testing.T) {
 	}
 }
 
-// U7: each request with a DPoP token has a proof with the current nonce of the server.
+// Rule U7: each request with a DPoP token has a proof with the current nonce of the server.
 func TestDPoPTokensAreSentWithProofs(t *testing.T) {
 	w := newEnvironment(t)
 	proofs := map[string]bool{}
@@ -197,9 +197,9 @@ func TestDPoPTokensAreSentWithProofs(t *testing.T) {
 	}
 }
 
-// U8, R3: a token is sent only to the server that it was issued for, even if two servers
+// Rules U8, R3: a token is sent only to the server that it was issued for, even if two servers
 // have the same Client and authorization server.
-func TestU8TokensAreSentToTheirServerOnly(t *testing.T) {
+func TestTokensAreSentToTheirServerOnly(t *testing.T) {
 	a, b := newEnvironment(t), newEnvironment(t)
 	c := a.client()
 	b.onResource = func(m map[string]any) { m["authorization_servers"] = []string{a.as.URL} }

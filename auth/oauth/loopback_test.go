@@ -84,9 +84,9 @@ func TestLoopbackShowsTheOutcome(t *testing.T) {
 	}
 }
 
-// O8, O9: the listener is on 127.0.0.1 only. It accepts the matching redirect once, and
+// Rules O8, O9: the listener is on 127.0.0.1 only. It accepts the matching redirect once, and
 // rejects all other requests.
-func TestO8O9LoopbackAcceptsOneRedirect(t *testing.T) {
+func TestLoopbackAcceptsOneRedirect(t *testing.T) {
 	l := &oauth.Loopback{}
 	var redirect string
 	l.Open = func(_ context.Context, start string) error {
@@ -141,8 +141,9 @@ func TestO8O9LoopbackAcceptsOneRedirect(t *testing.T) {
 	again.Close()
 }
 
-// O8: only the browser that opened the start page first can complete the login, and the page works for no other one.
-func TestO8RedirectFromAnotherBrowserIsRejected(t *testing.T) {
+// Rule O8: only the browser that opened the start page first can complete the login, and the page works for no other
+// one.
+func TestRedirectFromAnotherBrowserIsRejected(t *testing.T) {
 	l := &oauth.Loopback{}
 	var redirect string
 	l.Open = func(_ context.Context, start string) error {

@@ -226,8 +226,8 @@ func TestKilledProcessDoesNotPreventARefresh(t *testing.T) {
 	}
 }
 
-// O14: only the user can read the file, it is encrypted, and its keys can be rotated.
-func TestO14TokenFileIsEncrypted(t *testing.T) {
+// Rule O14: only the user can read the file, it is encrypted, and its keys can be rotated.
+func TestTokenFileIsEncrypted(t *testing.T) {
 	w := newEnvironment(t)
 	store, path := fileStore(t)
 	c := w.client()

@@ -35,9 +35,9 @@ func echoes(r *http.Request, body string) map[string]string {
 	return all
 }
 
-// R6: no error and no log message contains a secret, whatever the authorization server does
+// Rule R6: no error and no log message contains a secret, whatever the authorization server does
 // with it.
-func TestR6ErrorsHaveNoSecretsOfTheRequest(t *testing.T) {
+func TestErrorsHaveNoSecretsOfTheRequest(t *testing.T) {
 	respond := map[string]func(w *environment, rw http.ResponseWriter, echo string){
 		"error_description": func(w *environment, rw http.ResponseWriter, echo string) {
 			w.json(rw, http.StatusBadRequest, map[string]any{"error": "invalid_request", "error_description": echo})
@@ -122,8 +122,8 @@ func TestR6ErrorsHaveNoSecretsOfTheRequest(t *testing.T) {
 	}
 }
 
-// R6: the same for the authorization endpoint, whose response comes with a redirect.
-func TestR6ErrorsHaveNoSecretsOfTheAuthorizationRequest(t *testing.T) {
+// Rule R6: the same for the authorization endpoint, whose response comes with a redirect.
+func TestErrorsHaveNoSecretsOfTheAuthorizationRequest(t *testing.T) {
 	for name, change := range map[string]func(q, redirect url.Values){
 		"error_description": func(q, redirect url.Values) {
 			redirect.Set("error", "access_denied")
@@ -154,8 +154,8 @@ func TestR6ErrorsHaveNoSecretsOfTheAuthorizationRequest(t *testing.T) {
 	}
 }
 
-// R6: the proxy's user information is a secret.
-func TestR6ErrorsHaveNoSecretsOfTheProxy(t *testing.T) {
+// Rule R6: the proxy's user information is a secret.
+func TestErrorsHaveNoSecretsOfTheProxy(t *testing.T) {
 	for _, proxy := range []string{"http://" + secret + "user:" + secret + "password@127.0.0.1:1", "socks5://" + secret + "user:" + secret + "@127.0.0.1:1"} {
 		w := newEnvironment(t)
 		c := &oauth.Client{Interaction: w.user()}

@@ -22,11 +22,11 @@ var violations = []struct {
 	want       error
 	noToken    bool // no request is sent to the token endpoint
 }{
-	// O1: PKCE
+	// Rule O1: PKCE
 	{"O1", "metadata without code_challenge_methods_supported", serverMetadata(func(w *environment, m map[string]any) { delete(m, "code_challenge_methods_supported") }), oauth.ErrNoPKCE, true},
 	{"O1", "PKCE with plain only", serverMetadata(func(w *environment, m map[string]any) { m["code_challenge_methods_supported"] = []string{"plain"} }), oauth.ErrNoPKCE, true},
 
-	// O3: the resource
+	// Rule O3: the resource
 	{"O3", "resource of another server", resourceMetadata(func(w *environment, m map[string]any) { m["resource"] = "https://other.example/mcp" }), oauth.ErrResourceMismatch, true},
 	{"O3", "resource of another path", resourceMetadata(func(w *environment, m map[string]any) { m["resource"] = w.mcp.URL + "/other" }), oauth.ErrResourceMismatch, true},
 	{"O3", "path with a common prefix", resourceMetadata(func(w *environment, m map[string]any) { m["resource"] = w.mcp.URL + "/m" }), oauth.ErrResourceMismatch, true},
@@ -34,7 +34,7 @@ var violations = []struct {
 	{"O3", "resource with a fragment", resourceMetadata(func(w *environment, m map[string]any) { m["resource"] = w.url() + "#x" }), oauth.ErrResourceMismatch, true},
 	{"O3", "no resource", resourceMetadata(func(w *environment, m map[string]any) { delete(m, "resource") }), oauth.ErrResourceMismatch, true},
 
-	// O4: discovery
+	// Rule O4: discovery
 	{"O4", "no authorization server", resourceMetadata(func(w *environment, m map[string]any) { m["authorization_servers"] = []string{} }), oauth.ErrDiscovery, true},
 	{"O4", "resource_metadata is not found", func(w *environment, c *oauth.Client) { w.challengeURL = "/missing" }, oauth.ErrDiscovery, true},
 	{"O4", "HTTP status 502 for the metadata", func(w *environment, c *oauth.Client) {
@@ -67,11 +67,11 @@ var violations = []struct {
 		}
 	}, oauth.ErrInvalidResponse, true},
 
-	// O5: the issuer of metadata
+	// Rule O5: the issuer of metadata
 	{"O5", "metadata of another issuer", serverMetadata(func(w *environment, m map[string]any) { m["issuer"] = "https://honest.example" }), oauth.ErrIssuerMismatch, true},
 	{"O5", "issuer with a trailing slash", serverMetadata(func(w *environment, m map[string]any) { m["issuer"] = w.as.URL + "/" }), oauth.ErrIssuerMismatch, true},
 
-	// O6: the issuer of responses
+	// Rule O6: the issuer of responses
 	{"O6", "response from another issuer", authorizationResponse(func(w *environment, a url.Values) { a.Set("iss", "https://honest.example") }), oauth.ErrIssuerMismatch, true},
 	{"O6", "response from another issuer, iss not declared", func(w *environment, c *oauth.Client) {
 		serverMetadata(func(w *environment, m map[string]any) { delete(m, "authorization_response_iss_parameter_supported") })(w, c)
@@ -85,19 +85,19 @@ var violations = []struct {
 		a.Set("error", "lies")
 	}), oauth.ErrIssuerMismatch, true},
 
-	// O8: state
+	// Rule O8: state
 	{"O8", "another state", authorizationResponse(func(w *environment, a url.Values) { a.Set("state", "other") }), oauth.ErrState, true},
 	{"O8", "no state", authorizationResponse(func(w *environment, a url.Values) { a.Del("state") }), oauth.ErrState, true},
 	{"O8", "two states", authorizationResponse(func(w *environment, a url.Values) { a.Add("state", "other") }), oauth.ErrState, true},
 	{"O8", "two codes", authorizationResponse(func(w *environment, a url.Values) { a.Add("code", "other") }), oauth.ErrState, true},
 	{"O8", "no code", authorizationResponse(func(w *environment, a url.Values) { a.Del("code") }), oauth.ErrInvalidResponse, true},
 
-	// O9: redirect URIs
+	// Rule O9: redirect URIs
 	{"O9", "redirect URI over http", func(w *environment, c *oauth.Client) {
 		c.Interaction = &oauth.Manual{RedirectURI: "http://program.example/callback"}
 	}, oauth.ErrInsecureURL, true},
 
-	// O10: URLs
+	// Rule O10: URLs
 	{"O10", "authorization endpoint is a javascript URL", serverMetadata(func(w *environment, m map[string]any) { m["authorization_endpoint"] = "javascript:alert(1)" }), oauth.ErrInsecureURL, true},
 	{"O10", "authorization endpoint is a data URL", serverMetadata(func(w *environment, m map[string]any) { m["authorization_endpoint"] = "data:text/html,x" }), oauth.ErrInsecureURL, true},
 	{"O10", "authorization endpoint is a file URL", serverMetadata(func(w *environment, m map[string]any) { m["authorization_endpoint"] = "file:///etc/passwd" }), oauth.ErrInsecureURL, true},
@@ -109,7 +109,7 @@ var violations = []struct {
 	{"O10", "issuer with a query", resourceMetadata(func(w *environment, m map[string]any) { m["authorization_servers"] = []string{"https://as.example?x"} }), oauth.ErrInsecureURL, true},
 	{"O10", "resource_metadata over http", func(w *environment, c *oauth.Client) { w.challengeURL = "http://169.254.169.254/latest" }, oauth.ErrInsecureURL, true},
 
-	// O12: private addresses
+	// Rule O12: private addresses
 	{"O12", "resource_metadata at the cloud metadata service", func(w *environment, c *oauth.Client) { w.challengeURL = "https://169.254.169.254/latest" }, oauth.ErrForbiddenAddress, true},
 	{"O12", "issuer in a private network", resourceMetadata(func(w *environment, m map[string]any) { m["authorization_servers"] = []string{"https://10.0.0.1"} }), oauth.ErrForbiddenAddress, true},
 	{"O12", "issuer with a mapped IPv4 address", resourceMetadata(func(w *environment, m map[string]any) {
@@ -122,7 +122,7 @@ var violations = []struct {
 	{"O12", "registration endpoint redirects", redirect("as", "/register"), oauth.ErrRegistration, true},
 	{"O12", "token endpoint redirects", redirect("as", "/token"), &oauth.ServerError{}, false},
 
-	// O13: scopes
+	// Rule O13: scopes
 	{"O13", "server always requires the same additional scope", func(w *environment, c *oauth.Client) {
 		w.authenticated = func(rw http.ResponseWriter, r *http.Request) bool {
 			w.challenge(rw, http.StatusForbidden, "Bearer", "admin", "insufficient_scope")
@@ -152,7 +152,7 @@ var violations = []struct {
 		}
 	}, oauth.ErrDeclined, true},
 
-	// O14, O15: registration
+	// Rules O14, O15: registration
 	{"O14", "MetadataURL without a path", func(w *environment, c *oauth.Client) {
 		serverMetadata(func(w *environment, m map[string]any) { m["client_id_metadata_document_supported"] = true })(w, c)
 		c.MetadataURL = "https://program.example"
@@ -220,7 +220,7 @@ func redirect(server, path string) func(*environment, *oauth.Client) {
 	}
 }
 
-// O1, O3, O4, O5, O6, O8, O9, O10, O12, O13, O14, O15, U7: each violation leads to its
+// Rules O1, O3, O4, O5, O6, O8, O9, O10, O12, O13, O14, O15, U7: each violation leads to its
 // error, and not to a token.
 func TestViolationsLeadToErrors(t *testing.T) {
 	for _, v := range violations {
@@ -250,7 +250,7 @@ func TestViolationsLeadToErrors(t *testing.T) {
 	}
 }
 
-// O13: after the user has declined, further requests fail without asking again.
+// Rule O13: after the user has declined, further requests fail without asking again.
 func TestDeclinedAuthorizationIsRemembered(t *testing.T) {
 	w := newEnvironment(t)
 	c := w.client()
@@ -268,7 +268,7 @@ func TestDeclinedAuthorizationIsRemembered(t *testing.T) {
 	}
 }
 
-// O13: a step-up authorization requests the previous scopes and those of the challenge.
+// Rule O13: a step-up authorization requests the previous scopes and those of the challenge.
 func TestStepUpRequestsTheUnion(t *testing.T) {
 	w := newEnvironment(t)
 	w.authenticated = func(rw http.ResponseWriter, r *http.Request) bool {
@@ -289,7 +289,7 @@ func TestStepUpRequestsTheUnion(t *testing.T) {
 	}
 }
 
-// O7: a new authorization server of the MCP server gets neither the old client nor the old
+// Rule O7: a new authorization server of the MCP server gets neither the old client nor the old
 // token, and a registration for the MCP server is not used there.
 func TestChangedAuthorizationServer(t *testing.T) {
 	for _, configured := range []bool{false, true} {
@@ -328,7 +328,7 @@ func TestChangedAuthorizationServer(t *testing.T) {
 	}
 }
 
-// O7: a registration for an MCP server is bound to its first authorization server, even if
+// Rule O7: a registration for an MCP server is bound to its first authorization server, even if
 // the authorization fails, and also in the next process.
 func TestRegistrationIsBoundToTheFirstIssuer(t *testing.T) {
 	w, other := newEnvironment(t), newEnvironment(t)

@@ -206,9 +206,9 @@ func (l *webLogins) begin(ctx context.Context, user, state string) (start string
 	return start, ended
 }
 
-// O8: a login exists for the user who began it, in the browser that opened its first page last,
+// Rule O8: a login exists for the user who began it, in the browser that opened its first page last,
 // and once. All other requests get the page of a login that does not exist.
-func TestO8WebLoginsBelongToUserAndBrowser(t *testing.T) {
+func TestWebLoginsBelongToUserAndBrowser(t *testing.T) {
 	l := newWebLogins(t, store.NewMemory(store.MemoryOptions{}))
 	ctx, cancel := context.WithCancel(t.Context())
 	start, outcome := l.begin(ctx, "ada", "her-state")

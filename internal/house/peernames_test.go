@@ -15,8 +15,8 @@ import (
 // are for display only.
 var peerNames = map[string]bool{"ClientInfo": true, "ServerInfo": true, "Info": true}
 
-// J14: no condition and no comparison uses the name of a peer.
-func TestJ14BehaviourDoesNotDependOnPeerNames(t *testing.T) {
+// Rule J14: no condition and no comparison uses the name of a peer.
+func TestBehaviourDoesNotDependOnPeerNames(t *testing.T) {
 	files := 0
 	err := fs.WalkDir(os.DirFS("../.."), ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// R6: errors have no URLs with secrets.
-func TestR6RedactRemovesSecretsOfURLs(t *testing.T) {
+// Rule R6: errors have no URLs with secrets.
+func TestRedactRemovesSecretsOfURLs(t *testing.T) {
 	cause := &net.DNSError{Err: "no such host", Name: "example.invalid"}
 	for _, c := range []struct {
 		err  error

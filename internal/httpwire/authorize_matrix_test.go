@@ -301,7 +301,7 @@ var authorizationRules = []struct {
 	{"a verifier that is down", []string{"Bearer offline"}, "", 503, ""},
 }
 
-// R1, R2, R5, R8, T4: each kind of request is rejected in the same way if its token does
+// Rules R1, R2, R5, R8, T4: each kind of request is rejected in the same way if its token does
 // not allow it, and no handler runs.
 func TestAuthorizationIsTheSameEverywhere(t *testing.T) {
 	for _, r := range mcp.Revisions() {
@@ -354,9 +354,9 @@ func TestAuthorizationIsTheSameEverywhere(t *testing.T) {
 	}
 }
 
-// T9, T10: a request with a sufficient token is served, but not in a session of another
+// Rules T9, T10: a request with a sufficient token is served, but not in a session of another
 // principal, which the server reports as not found.
-func TestT9RequestsAreServedInOwnSessionsOnly(t *testing.T) {
+func TestRequestsAreServedInOwnSessionsOnly(t *testing.T) {
 	for _, r := range mcp.Revisions() {
 		p := newProtected(t)
 		probes := p.probes(t, r)

@@ -48,7 +48,7 @@ func withoutPair(t *testing.T, f func(t *testing.T, r mcp.Revision)) {
 	}
 }
 
-// R5: scopes that a handler requires while it runs become a challenge.
+// Rule R5: scopes that a handler requires while it runs become a challenge.
 func TestScopesMissingInAHandlerAreAChallenge(t *testing.T) {
 	p := newProtected(t)
 	server.AddTool(p.Server, mcp.Tool{Name: "dynamic"}, func(ctx context.Context, _ struct{}) (string, error) {
@@ -132,9 +132,9 @@ func TestHandlersSeeTheCaller(t *testing.T) {
 	}
 }
 
-// R7: a list is the same on each connection of a principal, and for all principals with
+// Rule R7: a list is the same on each connection of a principal, and for all principals with
 // the same permissions.
-func TestR7ListsVaryByAuthorizationOnly(t *testing.T) {
+func TestListsVaryByAuthorizationOnly(t *testing.T) {
 	p := newProtected(t)
 	server.AddTool(p.Server, mcp.Tool{Name: "bobs"}, func(context.Context, struct{}) (string, error) { return "", nil },
 		server.VisibleTo(func(who principal.Principal, _ string) bool { return who.Subject() == "bob" }))
@@ -198,7 +198,8 @@ func TestStreamsEndWithTheirToken(t *testing.T) {
 }
 
 // The server serves its metadata at the well-known paths.
-func TestR4TheServerServesItsMetadata(t *testing.T) {
+// Rule R4.
+func TestTheServerServesItsMetadata(t *testing.T) {
 	p := newProtected(t)
 	for path, want := range map[string]int{
 		"/.well-known/oauth-protected-resource": 200, "/.well-known/oauth-protected-resource/mcp": 200, "/.well-known/oauth-protected-resource/x": 404,
@@ -227,7 +228,8 @@ func (u untouchable) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-func TestR1BodyIsNotReadWithoutAuthentication(t *testing.T) {
+// Rule R1.
+func TestBodyIsNotReadWithoutAuthentication(t *testing.T) {
 	p := newProtected(t)
 	for _, token := range []string{"", "Bearer mallory", "Bearer expired", "Bearer"} {
 		r := httptest.NewRequest(http.MethodPost, "http://127.0.0.1/mcp", untouchable{t})

@@ -21,7 +21,8 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-func TestU1ModernRequestsCarryTheirHeaders(t *testing.T) {
+// Rule U1.
+func TestModernRequestsCarryTheirHeaders(t *testing.T) {
 	p := newPeer(t, func(w http.ResponseWriter, _ *http.Request, body string) { writeJSON(w, resultOf(body)) })
 	o := p.options(t)
 	// A header that the program sets in another spelling does not duplicate ours.
@@ -47,7 +48,8 @@ func TestU1ModernRequestsCarryTheirHeaders(t *testing.T) {
 	}
 }
 
-func TestU1SessionRequestsCarryTheirHeaders(t *testing.T) {
+// Rule U1.
+func TestSessionRequestsCarryTheirHeaders(t *testing.T) {
 	p := newPeer(t, func(w http.ResponseWriter, r *http.Request, body string) {
 		if !handshake(w, r, body) && !noStream(w, r) {
 			writeJSON(w, resultOf(body))
@@ -134,8 +136,8 @@ func TestClientReadsEachFormOfResponse(t *testing.T) {
 	}
 }
 
-// J7, J8: the client accepts batches in the one revision that has them.
-func TestJ7ClientReadsBatchesOf20250326Only(t *testing.T) {
+// Rules J7, J8: the client accepts batches in the one revision that has them.
+func TestClientReadsBatchesOf20250326Only(t *testing.T) {
 	const progress = `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}`
 	for name, form := range map[string]func(w http.ResponseWriter, body string){
 		"a body": func(w http.ResponseWriter, body string) { writeJSON(w, "["+progress+","+resultOf(body)+"]") },
@@ -241,7 +243,7 @@ func TestInvalidResponsesAreTypedErrors(t *testing.T) {
 			} else if !errors.Is(err, tc.want) {
 				t.Errorf("%s, %s: %s, %v", name, era, got, err)
 			}
-			// J10: the error must not look like one that the server reported.
+			// Rule J10: the error must not look like one that the server reported.
 			if errors.As(err, &reported) {
 				t.Errorf("%s, %s: %v looks like an error reported by the server", name, era, err)
 			}
@@ -280,9 +282,9 @@ func TestStatusErrorsContainTheServersError(t *testing.T) {
 	}
 }
 
-// J3, I4: a response on the stream of another request does not complete a call, even if
+// Rule J3: a response on the stream of another request does not complete a call, even if
 // its id is that of a call in flight.
-func TestJ3ResponseToAnotherRequestIsDropped(t *testing.T) {
+func TestResponseToAnotherRequestIsDropped(t *testing.T) {
 	waiting := make(chan string, 1)
 	release := make(chan struct{})
 	p := newPeer(t, func(w http.ResponseWriter, _ *http.Request, body string) {
@@ -354,8 +356,8 @@ func TestStreamWithoutResponseEndsWithTheTimeout(t *testing.T) {
 	}
 }
 
-// U3: after a 404 in a session, the client sends no more requests for it.
-func TestU3NotFoundInASessionIsErrSessionGone(t *testing.T) {
+// Rule U3: after a 404 in a session, the client sends no more requests for it.
+func TestNotFoundInASessionIsErrSessionGone(t *testing.T) {
 	p := newPeer(t, func(w http.ResponseWriter, r *http.Request, body string) {
 		if !handshake(w, r, body) && !noStream(w, r) {
 			w.WriteHeader(http.StatusNotFound)
@@ -383,7 +385,8 @@ func TestNotFoundWithoutASessionIsAStatusError(t *testing.T) {
 	}
 }
 
-func TestU3SessionIDThatCouldForgeHeadersIsRejected(t *testing.T) {
+// Rule U3.
+func TestSessionIDThatCouldForgeHeadersIsRejected(t *testing.T) {
 	for _, id := range []string{"with space", "a\ttab", "ü", strings.Repeat("x", 1025)} {
 		p := newPeer(t, func(w http.ResponseWriter, r *http.Request, body string) {
 			if r.Method == http.MethodDelete || methodOf(body) != mcp.MethodInitialize {

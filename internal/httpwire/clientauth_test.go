@@ -43,7 +43,7 @@ func authorizing(url string, p *passport) *http.Client {
 	return c
 }
 
-// U7: a rejected request is sent again with its body and other credentials, a limited
+// Rule U7: a rejected request is sent again with its body and other credentials, a limited
 // number of times. DELETE is not sent again.
 func TestRejectedRequestIsSentAgain(t *testing.T) {
 	for _, tc := range []struct {
@@ -88,7 +88,7 @@ func TestRejectedRequestIsSentAgain(t *testing.T) {
 	}
 }
 
-// U8: a redirected request to another origin has no credentials.
+// Rule U8: a redirected request to another origin has no credentials.
 func TestCredentialsDoNotFollowRedirects(t *testing.T) {
 	var got []string
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

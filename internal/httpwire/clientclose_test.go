@@ -112,7 +112,7 @@ func TestCloseEndsCallsAndTheSession(t *testing.T) {
 	}
 }
 
-// I13: Close returns within a bounded time, whatever the server does.
+// Close returns within a bounded time, whatever the server does.
 func TestCloseIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPeer(t, func(w http.ResponseWriter, r *http.Request, body string) {

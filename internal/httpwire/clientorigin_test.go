@@ -14,8 +14,8 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// U3, R6: logs and errors contain neither the session id nor secrets of the URL or headers.
-func TestU3SecretsAreNotLogged(t *testing.T) {
+// Rules U3, R6: logs and errors contain neither the session id nor secrets of the URL or headers.
+func TestSecretsAreNotLogged(t *testing.T) {
 	const token, query = "the-secret-token", "the-secret-query"
 	var logged syncbuffer.Buffer
 	answers := []func(w http.ResponseWriter, body string){
@@ -105,7 +105,8 @@ func TestRedirectsWithinTheOriginAreFollowed(t *testing.T) {
 
 // The client sends no POST, GET or DELETE request to another origin, whatever the server
 // answers.
-func TestU3U8RedirectsToAnotherOriginAreNotFollowed(t *testing.T) {
+// Rules U3, U8.
+func TestRedirectsToAnotherOriginAreNotFollowed(t *testing.T) {
 	sentinel := newPeer(t, func(_ http.ResponseWriter, r *http.Request, body string) {
 		t.Errorf("another origin received: %s %s %v %s", r.Method, r.URL, r.Header, body)
 	})

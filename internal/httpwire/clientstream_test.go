@@ -65,7 +65,8 @@ func TestStandaloneStreamDeliversMessages(t *testing.T) {
 
 // A server of 2025-03-26 may send its requests and notifications as a batch (basic/transports,
 // Listening for Messages from the Server). Other revisions have no batches.
-func TestJ7StandaloneStreamHasBatchesIn20250326Only(t *testing.T) {
+// Rule J7.
+func TestStandaloneStreamHasBatchesIn20250326Only(t *testing.T) {
 	for _, r := range mcp.Revisions() {
 		if r.Modern() || r == mcp.V20241105 {
 			continue
@@ -96,8 +97,8 @@ func TestJ7StandaloneStreamHasBatchesIn20250326Only(t *testing.T) {
 	}
 }
 
-// T12, J3: a response on the standalone stream is dropped, whether well-formed or not.
-func TestT12ResponsesOnTheStandaloneStreamAreDropped(t *testing.T) {
+// Rules T12, J3: a response on the standalone stream is dropped, whether well-formed or not.
+func TestResponsesOnTheStandaloneStreamAreDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked, received := make(chan string), make(chan struct{})
 		p := newPeer(t, func(w http.ResponseWriter, r *http.Request, body string) {
@@ -156,7 +157,8 @@ func TestClientAsksOnceForStandaloneStream(t *testing.T) {
 
 // A stream that ends is resumed after its last event, when the delay that the server asked
 // for is over.
-func TestU4StandaloneStreamIsResumedAfterTheRetryDelay(t *testing.T) {
+// Rule U4.
+func TestStandaloneStreamIsResumedAfterTheRetryDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gets{t0: time.Now()}
 		p := newPeer(t, func(w http.ResponseWriter, r *http.Request, body string) {
@@ -184,7 +186,8 @@ func TestU4StandaloneStreamIsResumedAfterTheRetryDelay(t *testing.T) {
 	})
 }
 
-func TestU4ClientLimitsTheRateOfReconnects(t *testing.T) {
+// Rule U4.
+func TestClientLimitsTheRateOfReconnects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gets{t0: time.Now()}
 		p := newPeer(t, func(w http.ResponseWriter, r *http.Request, body string) {
@@ -295,7 +298,8 @@ func listResumed(t *testing.T, begun string, get func(w http.ResponseWriter, r *
 
 // The client resumes a broken stream of a session and receives the messages that were sent
 // meanwhile (2025-11-25, basic/transports, Resumability and Redelivery).
-func TestU4BrokenResponseOfASessionIsResumed(t *testing.T) {
+// Rule U4.
+func TestBrokenResponseOfASessionIsResumed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gets{t0: time.Now()}
 		c := listResumed(t, "id: p/0\nretry: 500\ndata:\n\n", func(w http.ResponseWriter, r *http.Request, response <-chan string) {
@@ -357,8 +361,8 @@ func TestResponseThatCannotBeResumedIsErrConnectionLost(t *testing.T) {
 	}
 }
 
-// U6: in the modern era, a request whose stream breaks is lost and not resumed.
-func TestU6BrokenModernResponseIsNotResumed(t *testing.T) {
+// Rule U6: in the modern era, a request whose stream breaks is lost and not resumed.
+func TestBrokenModernResponseIsNotResumed(t *testing.T) {
 	p := newPeer(t, func(w http.ResponseWriter, _ *http.Request, _ string) {
 		writeEvents(w, "id: 1\nretry: 1\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"x\"}\n\n")
 	})

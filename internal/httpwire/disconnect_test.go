@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// T20: in the modern era, a disconnect cancels the request.
-func TestT20DisconnectCancelsModernRequest(t *testing.T) {
+// Rule T20: in the modern era, a disconnect cancels the request.
+func TestDisconnectCancelsModernRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newReader()
 		w.fail = io.ErrClosedPipe
@@ -30,9 +30,9 @@ func TestT20DisconnectCancelsModernRequest(t *testing.T) {
 	})
 }
 
-// T21: in a session, a disconnect does not cancel the request. Notifications are dropped
+// Rule T21: in a session, a disconnect does not cancel the request. Notifications are dropped
 // without an error.
-func TestT21DisconnectDoesNotCancelSessionRequest(t *testing.T) {
+func TestDisconnectDoesNotCancelSessionRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newReader()
 		w.fail = io.ErrClosedPipe
@@ -50,8 +50,8 @@ func TestT21DisconnectDoesNotCancelSessionRequest(t *testing.T) {
 	})
 }
 
-// T20: after a disconnect nothing is written, queued events included.
-func TestT20NothingIsWrittenAfterDisconnect(t *testing.T) {
+// Rule T20: after a disconnect nothing is written, queued events included.
+func TestNothingIsWrittenAfterDisconnect(t *testing.T) {
 	for name, lenient := range map[string]bool{"modern": false, "session": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -90,8 +90,8 @@ func TestT20NothingIsWrittenAfterDisconnect(t *testing.T) {
 	}
 }
 
-// T20: after a disconnect no stream begins.
-func TestT20NoStreamBeginsAfterDisconnect(t *testing.T) {
+// Rule T20: after a disconnect no stream begins.
+func TestNoStreamBeginsAfterDisconnect(t *testing.T) {
 	w := newReader()
 	here, leave := context.WithCancel(t.Context())
 	leave()

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-func TestT5EndpointMustHaveTheOriginOfTheStream(t *testing.T) {
+// Rule T5.
+func TestEndpointMustHaveTheOriginOfTheStream(t *testing.T) {
 	stream, err := url.Parse("https://example.com:8443/a/sse")
 	if err != nil {
 		t.Fatal(err)

@@ -10,7 +10,8 @@ import (
 	"github.com/parley-mcp/parley/store"
 )
 
-func TestT13StreamNamesAreUnguessable(t *testing.T) {
+// Rule T13.
+func TestStreamNamesAreUnguessable(t *testing.T) {
 	seen := make(map[string]bool)
 	for range 1000 {
 		name := newStreamName(kindPost)
@@ -24,7 +25,7 @@ func TestT13StreamNamesAreUnguessable(t *testing.T) {
 	}
 }
 
-// T12, T13: an id opens only its own stream in its own session, and has one spelling.
+// Rules T12, T13: an id opens only its own stream in its own session, and has one spelling.
 func FuzzEventID(f *testing.F) {
 	streams := NewStreams(store.NewMemory(store.MemoryOptions{}), slog.New(slog.DiscardHandler))
 	const own, foreign = "principal/session/own/streams", "principal/session/foreign/streams"

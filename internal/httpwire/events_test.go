@@ -123,7 +123,7 @@ func TestEventStreamBeginsWithTheFirstMessage(t *testing.T) {
 	if got := w.text(); got != "data: {\"a\":1}\n\n" || w.begun() != 200 {
 		t.Errorf("%d, %q", w.begun(), got)
 	}
-	// T23: headers tell proxies not to buffer events.
+	// Rule T23: headers tell proxies not to buffer events.
 	for name, want := range map[string]string{"Content-Type": "text/event-stream", "X-Accel-Buffering": "no", "Cache-Control": "no-cache, no-transform", "Content-Length": ""} {
 		if got := w.header.Get(name); got != want {
 			t.Errorf("%s: %q", name, got)
@@ -220,8 +220,8 @@ func TestNothingIsWrittenAfterEnd(t *testing.T) {
 	}
 }
 
-// T23: the response to a slow call has keep-alive comments.
-func TestT23IdleStreamIsKeptAlive(t *testing.T) {
+// Rule T23: the response to a slow call has keep-alive comments.
+func TestIdleStreamIsKeptAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newReader()
 		e := &eventStream{w: w, ctx: t.Context()}

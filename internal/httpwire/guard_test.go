@@ -36,9 +36,9 @@ func status(no *rejection) int {
 	return no.status
 }
 
-// T3: a request over the loopback interface must have a Host that names the interface.
+// Rule T3: a request over the loopback interface must have a Host that names the interface.
 // Other names can come from a page after DNS rebinding.
-func TestT3HostIsCheckedOnTheLoopbackInterface(t *testing.T) {
+func TestHostIsCheckedOnTheLoopbackInterface(t *testing.T) {
 	for host, want := range map[string]int{
 		"localhost": 200, "localhost:8080": 200, "LOCALHOST:8080": 200,
 		"127.0.0.1": 200, "127.0.0.1:8080": 200, "127.0.0.2:1": 200,
@@ -77,7 +77,8 @@ func TestT3HostIsCheckedOnTheLoopbackInterface(t *testing.T) {
 	}
 }
 
-func TestT3HostIsCheckedOnOtherInterfacesIfConfigured(t *testing.T) {
+// Rule T3.
+func TestHostIsCheckedOnOtherInterfacesIfConfigured(t *testing.T) {
 	for _, local := range []net.Addr{onNetwork, onUnix, &net.UDPAddr{IP: net.IPv4(192, 0, 2, 1)}} {
 		for _, host := range []string{"example.com", "192.0.2.1:8080", "whatever:1", ""} {
 			var g Guard
@@ -99,7 +100,8 @@ func TestT3HostIsCheckedOnOtherInterfacesIfConfigured(t *testing.T) {
 	}
 }
 
-func TestT1T2OriginIsChecked(t *testing.T) {
+// Rules T1, T2.
+func TestOriginIsChecked(t *testing.T) {
 	const host = "127.0.0.1:8080"
 	for origin, want := range map[string]int{
 		"http://127.0.0.1:8080":   200, // the server's own origin
@@ -155,7 +157,8 @@ func TestT1T2OriginIsChecked(t *testing.T) {
 
 // On a server that allows any Host, an equal Host and Origin prove nothing: DNS rebinding
 // makes them equal.
-func TestT1SameOriginCountsForKnownHostsOnly(t *testing.T) {
+// Rule T1.
+func TestSameOriginCountsForKnownHostsOnly(t *testing.T) {
 	for _, tc := range []struct {
 		hosts        []string
 		local        net.Addr
@@ -180,7 +183,8 @@ func TestT1SameOriginCountsForKnownHostsOnly(t *testing.T) {
 	}
 }
 
-func TestT1SeveralOriginHeadersAreRejected(t *testing.T) {
+// Rule T1.
+func TestSeveralOriginHeadersAreRejected(t *testing.T) {
 	var g Guard
 	r := asked(http.MethodGet, onLoopback4, "localhost", "Origin", "http://localhost", "Origin", "http://localhost")
 	if got := status(g.check(r)); got != http.StatusForbidden {
@@ -189,7 +193,8 @@ func TestT1SeveralOriginHeadersAreRejected(t *testing.T) {
 }
 
 // An image on a page or a link makes a browser send a GET without an Origin header.
-func TestT1CrossSiteRequestsWithoutOriginAreRejected(t *testing.T) {
+// Rule T1.
+func TestCrossSiteRequestsWithoutOriginAreRejected(t *testing.T) {
 	for site, want := range map[string]int{"cross-site": 403, "same-site": 403, "": 403, "same-origin": 200, "none": 200} {
 		var g Guard
 		r := asked(http.MethodGet, onLoopback4, "localhost")

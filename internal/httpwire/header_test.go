@@ -11,7 +11,8 @@ import (
 )
 
 // The first five are the examples of the specification (Value Encoding).
-func TestU1HeaderValuesAreEncodedIfNecessary(t *testing.T) {
+// Rule U1.
+func TestHeaderValuesAreEncodedIfNecessary(t *testing.T) {
 	for text, want := range map[string]string{
 		"us-west1":           "us-west1",
 		"Hello, 世界":          "=?base64?SGVsbG8sIOS4lueVjA==?=",
@@ -39,8 +40,8 @@ func TestU1HeaderValuesAreEncodedIfNecessary(t *testing.T) {
 	}
 }
 
-// T17: the markers are case-sensitive, and base64 is strict.
-func TestT17MalformedHeaderValuesAreRejected(t *testing.T) {
+// Rule T17: the markers are case-sensitive, and base64 is strict.
+func TestMalformedHeaderValuesAreRejected(t *testing.T) {
 	for _, value := range []string{
 		"=?base64?SGVsbG8?=",     // no padding
 		"=?base64?SGVs!!!bG8=?=", // not base64

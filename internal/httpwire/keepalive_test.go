@@ -49,7 +49,7 @@ func silentAfter(t *testing.T, all ...scripted) (after time.Duration, err error)
 
 const comment, data = ": keep-alive\n\n", "data: {}\n\n"
 
-// I6: a stream is lost when its keep-alive comments stop.
+// A stream is lost when its keep-alive comments stop.
 func TestStreamIsLostWhenKeepAliveStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		after, err := silentAfter(t, scripted{0, comment}, scripted{15 * time.Second, comment}, scripted{15 * time.Second, comment})

@@ -76,7 +76,8 @@ func header(pairs ...string) http.Header {
 
 // The conformance suite requires this order. Each row also has the faults of the rows
 // after it.
-func TestT14T15T16T19J12OpenReportsTheFirstFault(t *testing.T) {
+// Rules T14, T15, T16, T19, J12.
+func TestOpenReportsTheFirstFault(t *testing.T) {
 	const unknown = "no/such/method"
 	for _, tc := range []struct {
 		fault string
@@ -119,8 +120,8 @@ func TestT14T15T16T19J12OpenReportsTheFirstFault(t *testing.T) {
 	}
 }
 
-// T16, T17
-func TestT16NameHeaderMustEqualTheBody(t *testing.T) {
+// Rules T16, T17.
+func TestNameHeaderMustEqualTheBody(t *testing.T) {
 	for _, tc := range []struct {
 		method, params string
 		names          []string
@@ -158,7 +159,8 @@ func TestT16NameHeaderMustEqualTheBody(t *testing.T) {
 	}
 }
 
-func TestT14NotificationMustDeclareASupportedVersion(t *testing.T) {
+// Rule T14.
+func TestNotificationMustDeclareASupportedVersion(t *testing.T) {
 	const bare = `{"jsonrpc":"2.0","method":"notifications/x"}`
 	meta := func(v string) string {
 		return `{"jsonrpc":"2.0","method":"notifications/x","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"` + v + `"}}}`

@@ -86,8 +86,8 @@ func TestPairsPerAddressAreLimited(t *testing.T) {
 	}
 }
 
-// T9, T10: a pair is visible only to its principal.
-func TestT9T10PairBelongsToItsPrincipal(t *testing.T) {
+// Rules T9, T10: a pair is visible only to its principal.
+func TestPairBelongsToItsPrincipal(t *testing.T) {
 	ada, err := principal.New("https://issuer.example", "ada", "")
 	if err != nil {
 		t.Fatal(err)

@@ -14,7 +14,8 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-func TestT5PairRejectsEndpointsOfOtherOrigins(t *testing.T) {
+// Rule T5.
+func TestPairRejectsEndpointsOfOtherOrigins(t *testing.T) {
 	for endpoint, want := range map[string]string{
 		"/messages?sessionId=1":          "POST /messages",
 		"messages":                       "POST /mcp/messages",

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-func TestU4ReconnectWaitsForTheRetryDelay(t *testing.T) {
+// Rule U4.
+func TestReconnectWaitsForTheRetryDelay(t *testing.T) {
 	for _, tc := range []struct {
 		stream string
 		want   time.Duration

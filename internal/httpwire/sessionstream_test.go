@@ -128,9 +128,9 @@ func TestResumedStandaloneStreamDoesNotExpire(t *testing.T) {
 	})
 }
 
-// T11: if two standalone streams begin at the same time, the later one remains, whichever
+// Rule T11: if two standalone streams begin at the same time, the later one remains, whichever
 // calls endTakenOver first.
-func TestT11StreamEndsOnlyOlderStreams(t *testing.T) {
+func TestStreamEndsOnlyOlderStreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, live := sessionServer(t, store.NewMemory(store.MemoryOptions{}))
 		group := live.Key()
@@ -199,7 +199,7 @@ func (f *flaky) ReadAfter(ctx context.Context, key store.StreamKey, seq uint64) 
 	return f.Log.ReadAfter(ctx, key, seq)
 }
 
-// I10: a replayed stream is registered only while it is sent.
+// A replayed stream is registered only while it is sent.
 func TestReplayedStreamIsRemovedAfterAnError(t *testing.T) {
 	kv := &flaky{Log: store.NewMemory(store.MemoryOptions{}), reads: 1}
 	s, live := sessionServer(t, kv)

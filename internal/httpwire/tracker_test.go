@@ -17,9 +17,9 @@ func track(t *tracker, stream *eventStream, every time.Duration) *trackedRequest
 	return f
 }
 
-// T23: one timer sends the keep-alive comments of streams that began at different times.
+// Rule T23: one timer sends the keep-alive comments of streams that began at different times.
 // It stops when there are no streams.
-func TestT23TrackerKeepsEveryStreamAlive(t *testing.T) {
+func TestTrackerKeepsEveryStreamAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const every = 16 * time.Second
 		var requests tracker

@@ -21,8 +21,8 @@ const list = `{"jsonrpc":"2.0","id":%s,"method":"tools/list"}`
 
 func request(id string) string { return fmt.Sprintf(list, id) }
 
-// J7: 2025-03-26 has batches. J8: other revisions have none.
-func TestJ7J8OnlyOneRevisionHasBatches(t *testing.T) {
+// Rules J7, J8: 2025-03-26 has batches, other revisions have none.
+func TestOnlyOneRevisionHasBatches(t *testing.T) {
 	for _, version := range []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"} {
 		server, _ := newServer()
 		s := newSession(t, server, version)
@@ -37,7 +37,8 @@ func TestJ7J8OnlyOneRevisionHasBatches(t *testing.T) {
 	}
 }
 
-func TestJ7BatchIsAnsweredWithABatch(t *testing.T) {
+// Rule J7.
+func TestBatchIsAnsweredWithABatch(t *testing.T) {
 	const (
 		ok          = `{"jsonrpc":"2.0","id":%s,"result":{}}`
 		notify      = `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}`
@@ -80,7 +81,8 @@ func TestJ7BatchIsAnsweredWithABatch(t *testing.T) {
 	}
 }
 
-func TestJ7InvalidBatchIsRejectedAsAWhole(t *testing.T) {
+// Rule J7.
+func TestInvalidBatchIsRejectedAsAWhole(t *testing.T) {
 	many := func(n int) string {
 		var all []string
 		for i := range n {
@@ -237,7 +239,7 @@ type brokenStream struct{ err error }
 func (brokenStream) Write(context.Context, []byte) error { return nil }
 func (b brokenStream) Broken() error                     { return b.err }
 
-// T21: a disconnect is not a cancellation, so the handler continues. An input request that
+// Rule T21: a disconnect is not a cancellation, so the handler continues. An input request that
 // cannot be sent fails at once.
 func TestInputRequestFailsOnABrokenStream(t *testing.T) {
 	server, _ := newServer()

@@ -144,7 +144,7 @@ func TestClientAnswersServerRequests(t *testing.T) {
 	}
 }
 
-// J2, J15: the server's requests have ids of their own, and a cancelled request has no
+// Rules J2, J15: the server's requests have ids of their own, and a cancelled request has no
 // response.
 func TestServerRequestsHaveTheirOwnIDs(t *testing.T) {
 	begun, release := make(chan context.Context, 4), make(chan struct{})
@@ -214,8 +214,8 @@ func TestRepliesTimeOut(t *testing.T) {
 	})
 }
 
-// J3: a response to no request is ignored.
-func TestJ3UnknownResponsesAreIgnored(t *testing.T) {
+// Rule J3: a response to no request is ignored.
+func TestUnknownResponsesAreIgnored(t *testing.T) {
 	c, w := newClient(t, nil, nil)
 	for _, raw := range []string{
 		`{"jsonrpc":"2.0","id":99,"result":{}}`,

@@ -182,7 +182,7 @@ func TestActivityOnAnotherReplicaCounts(t *testing.T) {
 
 // A session of a lost client expires soon, unless it is used. T21: a session with requests
 // in flight keeps its usual life.
-func TestT21SessionOfALostClientExpiresSoon(t *testing.T) {
+func TestSessionOfALostClientExpiresSoon(t *testing.T) {
 	for name, want := range map[string]struct{ used, serving, ends bool }{
 		"expires soon":   {ends: true},
 		"unless used":    {used: true},

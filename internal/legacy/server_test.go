@@ -119,9 +119,9 @@ func TestLongClientInfoIsTruncated(t *testing.T) {
 	}
 }
 
-// J2: a second request with the id of one in flight is rejected. The first receives its
+// Rule J2: a second request with the id of one in flight is rejected. The first receives its
 // response.
-func TestJ2DuplicateIDInFlightIsRejected(t *testing.T) {
+func TestDuplicateIDInFlightIsRejected(t *testing.T) {
 	server, calls := newServer()
 	s := newSession(t, server, "2025-11-25")
 	const raw = `{"jsonrpc":"2.0","id":7,"method":"tools/call"}`
@@ -142,9 +142,9 @@ func TestJ2DuplicateIDInFlightIsRejected(t *testing.T) {
 	}
 }
 
-// J15: a cancelled request has no response. Requests that the notification does not name
+// Rule J15: a cancelled request has no response. Requests that the notification does not name
 // continue.
-func TestJ15CancelledRequestHasNoResponse(t *testing.T) {
+func TestCancelledRequestHasNoResponse(t *testing.T) {
 	server, calls := newServer()
 	s := newSession(t, server, "2025-11-25")
 	done := make(chan []byte)

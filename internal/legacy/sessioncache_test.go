@@ -136,7 +136,7 @@ func (s *blockingStore) Touch(ctx context.Context, key string, ttl time.Duration
 	return store.Item{}, ctx.Err()
 }
 
-// I10: sessions in use are renewed by few goroutines, and a store that does not answer delays
+// Sessions in use are renewed by few goroutines, and a store that does not answer delays
 // all of them together by one time-out.
 func TestAStoreThatDoesNotAnswerDelaysRenewalsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

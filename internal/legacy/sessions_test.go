@@ -96,7 +96,8 @@ func exists(t *testing.T, s *Sessions, id string) bool {
 	return err == nil
 }
 
-func TestT8SessionIDsAreUnguessableAndVisibleASCII(t *testing.T) {
+// Rule T8.
+func TestSessionIDsAreUnguessableAndVisibleASCII(t *testing.T) {
 	s, _ := newSessions(SessionLimits{})
 	form := regexp.MustCompile(`^[A-Za-z0-9_-]{22}$`) // the characters of 132 bits for 128
 	seen := make(map[string]bool)
@@ -110,7 +111,8 @@ func TestT8SessionIDsAreUnguessableAndVisibleASCII(t *testing.T) {
 }
 
 // Ids of another form are rejected without a look at the store.
-func TestT8ForgedSessionIDsAreUnknown(t *testing.T) {
+// Rule T8.
+func TestForgedSessionIDsAreUnknown(t *testing.T) {
 	s, kv := newSessions(SessionLimits{})
 	id := mustCreate(t, s, principal.Anonymous, "a")
 	before := kv.gets.Load()
@@ -146,9 +148,9 @@ func TestStoreKeysDoNotRevealSessionIDs(t *testing.T) {
 	}
 }
 
-// T9, T10: an id opens a session for its principal only. For others the session does not
+// Rules T9, T10: an id opens a session for its principal only. For others the session does not
 // exist.
-func TestT9T10SessionBelongsToItsPrincipal(t *testing.T) {
+func TestSessionBelongsToItsPrincipal(t *testing.T) {
 	s, _ := newSessions(SessionLimits{})
 	ada, bob := user(t, "ada"), user(t, "bob")
 	all := []principal.Principal{ada, bob, principal.Anonymous, principal.Local}
@@ -328,8 +330,8 @@ func TestDeleteCancelsRequestsInFlight(t *testing.T) {
 	}
 }
 
-// T11: a session has one standalone stream, and a newer one replaces it.
-func TestT11NewerStreamReplacesAnOlderOne(t *testing.T) {
+// Rule T11: a session has one standalone stream, and a newer one replaces it.
+func TestNewerStreamReplacesAnOlderOne(t *testing.T) {
 	s, _ := newSessions(SessionLimits{})
 	id := mustCreate(t, s, principal.Anonymous, "a")
 	l := mustOpen(t, s, principal.Anonymous, id)

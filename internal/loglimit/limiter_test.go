@@ -12,9 +12,9 @@ import (
 	"github.com/parley-mcp/parley/internal/loglimit"
 )
 
-// Y4: requests and messages that are rejected add a limited number of log lines per period.
+// Rule Y4: requests and messages that are rejected add a limited number of log lines per period.
 // The next line reports how many were not logged.
-func TestY4RejectionsDoNotFillTheLog(t *testing.T) {
+func TestRejectionsDoNotFillTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
 		logger := slog.New(slog.NewTextHandler(&out, nil))

@@ -56,7 +56,8 @@ func newClient(t *testing.T, list ...string) (*Client, *answers) {
 
 func result(members string) string { return `{"jsonrpc":"2.0","id":$id,"result":{` + members + `}}` }
 
-func TestJ9ResultTypeDecidesHowAResultIsRead(t *testing.T) {
+// Rule J9.
+func TestResultTypeDecidesHowAResultIsRead(t *testing.T) {
 	for members, valid := range map[string]bool{
 		`"resultType":"complete","a":1`:    true,
 		`"resultType":"\u0063omplete"`:     true,
@@ -82,8 +83,8 @@ func TestJ9ResultTypeDecidesHowAResultIsRead(t *testing.T) {
 	}
 }
 
-// J10: callers can distinguish errors that the server reports from local errors.
-func TestJ10ServerErrorsDifferFromLocalErrors(t *testing.T) {
+// Rule J10: callers can distinguish errors that the server reports from local errors.
+func TestServerErrorsDifferFromLocalErrors(t *testing.T) {
 	c, _ := newClient(t, `{"jsonrpc":"2.0","id":$id,"error":{"code":-32602,"message":"not like this","data":{"a":1}}}`)
 	_, err := c.Call(t.Context(), &rpc.Request{Method: mcp.MethodListTools})
 	var reported *jsonrpc.Error
@@ -142,7 +143,8 @@ func TestRejectedButListedVersionIsRetriedOnce(t *testing.T) {
 	}
 }
 
-func TestU5IsModernErrorRecognizesModernCodes(t *testing.T) {
+// Rule U5.
+func TestIsModernErrorRecognizesModernCodes(t *testing.T) {
 	for _, tc := range []struct {
 		err        error
 		recognised bool
@@ -182,9 +184,9 @@ func TestDiscoverDecodesTheResult(t *testing.T) {
 	}
 }
 
-// T22, J3, J15: a response to no request is ignored, and a request of a server is not
+// Rules T22, J3, J15: a response to no request is ignored, and a request of a server is not
 // answered.
-func TestT22InvalidServerMessagesAreIgnored(t *testing.T) {
+func TestInvalidServerMessagesAreIgnored(t *testing.T) {
 	c, wire := newClient(t)
 	wire.fail = errors.New("unreachable")
 	for _, raw := range []string{

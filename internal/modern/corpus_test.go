@@ -12,8 +12,8 @@ import (
 	"github.com/parley-mcp/parley/principal"
 )
 
-// M1, M2: a changed state and a state for something else are rejected, and do not begin a new call.
-func TestM1StatesOfTheCorpus(t *testing.T) {
+// Rules M1, M2: a changed state and a state for something else are rejected, and do not begin a new call.
+func TestStatesOfTheCorpusAreJudgedAsRecorded(t *testing.T) {
 	s, foreign := askingServer(t, ask("one")), askingServer(t, ask("one"))
 	var err error
 	if foreign.Seals, err = seal.New([]byte(strings.Repeat("f", seal.KeySize))); err != nil {

@@ -144,8 +144,8 @@ func TestOnlyOpenQuestionsAreAnswered(t *testing.T) {
 	}
 }
 
-// M1: a modified state is rejected, and does not begin a new call.
-func TestM1ModifiedStatesAreRejected(t *testing.T) {
+// Rule M1: a modified state is rejected, and does not begin a new call.
+func TestModifiedStatesAreRejected(t *testing.T) {
 	s := askingServer(t, ask("one"))
 	sealed := *round(t, s, principal.Local, "x").State
 	raw, err := base64.RawURLEncoding.DecodeString(sealed)
@@ -172,8 +172,8 @@ func TestM1ModifiedStatesAreRejected(t *testing.T) {
 	rejected("an object", `{}`)
 }
 
-// M2: a state belongs to one principal and one request, and expires after an hour.
-func TestM2StatesBelongToPrincipalAndRequest(t *testing.T) {
+// Rule M2: a state belongs to one principal and one request, and expires after an hour.
+func TestStatesBelongToPrincipalAndRequest(t *testing.T) {
 	s := askingServer(t, ask("one"))
 	now := time.Now()
 	s.Now = func() time.Time { return now }

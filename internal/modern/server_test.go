@@ -81,8 +81,8 @@ func TestUnsupportedVersionErrorListsSupportedVersions(t *testing.T) {
 	}
 }
 
-// J13: the capabilities of a request are not used for later requests.
-func TestJ13CapabilitiesApplyToOneRequest(t *testing.T) {
+// Rule J13: the capabilities of a request are not used for later requests.
+func TestCapabilitiesApplyToOneRequest(t *testing.T) {
 	s := newServer()
 	for _, tc := range []struct {
 		capabilities string

@@ -113,8 +113,8 @@ func TestEachRoundWithALargeStateUsesASlot(t *testing.T) {
 	}
 }
 
-// M2: a stored state belongs to its principal.
-func TestM2StoredStatesBelongToPrincipalAndRequest(t *testing.T) {
+// Rule M2: a stored state belongs to its principal.
+func TestStoredStatesBelongToPrincipalAndRequest(t *testing.T) {
 	b, ada := newBook(), principalNamed(t, "ada")
 	s, second := overflowing(t, b, ada)
 	rejected := func(name, why string, out outcome) {
@@ -134,8 +134,8 @@ func TestM2StoredStatesBelongToPrincipalAndRequest(t *testing.T) {
 	}
 }
 
-// M1: a modified state in the store is rejected.
-func TestM1ModifiedStoredStatesAreRejected(t *testing.T) {
+// Rule M1: a modified state in the store is rejected.
+func TestModifiedStoredStatesAreRejected(t *testing.T) {
 	for name, change := range map[string]func(b *book, key string){
 		"lost": func(b *book, key string) { _ = b.KV.Delete(context.Background(), key) },
 		"a changed byte": func(b *book, key string) {

@@ -10,8 +10,8 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// J10: no peer receives a code that its revision does not have.
-func TestJ10DowngradeErrorConvertsCodes(t *testing.T) {
+// Rule J10: no peer receives a code that its revision does not have.
+func TestDowngradeErrorConvertsCodes(t *testing.T) {
 	data := json.RawMessage(`{"uri":"note://a"}`)
 	for code, want := range map[int64]map[mcp.Revision]int64{
 		mcp.CodeResourceNotFound: {

@@ -190,8 +190,8 @@ func TestLegacyResultsHaveNoModernMembers(t *testing.T) {
 	}
 }
 
-// S1: a pretty-printed json.RawMessage of a handler must not end the line of its message.
-func TestS1StructuredContentIsEncodedOnOneLine(t *testing.T) {
+// Rule S1: a pretty-printed json.RawMessage of a handler must not end the line of its message.
+func TestStructuredContentIsEncodedOnOneLine(t *testing.T) {
 	pretty := json.RawMessage("{\r\n  \"a\": [\n    1.50,\n    9007199254740993\n  ],\n  \"b\": \"\\n \\u00e9\"\n}")
 	original := bytes.Clone(pretty)
 	for _, c := range [][]mcp.Content{
@@ -224,8 +224,8 @@ func TestS1StructuredContentIsEncodedOnOneLine(t *testing.T) {
 	}
 }
 
-// J6: a tool may print invalid UTF-8, but the message must be valid.
-func TestJ6InvalidUTF8InToolResultsIsReplaced(t *testing.T) {
+// Rule J6: a tool may print invalid UTF-8, but the message must be valid.
+func TestInvalidUTF8InToolResultsIsReplaced(t *testing.T) {
 	const bad, good = "a\xffb\xc3", "a\uFFFDb\uFFFD"
 	annotated := &mcp.Annotations{Priority: ptr(1.0)}
 	for _, c := range []mcp.Content{

@@ -43,8 +43,8 @@ func TestChooseReturnsTheNewestCommonRevision(t *testing.T) {
 	}
 }
 
-// U5: a client must not fall back on an error that no legacy server returns.
-func TestU5OnlyModernServersUseModernErrors(t *testing.T) {
+// Rule U5: a client must not fall back on an error that no legacy server returns.
+func TestOnlyModernServersUseModernErrors(t *testing.T) {
 	for code, want := range map[int64]bool{
 		-32020: true, -32021: true, -32022: true,
 		-32000: false, -32001: false, -32002: false, -32023: false, -32042: false,
@@ -56,8 +56,8 @@ func TestU5OnlyModernServersUseModernErrors(t *testing.T) {
 	}
 }
 
-// J15: the receiver ignores a malformed notification.
-func TestJ15CancelledIDIsZeroForMalformedMessages(t *testing.T) {
+// Rule J15: the receiver ignores a malformed notification.
+func TestCancelledIDIsZeroForMalformedMessages(t *testing.T) {
 	for params, want := range map[string]jsonrpc.ID{
 		`,"params":{"requestId":7}`:                jsonrpc.IntID(7),
 		`,"params":{"requestId":"7"}`:              jsonrpc.StringID("7"),

@@ -122,7 +122,7 @@ func TestNotificationsHaveNoLineBreaks(t *testing.T) {
 	}
 }
 
-// J17: progress increases strictly, and is sent only to peers that asked for it.
+// Rule J17: progress increases strictly, and is sent only to peers that asked for it.
 func TestProgressIncreasesStrictly(t *testing.T) {
 	for _, test := range []struct {
 		name     string

@@ -138,7 +138,7 @@ func TestMiddlewareSeesUnknownMethods(t *testing.T) {
 	}
 }
 
-// I12: a panic ends only its call, and its value does not reach the peer.
+// A panic ends only its call, and its value does not reach the peer.
 func TestPanicBecomesInternalError(t *testing.T) {
 	for name, value := range map[string]any{
 		"text": "hunter2", "error": errors.New("hunter2"), "protocol error": jsonrpc.Errorf(1, "hunter2"), "nil": nil,
@@ -216,7 +216,7 @@ func TestNilProtocolErrorIsAnInternalError(t *testing.T) {
 	}
 }
 
-// S1: the response is valid JSON on one line, with any data of an error.
+// Rule S1: the response is valid JSON on one line, with any data of an error.
 func TestErrorDataIsSanitized(t *testing.T) {
 	for _, test := range []struct{ data, want string }{
 		{"{\n  \"a\": \"b\\n\"\r\n}", `{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"no","data":{   "a": "b\n"  }}}`},

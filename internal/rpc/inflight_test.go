@@ -13,7 +13,7 @@ import (
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
-// J2: the second request is rejected, and the first is served.
+// Rule J2: the second request is rejected, and the first is served.
 func TestDuplicateIDIsRejected(t *testing.T) {
 	var inflight rpc.Inflight
 	served := 0
@@ -75,7 +75,7 @@ func TestMaxLimitsRequestsInFlight(t *testing.T) {
 	inflight.End(jsonrpc.IntID(3))
 }
 
-// J15: cancellations of unknown, finished and cancelled requests are ignored.
+// Rule J15: cancellations of unknown, finished and cancelled requests are ignored.
 func TestCancelIgnoresRequestsNotInFlight(t *testing.T) {
 	var inflight rpc.Inflight
 	inflight.Cancel(jsonrpc.IntID(1), call.ErrCancelled) // before the first request
@@ -103,7 +103,7 @@ func TestCancelIgnoresRequestsNotInFlight(t *testing.T) {
 	}
 }
 
-// J15, I2: when a cancellation and a response race, the response is complete or not sent.
+// Rule J15: when a cancellation and a response race, the response is complete or not sent.
 func TestCancellationAndResponseRaceSafely(t *testing.T) {
 	var inflight rpc.Inflight
 	e := serving(new(log), func(context.Context, *rpc.Call) (any, error) { return done("x") })

@@ -27,7 +27,8 @@ func (l *lines) Write(_ context.Context, msg []byte) error {
 	return nil
 }
 
-func TestY4LogMessagesAreLimitedPerSecond(t *testing.T) {
+// Rule Y4.
+func TestLogMessagesAreLimitedPerSecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out lines
 		c := &rpc.Call{LogLevel: mcp.LevelInfo, Stream: &out}

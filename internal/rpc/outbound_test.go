@@ -93,7 +93,7 @@ func do(ctx context.Context, o *rpc.Outbound, req *rpc.Request) <-chan outcome {
 	return got
 }
 
-// I1, I4, J2, J3: responses in any order reach their requests.
+// Rules J2, J3: responses in any order reach their requests.
 func TestResponsesReachTheirRequestsInAnyOrder(t *testing.T) {
 	w := newWire(t)
 	o := &rpc.Outbound{Wire: w}
@@ -136,7 +136,7 @@ func TestResponsesReachTheirRequestsInAnyOrder(t *testing.T) {
 	}
 }
 
-// J3: a response with an unknown id, or with an id of another type, does not complete a
+// Rule J3: a response with an unknown id, or with an id of another type, does not complete a
 // request.
 func TestResponsesToUnknownIDsAreIgnored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -200,7 +200,7 @@ func TestErrorOfThePeerIsPartOfTheResponse(t *testing.T) {
 	}
 }
 
-// J4: a request ends when its response is invalid.
+// Rule J4: a request ends when its response is invalid.
 func TestInvalidResponseEndsItsRequest(t *testing.T) {
 	w := newWire(t)
 	o := &rpc.Outbound{Wire: w}
@@ -301,7 +301,7 @@ func TestOutboundsWithSharedIDsDoNotReuseIDs(t *testing.T) {
 	}
 }
 
-// I1, S5: a lost connection ends each request once, with the reason.
+// Rule S5: a lost connection ends each request once, with the reason.
 // The caller may repeat a request that was not sent, also if the connection has failed before Send has returned.
 func TestARequestThatWasNotSentHasThatError(t *testing.T) {
 	for _, progress := range []func(rpc.Progress){nil, func(rpc.Progress) {}} {
@@ -407,7 +407,7 @@ func TestOnProgressRunsInTheGoroutineOfDo(t *testing.T) {
 			o.Receive(progress(t, out.ID, i))
 		}
 		o.Receive(result(t, out.ID, ""))
-		o.Receive(progress(t, out.ID, 99)) // J17: after completion
+		o.Receive(progress(t, out.ID, 99)) // Rule J17: after completion
 		return nil
 	}
 	caller := goroutineID()
@@ -425,7 +425,7 @@ func TestOnProgressRunsInTheGoroutineOfDo(t *testing.T) {
 	}
 }
 
-// J17: progress for unknown tokens is ignored.
+// Rule J17: progress for unknown tokens is ignored.
 func TestProgressForUnknownTokensIsIgnored(t *testing.T) {
 	w := newWire(t)
 	o := &rpc.Outbound{Wire: w}

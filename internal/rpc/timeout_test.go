@@ -43,7 +43,7 @@ func took(t *testing.T, start time.Time, d time.Duration) {
 	}
 }
 
-// J16: after the time-out the peer is notified, and a late response is ignored.
+// Rule J16: after the time-out the peer is notified, and a late response is ignored.
 func TestRequestEndsAtItsTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t)
@@ -218,7 +218,7 @@ func TestResponseDuringTheAllowanceIsReceived(t *testing.T) {
 	})
 }
 
-// J15: the peer receives one cancellation, without the caller's reason.
+// Rule J15: the peer receives one cancellation, without the caller's reason.
 func TestCancellationIsSentOnce(t *testing.T) {
 	for _, onProgress := range []func(rpc.Progress){nil, func(rpc.Progress) {}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -292,7 +292,7 @@ func TestRequestWithEndedContextIsNotSent(t *testing.T) {
 	w.none()
 }
 
-// I1: a peer that does not read cannot block the caller.
+// A peer that does not read cannot block the caller.
 func TestTheCallerWaitsOneSecondForItsCancellation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, gaveUp := newWire(t), make(chan struct{})

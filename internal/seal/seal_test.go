@@ -20,7 +20,7 @@ func keys(t testing.TB, all ...[]byte) *seal.Keys {
 	return k
 }
 
-// M1, J18
+// Rules M1, J18.
 func TestOpenRejectsEveryChangedBit(t *testing.T) {
 	k := keys(t, key("k"))
 	sealed := k.Seal("p", []byte("the text"))

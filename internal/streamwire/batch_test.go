@@ -20,8 +20,8 @@ func (o recorder) Receive(m *jsonrpc.Message)             { o.lines <- fmt.Sprin
 func (o recorder) ReceiveInvalid(*jsonrpc.Message, error) { o.lines <- "invalid" }
 func (o recorder) Lost(error)                             { close(o.lines) }
 
-// J7, J8: the client accepts batches in the one revision that has them.
-func TestJ7ClientAcceptsBatchesOf20250326Only(t *testing.T) {
+// Rules J7, J8: the client accepts batches in the one revision that has them.
+func TestClientAcceptsBatchesOf20250326Only(t *testing.T) {
 	for _, r := range mcp.Revisions() {
 		t.Run(string(r), func(t *testing.T) {
 			near, far := transport.Pipe()

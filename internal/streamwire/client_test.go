@@ -54,7 +54,7 @@ func newClient(t *testing.T) (c *streamwire.Client, r *receiver, far transport.C
 	return c, r, far
 }
 
-// S1: the client ignores a malformed message and continues with the next one.
+// Rule S1: the client ignores a malformed message and continues with the next one.
 func TestClientIgnoresMalformedMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, r, far := newClient(t)

@@ -61,7 +61,7 @@ func stdio(t *testing.T, s *streamwire.Server) (in *io.PipeWriter, out *syncbuff
 
 func lines(all ...string) string { return strings.Join(all, "\n") + "\n" }
 
-// S4
+// Rule S4.
 func TestEndOfInputEndsServe(t *testing.T) {
 	for input, want := range map[string]error{
 		"": streamwire.ErrNoMessage, "\n\n": streamwire.ErrNoMessage, "[]\n": nil,

@@ -10,8 +10,8 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// Y4: a client that sends messages that the server cannot use does not fill its log.
-func TestY4UnusableMessagesDoNotFillTheLog(t *testing.T) {
+// Rule Y4: a client that sends messages that the server cannot use does not fill its log.
+func TestUnusableMessagesDoNotFillTheLog(t *testing.T) {
 	const lines = 5000
 	for _, message := range []string{
 		`{"jsonrpc":"2.0","method":"m","params":[]}`,

@@ -11,7 +11,7 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// I12: a handler that ends its goroutine ends neither the reading nor the process.
+// A handler that ends its goroutine ends neither the reading nor the process.
 func TestNotificationHandlerMayEndItsGoroutine(t *testing.T) {
 	s := newServer(nil)
 	told := make(chan struct{}, 1)

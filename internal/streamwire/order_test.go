@@ -40,7 +40,7 @@ func TestCancellationRightBehindItsCallCancelsIt(t *testing.T) {
 	})
 }
 
-// J2: the second of two requests with one id is rejected, never the first.
+// Rule J2: the second of two requests with one id is rejected, never the first.
 func TestSecondRequestWithAnIDInUseIsRejected(t *testing.T) {
 	onEveryWire(t, func(t *testing.T, e era, begin func(*streamwire.Server) *peer) {
 		b := newBlocking()

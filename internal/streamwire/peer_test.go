@@ -162,7 +162,7 @@ func matches(got, want string) bool {
 	return ok && (got == "" || parts[last] == "")
 }
 
-// alive fails the test unless the server answers the next request first (I12).
+// alive fails the test unless the server answers the next request first.
 func (p *peer) alive() {
 	p.t.Helper()
 	p.send(`{"jsonrpc":"2.0","id":"alive","method":"ping"}`)

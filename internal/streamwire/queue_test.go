@@ -176,7 +176,7 @@ func TestQueuedRequestCanBeCancelled(t *testing.T) {
 	})
 }
 
-// J2: a queued request also reserves its id.
+// Rule J2: a queued request also reserves its id.
 func TestDuplicateQueuedIDIsRejected(t *testing.T) {
 	inBubblesOfBothEras(t, func(t *testing.T, e era) {
 		b := newBlocking()

@@ -17,7 +17,7 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// I12: each malformed line has its own response, and the next line is served.
+// Each malformed line has its own response, and the next line is served.
 func TestMalformedLineIsAnsweredAndTheNextIsServed(t *testing.T) {
 	lines := map[string]struct {
 		line string
@@ -75,7 +75,7 @@ func TestMalformedRequestIsAnsweredWithItsID(t *testing.T) {
 	p.alive()
 }
 
-// J1: ids are returned byte for byte.
+// Rule J1: ids are returned byte for byte.
 func TestIDsAreReturnedUnchanged(t *testing.T) {
 	inBothEras(t, func(t *testing.T, e era) {
 		p := connect(t, newServer(nil))
@@ -87,7 +87,7 @@ func TestIDsAreReturnedUnchanged(t *testing.T) {
 	})
 }
 
-// J5: notifications and responses are not answered, even if they are malformed.
+// Rule J5: notifications and responses are not answered, even if they are malformed.
 func TestNotificationsAndResponsesAreNeverAnswered(t *testing.T) {
 	for _, e := range append(eras(), era{"before the handshake", func(*peer) {}, nil, nil}) {
 		t.Run(e.name, func(t *testing.T) {
@@ -144,7 +144,7 @@ func TestFailedHandshakeCanBeRepeated(t *testing.T) {
 	p.handshake(mcp.V20251125)
 }
 
-// S8, J13: each message is classified on its own, whatever came before.
+// Rules S8, J13: each message is classified on its own, whatever came before.
 func TestBothErasShareAConnection(t *testing.T) {
 	p := connect(t, newServer(nil))
 	p.send(modernCall("1", "echo", "{}"))
@@ -198,7 +198,7 @@ func TestConcurrentCallsAreAnsweredInCompletionOrder(t *testing.T) {
 	})
 }
 
-// J2: the second request is rejected, and the first receives its response, even if they are
+// Rule J2: the second request is rejected, and the first receives its response, even if they are
 // of different eras.
 func TestDuplicateIDInFlightIsRejected(t *testing.T) {
 	for _, first := range eras() {
@@ -220,7 +220,7 @@ func TestDuplicateIDInFlightIsRejected(t *testing.T) {
 	}
 }
 
-// J15: a cancelled request ends and has no response.
+// Rule J15: a cancelled request ends and has no response.
 func TestCancelledRequestHasNoResponse(t *testing.T) {
 	inBubblesOfBothEras(t, func(t *testing.T, e era) {
 		b := newBlocking()
@@ -285,7 +285,7 @@ func TestPanicIsAnswered(t *testing.T) {
 	})
 }
 
-// S1: JSON of a handler is written on one line.
+// Rule S1: JSON of a handler is written on one line.
 func TestPrettyJSONIsWrittenOnOneLine(t *testing.T) {
 	pretty := json.RawMessage("{\n\t\"a\": 1\r\n}")
 	inBothEras(t, func(t *testing.T, e era) {

@@ -47,9 +47,9 @@ func TestConsentRejectsInvalidURLsWithoutAsking(t *testing.T) {
 	}
 }
 
-// H7: Consent shows the whole URL, highlights the host, and opens the page only if the user
+// Rule H7: Consent shows the whole URL, highlights the host, and opens the page only if the user
 // chooses to.
-func TestH7PagesAreOpenedOnlyWithConsent(t *testing.T) {
+func TestPagesAreOpenedOnlyWithConsent(t *testing.T) {
 	const address = "https://xn--pple-43d.com:8443/pay?id=1#x"
 	for name, test := range map[string]struct {
 		keys    string

@@ -227,9 +227,9 @@ func TestTheTitleOfTheFocusedFieldIsShownAtEveryHeight(t *testing.T) {
 	}
 }
 
-// H6: the user sees the server and its question before an answer is sent, and can decline. The only choice of a form is sent
-// when it is chosen.
-func TestH6FormsCanBeDeclined(t *testing.T) {
+// Rule H6: the user sees the server and its question before an answer is sent, and can decline. The only choice of a
+// form is sent when it is chosen.
+func TestFormsCanBeDeclined(t *testing.T) {
 	const choice = `"type":"string","enum":["no","once"]`
 	for name, c := range map[string]struct{ properties, keys, want string }{
 		"a choice":           {`"a":{` + choice + `}`, "j\r", `accept {"a":"once"}`},
