@@ -23,12 +23,12 @@ type bridgeFlags struct {
 }
 
 func newBridge() *cobra.Command {
-	flags := bridgeFlags{http: httpFlags{addrFlag: "listen"}}
+	flags := bridgeFlags{http: httpFlags{stdio: true}}
 	cmd := &cobra.Command{
 		Use:   "bridge TARGET [flags]",
 		Short: "Serve a server over another transport, or in another revision",
 		Long: `Serve one server over standard input and output, for programs that can only start servers as
-commands. With --listen, serve it over HTTP instead, for programs that can only connect to URLs.
+commands. With --addr, serve it over HTTP instead, for programs that can only connect to URLs.
 
 The client and the server may use different transports and revisions of the protocol. Names are those of the server,
 and its questions and reports reach the client. parley uses the login of parley login.
@@ -37,7 +37,7 @@ and its questions and reports reach the client. parley uses the login of parley 
 		Example: `
 parley bridge https://example.com/mcp
 parley bridge --config mcp.json files
-parley bridge --listen 127.0.0.1:8080 -- ./my-server`,
+parley bridge --addr 127.0.0.1:8080 -- ./my-server`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			target, err := onlyTarget(cmd, args)
 			if err != nil {

@@ -44,7 +44,7 @@ func TestARecordingOfTheConformanceSuiteIsReplayedAndMocked(t *testing.T) {
 			})
 			t.Run("mock", func(t *testing.T) {
 				t.Parallel()
-				mocked := startProgram(t, anyURL, exec.Command(parley, "mock", file, "--listen", "127.0.0.1:0", "--pace")) // tasks take their time
+				mocked := startProgram(t, anyURL, exec.Command(parley, "mock", file, "--addr", "127.0.0.1:0", "--pace")) // tasks take their time
 				if got := runSuite(ctx, t, mocked, requirements); got != want {
 					t.Errorf("with the mock: %s; with the server: %s", got, want)
 				}

@@ -21,9 +21,9 @@ import (
 var mainFlags = map[string][]string{
 	"up":      {"addr", "auth", "config", "dir", "public-url", "stdio", "verbose"},
 	"serve":   {"addr", "auth", "dir", "public-url", "stdio"},
-	"bridge":  {"config", "env", "header", "listen", "login", "verbose"},
-	"mock":    {"listen", "pace", "schema"},
-	"tap":     {"config", "header", "listen", "quiet", "record"},
+	"bridge":  {"addr", "config", "env", "header", "login", "verbose"},
+	"mock":    {"addr", "pace", "schema"},
+	"tap":     {"addr", "config", "header", "quiet", "record"},
 	"inspect": {"config", "env", "header", "port", "print-url", "record"},
 	"test":    {"config", "env", "junit", "output", "revisions", "run", "target", "timeout", "verbose"},
 }

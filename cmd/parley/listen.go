@@ -36,8 +36,8 @@ const (
 
 // httpFlags are the flags of commands that serve HTTP.
 type httpFlags struct {
-	addrFlag    string // the name of the flag for addr; empty means addr
-	addr        string // empty only with another name: serve standard input and output
+	stdio       bool   // the command serves standard input and output without addr
+	addr        string // empty only if stdio is set
 	limitCalls  int
 	limitLists  int
 	trace       bool
@@ -53,11 +53,10 @@ type httpFlags struct {
 }
 
 func (f *httpFlags) add(cmd *cobra.Command) {
-	if f.addrFlag == "" {
-		f.addrFlag = "addr"
-		cmd.Flags().StringVar(&f.addr, "addr", defaultAddr, "listen on this `address`")
+	if f.stdio {
+		cmd.Flags().StringVar(&f.addr, "addr", "", "serve HTTP on this `address`, as HOST:PORT")
 	} else {
-		cmd.Flags().StringVar(&f.addr, f.addrFlag, "", "serve HTTP on this `address`, as HOST:PORT")
+		cmd.Flags().StringVar(&f.addr, "addr", defaultAddr, "listen on this `address`")
 	}
 	cmd.Flags().IntVar(&f.limitCalls, "limit-calls", defaultLimitCalls, "maximum `number` of tool calls, completions and reads of resources per second of each caller; 0 means no limit")
 	if cmd.Flags().Lookup("trace") == nil { // a command that also dials has these flags
@@ -78,7 +77,7 @@ func (f *httpFlags) apply(cmd *cobra.Command) error {
 		return err
 	}
 	if f.addr == "" {
-		return f.checkStdio(cmd, "add --"+f.addrFlag)
+		return f.checkStdio(cmd, "add --addr")
 	}
 	return nil
 }
@@ -116,7 +115,7 @@ func (f *httpFlags) listen(cmd *cobra.Command) (net.Listener, error) {
 	if err := f.admin.check(); err != nil {
 		return nil, err
 	}
-	listener, err := listenTCP(cmd, "--"+f.addrFlag, f.addr)
+	listener, err := listenTCP(cmd, "--addr", f.addr)
 	if err != nil {
 		return nil, err
 	}

@@ -18,11 +18,11 @@ type mockFlags struct {
 }
 
 func newMock() *cobra.Command {
-	flags := mockFlags{http: httpFlags{addrFlag: "listen"}}
+	flags := mockFlags{http: httpFlags{stdio: true}}
 	cmd := &cobra.Command{
 		Use:   "mock FILE [flags]",
 		Short: "Serve a server that a file describes or that was recorded",
-		Long: `Serve a server whose responses are in a file, for tests of clients. Without --listen, it serves
+		Long: `Serve a server whose responses are in a file, for tests of clients. Without --addr, it serves
 standard input and output. It serves every revision of the protocol, and the same file always has
 the same responses.
 
@@ -38,7 +38,7 @@ faults such as an HTTP status, a connection that ends, or none. parley help mock
 
 ` + endpointHelp,
 		Example: `
-parley mock weather.yaml --listen 127.0.0.1:8080
+parley mock weather.yaml --addr 127.0.0.1:8080
 parley mock session.jsonl --pace
 parley ls -- parley mock weather.yaml
 parley mock --schema > mock.schema.json`,

@@ -26,7 +26,7 @@ import (
 // tapFlags are the flags of parley tap.
 type tapFlags struct {
 	config  configFlags
-	listen  string
+	addr    string
 	allow   allowFlags
 	headers []string
 	quiet   bool
@@ -46,7 +46,7 @@ func newTap() *cobra.Command {
 → to the server, ← from the server.
 
 With a command, parley is a server on standard input and output for a client that starts it: write parley tap -- before
-the command in the client's configuration. With a URL, parley listens on --listen, and the client connects to the URL
+the command in the client's configuration. With a URL, parley listens on --addr, and the client connects to the URL
 that parley prints. A client cannot log in through parley; send credentials with --header. parley help recording
 describes --record.
 
@@ -54,7 +54,7 @@ describes --record.
 		Example: `
 parley tap -- npx -y @modelcontextprotocol/server-everything
 parley tap --record session.jsonl -- ./my-server
-parley tap https://example.com/mcp --listen 127.0.0.1:8080
+parley tap https://example.com/mcp --addr 127.0.0.1:8080
 parley tap notes`,
 		Annotations: map[string]string{exitCodesKey: tapExitCodes},
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -72,7 +72,7 @@ parley tap notes`,
 		},
 	}
 	flags.config.add(cmd)
-	cmd.Flags().StringVar(&flags.listen, "listen", "127.0.0.1:0", "listen on this `address` for a URL")
+	cmd.Flags().StringVar(&flags.addr, "addr", "127.0.0.1:0", "listen on this `address` for a URL")
 	flags.allow.add(cmd)
 	cmd.Flags().VarP((*repeated)(&flags.headers), "header", "H", "HTTP `header`, as 'Name: value' (repeatable)")
 	cmd.Flags().BoolVarP(&flags.quiet, "quiet", "q", false, "do not print the messages")
@@ -114,7 +114,7 @@ func (e exitStatus) Error() string { return fmt.Sprintf("the server has exited w
 
 // tapCommand forwards to a program. words name it in a recording.
 func tapCommand(cmd *cobra.Command, flags *tapFlags, words []string, server transport.CommandOptions) error {
-	for _, name := range []string{"listen", "header", "allow-host", "allow-origin"} {
+	for _, name := range []string{"addr", "header", "allow-host", "allow-origin"} {
 		if cmd.Flags().Changed(name) {
 			return fmt.Errorf("--%s requires a server at a URL", name)
 		}
@@ -168,7 +168,7 @@ func tapURL(cmd *cobra.Command, flags *tapFlags, text string, configured http.He
 	if err := flags.allow.check(); err != nil {
 		return err
 	}
-	listener, err := listenTCP(cmd, "--listen", flags.listen)
+	listener, err := listenTCP(cmd, "--addr", flags.addr)
 	if err != nil {
 		return err
 	}

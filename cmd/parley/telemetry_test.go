@@ -131,7 +131,7 @@ func TestTracesGoThroughTheGateway(t *testing.T) {
 	for _, args := range [][]string{
 		{"up", "--config", config, "--addr", "127.0.0.1:0"},
 		{"up", "--config", config, "--stdio"},
-		{"bridge", far, "--listen", "127.0.0.1:0"},
+		{"bridge", far, "--addr", "127.0.0.1:0"},
 		{"bridge", far},
 	} {
 		t.Run(strings.Join(args[:1], " ")+args[len(args)-2], func(t *testing.T) {
