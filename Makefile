@@ -11,7 +11,7 @@ PLATFORMS   := linux darwin windows
 # The benchmarks to run: make bench BENCH=Echo PACKAGES=./bench/...
 BENCH       ?= .
 PACKAGES    ?= work
-# What to fuzz, and for how long each target: make fuzz FUZZ=SSE FUZZTIME=1m PACKAGES=./internal/httpwire
+# What to fuzz, and for how long each target: make fuzz FUZZ=SSE FUZZTIME=1m PACKAGES=./internal/httpcodec
 FUZZ        ?= .
 FUZZTIME    ?= 10s
 # Every package of every module in go.work, except those whose dependencies take minutes to compile: test-all has them.

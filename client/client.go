@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/parley-mcp/parley/call"
-	"github.com/parley-mcp/parley/internal/httpwire"
+	"github.com/parley-mcp/parley/internal/dial/httpclient"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -130,9 +130,9 @@ func (c *Client) request(ctx context.Context, build func(*link) *rpc.Request, re
 		req := build(l)
 		c.applyLogLevel(ctx, l, req)
 		raw, err := l.call(ctx, req)
-		sessionGone := errors.Is(err, httpwire.ErrSessionGone)
+		sessionGone := errors.Is(err, httpclient.ErrSessionGone)
 		lost := err != nil && (sessionGone || l.failed() != nil)
-		if rejection, ok := errors.AsType[*httpwire.Rejection](err); ok && !lost && c.rejectsAll(ctx, l, req.Method, err) {
+		if rejection, ok := errors.AsType[*httpclient.Rejection](err); ok && !lost && c.rejectsAll(ctx, l, req.Method, err) {
 			lost, sessionGone = true, rejection.NamesSession
 		}
 		stale := l.isStale(ctx, err)
@@ -170,8 +170,8 @@ func isSessionLost(err error) bool {
 	if reported, ok := errors.AsType[*jsonrpc.Error](err); ok && reported.Code == jsonrpc.CodeMethodNotFound {
 		return false
 	}
-	_, rejected := errors.AsType[*httpwire.Rejection](err)
-	return rejected || errors.Is(err, httpwire.ErrSessionGone)
+	_, rejected := errors.AsType[*httpclient.Rejection](err)
+	return rejected || errors.Is(err, httpclient.ErrSessionGone)
 }
 
 // notSent adds call.ErrNotSent to the error of a request for which there is no connection.

@@ -12,7 +12,7 @@ import (
 	"syscall"
 
 	"github.com/parley-mcp/parley/call"
-	"github.com/parley-mcp/parley/internal/httpwire"
+	"github.com/parley-mcp/parley/internal/dial/httpclient"
 	"github.com/parley-mcp/parley/transport"
 )
 
@@ -80,7 +80,7 @@ func (e *DialError) Advice() string {
 		return "use http:// if the server does not use TLS"
 	case errors.As(e.Err, &certificate):
 		return adviceOnCertificate(certificate)
-	case errors.Is(e.Err, httpwire.ErrNotMCP):
+	case errors.Is(e.Err, httpclient.ErrNotMCP):
 		return adviceOnEndpoint
 	case errors.As(e.Err, &status):
 		return adviceOnStatus(status.Status)

@@ -8,7 +8,7 @@ import (
 	"net/url"
 
 	"github.com/parley-mcp/parley/call"
-	"github.com/parley-mcp/parley/internal/httpwire"
+	"github.com/parley-mcp/parley/internal/dial/httpclient"
 	"github.com/parley-mcp/parley/internal/legacy"
 	"github.com/parley-mcp/parley/internal/modern"
 	"github.com/parley-mcp/parley/internal/rpc"
@@ -30,7 +30,7 @@ func (t *HTTPTarget) dial(ctx context.Context, d *Dialer, memory *Discovery) (*l
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, at(StageTarget, errors.New("the URL must begin with http:// or https:// and have a host"))
 	}
-	options := httpwire.Options{
+	options := httpclient.Options{
 		URL: t.URL, HTTP: d.HTTPClient, Header: t.Header.Clone(), Logger: d.Logger, MaxMessage: d.MaxMessage, Trace: d.Trace,
 		DetectSilence: d.KeepAlive >= 0,
 	}
@@ -106,12 +106,12 @@ func isEndpointMissing(err error) bool {
 	return false
 }
 
-func (d *Dialer) dialModern(ctx context.Context, options httpwire.Options) (*link, error) {
+func (d *Dialer) dialModern(ctx context.Context, options httpclient.Options) (*link, error) {
 	era, _, err := d.newEras(false)
 	if err != nil {
 		return nil, err
 	}
-	wire := httpwire.NewClient(options, true, era)
+	wire := httpclient.NewClient(options, true, era)
 	era.Wire = wire
 	found, info, err := era.Discover(ctx, d.discoverRequest())
 	if err == nil {
@@ -129,12 +129,12 @@ func (d *Dialer) dialModern(ctx context.Context, options httpwire.Options) (*lin
 	return nil, at(StageDiscover, err)
 }
 
-func (d *Dialer) dialSession(ctx context.Context, options httpwire.Options) (*link, error) {
+func (d *Dialer) dialSession(ctx context.Context, options httpclient.Options) (*link, error) {
 	_, era, err := d.newEras(true)
 	if err != nil {
 		return nil, err
 	}
-	wire := httpwire.NewClient(options, false, era)
+	wire := httpclient.NewClient(options, false, era)
 	l, err := d.beginSession(ctx, era, wire)
 	if err == nil {
 		l.session = wire.HasSession()
@@ -143,22 +143,22 @@ func (d *Dialer) dialSession(ctx context.Context, options httpwire.Options) (*li
 }
 
 // dialSSE opens an HTTP+SSE pair. It tries again if the replica with the event stream has ended before the handshake.
-func (d *Dialer) dialSSE(ctx context.Context, options httpwire.Options) (*link, error) {
+func (d *Dialer) dialSSE(ctx context.Context, options httpclient.Options) (*link, error) {
 	for attempt := 0; ; attempt++ {
 		l, err := d.openSSE(ctx, options)
-		if attempt == maxRepeats || !errors.Is(err, httpwire.ErrSessionGone) {
+		if attempt == maxRepeats || !errors.Is(err, httpclient.ErrSessionGone) {
 			return l, err
 		}
 	}
 }
 
-func (d *Dialer) openSSE(ctx context.Context, options httpwire.Options) (*link, error) {
+func (d *Dialer) openSSE(ctx context.Context, options httpclient.Options) (*link, error) {
 	_, era, err := d.newEras(true)
 	if err != nil {
 		return nil, err
 	}
 	era.OneStream = d.answerer() != nil
-	wire, err := httpwire.DialPair(ctx, d.Timeouts.Initialize, options, era)
+	wire, err := httpclient.DialPair(ctx, d.Timeouts.Initialize, options, era)
 	if err != nil {
 		era.Close()
 		return nil, at(StageConnect, err)

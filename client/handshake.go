@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/parley-mcp/parley/internal/httpwire"
+	"github.com/parley-mcp/parley/internal/dial/httpclient"
 	"github.com/parley-mcp/parley/internal/legacy"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -87,7 +87,7 @@ func mayRejectRevision(code int64, text string) bool {
 // body of a response over HTTP. The text is empty for other errors.
 func reported(err error) (code int64, text string) {
 	var reported *jsonrpc.Error
-	var rejection *httpwire.Rejection
+	var rejection *httpclient.Rejection
 	switch {
 	case errors.As(err, &reported):
 		return reported.Code, reported.Message + " " + string(reported.Data)

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/call"
-	"github.com/parley-mcp/parley/internal/httpwire"
+	"github.com/parley-mcp/parley/internal/dial/httpclient"
 	"github.com/parley-mcp/parley/internal/modern"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -48,7 +48,7 @@ func (d *Discovery) fill(l *link) {
 
 // recallHTTP connects in the remembered revision. It returns neither a link nor an error if
 // there is no usable memory.
-func (d *Dialer) recallHTTP(ctx context.Context, options httpwire.Options, memory *Discovery) (l *link, err error) {
+func (d *Dialer) recallHTTP(ctx context.Context, options httpclient.Options, memory *Discovery) (l *link, err error) {
 	switch {
 	case memory == nil:
 		return nil, nil
@@ -57,7 +57,7 @@ func (d *Dialer) recallHTTP(ctx context.Context, options httpwire.Options, memor
 		if err != nil {
 			return nil, err
 		}
-		wire := httpwire.NewClient(options, true, era)
+		wire := httpclient.NewClient(options, true, era)
 		era.Wire = wire
 		l := modernLink(era, wire.Close)
 		l.mirrors = true

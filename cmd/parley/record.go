@@ -9,7 +9,7 @@ import (
 
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/internal/recording"
-	"github.com/parley-mcp/parley/internal/httpwire"
+	"github.com/parley-mcp/parley/internal/dial/httpclient"
 )
 
 // recordFlags are the flags for a recording.
@@ -90,7 +90,7 @@ func (f *recordFlags) observe(d *client.Dialer, target client.Target) error {
 		return err
 	}
 	if _, ok := target.(*client.HTTPTarget); ok {
-		d.HTTPClient = &http.Client{Transport: &recording.Transport{Base: httpwire.NewTransport(), Report: r.report}}
+		d.HTTPClient = &http.Client{Transport: &recording.Transport{Base: httpclient.NewTransport(), Report: r.report}}
 		return nil
 	}
 	trace := d.Trace

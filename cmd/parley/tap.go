@@ -19,7 +19,7 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/recording"
 	"github.com/parley-mcp/parley/cmd/parley/internal/tap"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
-	"github.com/parley-mcp/parley/internal/httpwire"
+	"github.com/parley-mcp/parley/internal/dial/httpclient"
 	"github.com/parley-mcp/parley/transport"
 )
 
@@ -182,7 +182,7 @@ func tapURL(cmd *cobra.Command, flags *tapFlags, text string, configured http.He
 	}
 	proxy := &tap.Proxy{
 		Target: target, Header: header, Hosts: withLocal(flags.allow.hosts, listener), Origins: flags.allow.origins,
-		Transport: httpwire.NewTransport(), Report: flags.reporter(cmd, r),
+		Transport: httpclient.NewTransport(), Report: flags.reporter(cmd, r),
 	}
 	h := &http.Server{
 		Handler: proxy.Handler(), ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: 256 << 10,

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/httpcodec"
 	"github.com/parley-mcp/parley/internal/legacy"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
@@ -70,7 +71,7 @@ func (a *answerStream) opening(dst []byte) []byte {
 		s.mu.Lock()
 		opened := s.opened
 		s.mu.Unlock()
-		dst = appendPriming(dst, s.key.Stream, opened, retryHint.Milliseconds())
+		dst = httpcodec.AppendPriming(dst, s.key.Stream, opened, retryHint.Milliseconds())
 	}
 	return dst
 }
@@ -193,17 +194,17 @@ func (a *answerStream) respondOnly(out []byte) {
 	buf := rpc.NewBuffer()
 	defer rpc.FreeBuffer(buf)
 	if !revision.ResumableStreams.In(a.live.Revision) {
-		*buf = appendEvent(*buf, "", out)
+		*buf = httpcodec.AppendEvent(*buf, "", out)
 	} else if stream, ok := a.server.Streams.logOnly(a.live.Key(), out); ok {
 		if revision.StreamPolling.In(a.live.Revision) {
-			*buf = appendPriming(*buf, stream, 0, retryHint.Milliseconds())
+			*buf = httpcodec.AppendPriming(*buf, stream, 0, retryHint.Milliseconds())
 		}
-		*buf = appendNumbered(*buf, stream, 1, out)
+		*buf = httpcodec.AppendNumbered(*buf, stream, 1, out)
 		if a.live.Deleted() { // the log was deleted before or after the event was logged
 			a.server.Streams.drop(a.live.Key())
 		}
 	} else {
-		*buf = appendEvent(*buf, "", out)
+		*buf = httpcodec.AppendEvent(*buf, "", out)
 	}
 	a.x.stream.sendOnly(*buf)
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/parley-mcp/parley/internal/httpcodec"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/store"
 )
@@ -32,14 +33,14 @@ func TestOnlyEventOfAStreamIsLogged(t *testing.T) {
 		a.end()
 		conn.end()
 
-		events := newEventReader(w.Body, 1<<20)
-		ev, err := events.next()
-		if err != nil || string(ev.data) != `{"jsonrpc":"2.0","id":1,"result":{}}` {
-			t.Fatalf("%q, %v", ev.data, err)
+		events := httpcodec.NewEventReader(w.Body, 1<<20)
+		ev, err := events.Next()
+		if err != nil || string(ev.Data) != `{"jsonrpc":"2.0","id":1,"result":{}}` {
+			t.Fatalf("%q, %v", ev.Data, err)
 		}
-		stream, seq, ok := parseEventID(events.id)
+		stream, seq, ok := httpcodec.ParseEventID(events.ID)
 		if !ok || seq != 1 || !strings.HasPrefix(stream, "p") {
-			t.Errorf("event id %q", events.id)
+			t.Errorf("event id %q", events.ID)
 		}
 		entries, err := log.ReadAfter(t.Context(), store.StreamKey{Group: live.Key(), Stream: stream}, 0)
 		switch {

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/parley-mcp/parley/internal/httpcodec"
 )
 
 // The CORS protocol of the Fetch standard lets web pages of the origins in Guard.Origins
@@ -19,11 +21,11 @@ const (
 // repeat parameters are allowed too.
 var corsHeaders = []string{
 	"accept", "authorization", "dpop", "baggage", "content-type", "last-event-id", "traceparent", "tracestate",
-	strings.ToLower(headerSession), strings.ToLower(headerVersion), strings.ToLower(headerMethod), strings.ToLower(headerName),
+	strings.ToLower(httpcodec.HeaderSession), strings.ToLower(httpcodec.HeaderVersion), strings.ToLower(httpcodec.HeaderMethod), strings.ToLower(httpcodec.HeaderName),
 }
 
 // exposed lists the response headers that pages may read.
-var exposed = []string{strings.Join([]string{headerSession, headerVersion, "WWW-Authenticate", "DPoP-Nonce", "Retry-After"}, ", ")}
+var exposed = []string{strings.Join([]string{httpcodec.HeaderSession, httpcodec.HeaderVersion, "WWW-Authenticate", "DPoP-Nonce", "Retry-After"}, ", ")}
 
 // addCORSHeaders lets the page that has sent r read the response. The caller has checked
 // r. If r is a preflight request, addCORSHeaders answers it and reports true.
@@ -33,7 +35,7 @@ func (g *Guard) addCORSHeaders(w http.ResponseWriter, r *http.Request) (answered
 	}
 	h := w.Header()
 	h.Add("Vary", "Origin") // caches must store responses per origin
-	origin := first(r.Header, "Origin")
+	origin := httpcodec.First(r.Header, "Origin")
 	if origin == "" || !slices.Contains(g.Origins, origin) {
 		return false
 	}
@@ -64,7 +66,7 @@ func allowedHeaders(wanted []string) string {
 	for _, list := range wanted {
 		for name := range strings.SplitSeq(list, ",") {
 			name = strings.ToLower(strings.TrimSpace(name))
-			if slices.Contains(corsHeaders, name) || strings.HasPrefix(name, strings.ToLower(paramPrefix)) && isToken(name) {
+			if slices.Contains(corsHeaders, name) || strings.HasPrefix(name, strings.ToLower(httpcodec.ParamPrefix)) && isToken(name) {
 				allowed = append(allowed, name)
 			}
 		}

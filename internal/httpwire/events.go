@@ -1,7 +1,6 @@
 package httpwire
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/httpcodec"
 	"github.com/parley-mcp/parley/internal/rpc"
 )
 
@@ -19,9 +19,8 @@ const (
 
 // Values of headers that all event streams share.
 var (
-	eventStreamType = []string{"text/event-stream"}
-	noCache         = []string{"no-cache, no-transform"}
-	noBuffering     = []string{"no"}
+	noCache     = []string{"no-cache, no-transform"}
+	noBuffering = []string{"no"}
 )
 
 // eventStream is the response to one request. It becomes an event stream with the first
@@ -54,7 +53,7 @@ var _ rpc.Stream = (*eventStream)(nil)
 // queued. It does not retain msg. The error is the cause of ctx or the reason why nothing
 // more can be sent.
 func (e *eventStream) Write(ctx context.Context, msg []byte) error {
-	err := e.write(ctx, func(dst []byte) []byte { return appendEvent(dst, "", msg) })
+	err := e.write(ctx, func(dst []byte) []byte { return httpcodec.AppendEvent(dst, "", msg) })
 	if err != nil && e.broken == nil && e.Broken() != nil {
 		return nil
 	}
@@ -76,10 +75,8 @@ func (e *eventStream) isOpen() bool { return e.ctx.Err() == nil && e.Broken() ==
 
 // comment queues a comment, which shows the client and proxies that the stream is alive.
 func (e *eventStream) comment() error {
-	return e.write(e.ctx, appendComment)
+	return e.write(e.ctx, httpcodec.AppendComment)
 }
-
-func appendComment(dst []byte) []byte { return append(dst, ":\n\n"...) }
 
 // write queues the event that encode appends. See Write.
 func (e *eventStream) write(ctx context.Context, encode func(dst []byte) []byte) error {
@@ -177,7 +174,7 @@ func (e *eventStream) start() {
 // header sets the header of an event stream.
 func (e *eventStream) header() http.Header {
 	h := e.w.Header()
-	h["Content-Type"] = eventStreamType
+	h["Content-Type"] = httpcodec.EventStreamType
 	h["Cache-Control"] = noCache
 	h["X-Accel-Buffering"] = noBuffering
 	return h
@@ -225,7 +222,7 @@ func (e *eventStream) keepAlive() {
 // pushComment queues a comment if the queue is empty. The caller holds mu.
 func (e *eventStream) pushComment() {
 	if e.err == nil && e.ctx.Err() == nil && len(e.queue) == 0 {
-		e.push(appendComment)
+		e.push(httpcodec.AppendComment)
 	}
 }
 
@@ -355,24 +352,5 @@ func (e *eventStream) waitSent() {
 		e.mu.Unlock()
 		<-idle
 		e.mu.Lock()
-	}
-}
-
-// appendEvent appends one server-sent event. A message with line breaks becomes several
-// data lines, which the reader joins with LF.
-func appendEvent(dst []byte, name string, message []byte) []byte {
-	if name != "" {
-		dst = append(append(append(dst, "event: "...), name...), '\n')
-	}
-	for {
-		end := bytes.IndexAny(message, "\r\n")
-		if end < 0 {
-			return append(append(append(dst, "data: "...), message...), "\n\n"...)
-		}
-		dst = append(append(append(dst, "data: "...), message[:end]...), '\n')
-		if message[end] == '\r' && end+1 < len(message) && message[end+1] == '\n' {
-			end++
-		}
-		message = message[end+1:]
 	}
 }

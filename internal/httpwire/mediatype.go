@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+
+	"github.com/parley-mcp/parley/internal/httpcodec"
 )
 
 // isJSON reports whether the values of a Content-Type header are one JSON media type in
@@ -38,7 +40,7 @@ func isUnencoded(codings []string) bool {
 // Without the header, all media types are allowed.
 func accepts(h http.Header, mediaType string) bool {
 	values := h["Accept"]
-	if len(values) == 0 || values[0] == acceptBoth[0] { // the form in the specification, which most clients send
+	if len(values) == 0 || values[0] == httpcodec.AcceptBoth[0] { // the form in the specification, which most clients send
 		return true
 	}
 	major, _, _ := strings.Cut(mediaType, "/")

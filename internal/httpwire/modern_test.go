@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/parley-mcp/parley/internal/httpcodec"
 	"github.com/parley-mcp/parley/internal/modern"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
@@ -41,7 +42,7 @@ func openModern(t *testing.T, body string, h http.Header) (*rpc.Call, *jsonrpc.E
 }
 
 func classifyMessage(m *jsonrpc.Message, h http.Header) revision.Class {
-	return revision.Classify(revision.Input{Message: m, HTTP: true, Header: h[headerVersion]})
+	return revision.Classify(revision.Input{Message: m, HTTP: true, Header: h[httpcodec.HeaderVersion]})
 }
 
 func parseMessage(t *testing.T, raw string) *jsonrpc.Message {
@@ -86,28 +87,28 @@ func TestOpenReportsTheFirstFault(t *testing.T) {
 		code  int64
 	}{
 		{"version header missing", header("Mcp-Method", "x"), modernRequest(unknown, `"v998"`, "", ""), mcp.CodeHeaderMismatch},
-		{"version header repeated", header(headerVersion, "2026-07-28", headerVersion, "2026-07-28"), modernRequest(mcp.MethodListTools, `"2026-07-28"`, "{}", ""), mcp.CodeHeaderMismatch},
-		{"params missing", header(headerVersion, "v999"), `{"jsonrpc":"2.0","id":1,"method":"no/such/method"}`, jsonrpc.CodeInvalidParams},
-		{"_meta is not an object", header(headerVersion, "v999"), `{"jsonrpc":"2.0","id":1,"method":"no/such/method","params":{"_meta":7}}`, jsonrpc.CodeInvalidParams},
-		{"_meta without a version", header(headerVersion, "v999"), modernRequest(unknown, "", "{}", ""), jsonrpc.CodeInvalidParams},
-		{"version is not a string", header(headerVersion, "v999"), modernRequest(unknown, "20260728", "{}", ""), jsonrpc.CodeInvalidParams},
-		{"_meta without capabilities", header(headerVersion, "v999"), modernRequest(unknown, `"v998"`, "", ""), jsonrpc.CodeInvalidParams},
-		{"capabilities are not an object", header(headerVersion, "v999"), modernRequest(unknown, `"v998"`, "[]", ""), jsonrpc.CodeInvalidParams},
-		{"unknown versions differ", header(headerVersion, "v999"), modernRequest(unknown, `"v998"`, "{}", ""), mcp.CodeHeaderMismatch},
-		{"unknown version in the body", header(headerVersion, "2026-07-28"), modernRequest(unknown, `"v998"`, "{}", ""), mcp.CodeHeaderMismatch},
-		{"legacy version in the header", header(headerVersion, "2025-11-25"), modernRequest(unknown, `"2026-07-28"`, "{}", ""), mcp.CodeHeaderMismatch},
-		{"empty version header", header(headerVersion, ""), modernRequest(unknown, `"2026-07-28"`, "{}", ""), mcp.CodeHeaderMismatch},
-		{"unknown version", header(headerVersion, "v999"), modernRequest(unknown, `"v999"`, "{}", ""), mcp.CodeUnsupportedVersion},
-		{"legacy version", header(headerVersion, "2025-11-25"), modernRequest(unknown, `"2025-11-25"`, "{}", ""), mcp.CodeUnsupportedVersion},
-		{"method header missing", header(headerVersion, "2026-07-28"), modernRequest(unknown, `"2026-07-28"`, "{}", ""), mcp.CodeHeaderMismatch},
-		{"methods differ", header(headerVersion, "2026-07-28", headerMethod, "tools/call"), modernRequest(unknown, `"2026-07-28"`, "{}", ""), mcp.CodeHeaderMismatch},
-		{"methods differ in case", header(headerVersion, "2026-07-28", headerMethod, "TOOLS/LIST"), modernRequest(mcp.MethodListTools, `"2026-07-28"`, "{}", ""), mcp.CodeHeaderMismatch},
-		{"method header repeated", header(headerVersion, "2026-07-28", headerMethod, "tools/list", headerMethod, "tools/list"), modernRequest(mcp.MethodListTools, `"2026-07-28"`, "{}", ""), mcp.CodeHeaderMismatch},
-		{"unknown method", header(headerVersion, "2026-07-28", headerMethod, unknown), modernRequest(unknown, `"2026-07-28"`, "{}", ""), jsonrpc.CodeMethodNotFound},
-		{"legacy method", header(headerVersion, "2026-07-28", headerMethod, "ping"), modernRequest("ping", `"2026-07-28"`, "{}", ""), jsonrpc.CodeMethodNotFound},
-		{"initialize", header(headerVersion, "2026-07-28", headerMethod, "initialize"), modernRequest("initialize", `"2026-07-28"`, "{}", ""), jsonrpc.CodeMethodNotFound},
-		{"no fault", header(headerVersion, "2026-07-28", headerMethod, "tools/list"), modernRequest(mcp.MethodListTools, `"2026-07-28"`, "{}", ""), 0},
-		{"no fault, with white space", header(headerVersion, " 2026-07-28\t", headerMethod, " tools/list "), modernRequest(mcp.MethodListTools, `"2026-07-28"`, "{}", ""), 0},
+		{"version header repeated", header(httpcodec.HeaderVersion, "2026-07-28", httpcodec.HeaderVersion, "2026-07-28"), modernRequest(mcp.MethodListTools, `"2026-07-28"`, "{}", ""), mcp.CodeHeaderMismatch},
+		{"params missing", header(httpcodec.HeaderVersion, "v999"), `{"jsonrpc":"2.0","id":1,"method":"no/such/method"}`, jsonrpc.CodeInvalidParams},
+		{"_meta is not an object", header(httpcodec.HeaderVersion, "v999"), `{"jsonrpc":"2.0","id":1,"method":"no/such/method","params":{"_meta":7}}`, jsonrpc.CodeInvalidParams},
+		{"_meta without a version", header(httpcodec.HeaderVersion, "v999"), modernRequest(unknown, "", "{}", ""), jsonrpc.CodeInvalidParams},
+		{"version is not a string", header(httpcodec.HeaderVersion, "v999"), modernRequest(unknown, "20260728", "{}", ""), jsonrpc.CodeInvalidParams},
+		{"_meta without capabilities", header(httpcodec.HeaderVersion, "v999"), modernRequest(unknown, `"v998"`, "", ""), jsonrpc.CodeInvalidParams},
+		{"capabilities are not an object", header(httpcodec.HeaderVersion, "v999"), modernRequest(unknown, `"v998"`, "[]", ""), jsonrpc.CodeInvalidParams},
+		{"unknown versions differ", header(httpcodec.HeaderVersion, "v999"), modernRequest(unknown, `"v998"`, "{}", ""), mcp.CodeHeaderMismatch},
+		{"unknown version in the body", header(httpcodec.HeaderVersion, "2026-07-28"), modernRequest(unknown, `"v998"`, "{}", ""), mcp.CodeHeaderMismatch},
+		{"legacy version in the header", header(httpcodec.HeaderVersion, "2025-11-25"), modernRequest(unknown, `"2026-07-28"`, "{}", ""), mcp.CodeHeaderMismatch},
+		{"empty version header", header(httpcodec.HeaderVersion, ""), modernRequest(unknown, `"2026-07-28"`, "{}", ""), mcp.CodeHeaderMismatch},
+		{"unknown version", header(httpcodec.HeaderVersion, "v999"), modernRequest(unknown, `"v999"`, "{}", ""), mcp.CodeUnsupportedVersion},
+		{"legacy version", header(httpcodec.HeaderVersion, "2025-11-25"), modernRequest(unknown, `"2025-11-25"`, "{}", ""), mcp.CodeUnsupportedVersion},
+		{"method header missing", header(httpcodec.HeaderVersion, "2026-07-28"), modernRequest(unknown, `"2026-07-28"`, "{}", ""), mcp.CodeHeaderMismatch},
+		{"methods differ", header(httpcodec.HeaderVersion, "2026-07-28", httpcodec.HeaderMethod, "tools/call"), modernRequest(unknown, `"2026-07-28"`, "{}", ""), mcp.CodeHeaderMismatch},
+		{"methods differ in case", header(httpcodec.HeaderVersion, "2026-07-28", httpcodec.HeaderMethod, "TOOLS/LIST"), modernRequest(mcp.MethodListTools, `"2026-07-28"`, "{}", ""), mcp.CodeHeaderMismatch},
+		{"method header repeated", header(httpcodec.HeaderVersion, "2026-07-28", httpcodec.HeaderMethod, "tools/list", httpcodec.HeaderMethod, "tools/list"), modernRequest(mcp.MethodListTools, `"2026-07-28"`, "{}", ""), mcp.CodeHeaderMismatch},
+		{"unknown method", header(httpcodec.HeaderVersion, "2026-07-28", httpcodec.HeaderMethod, unknown), modernRequest(unknown, `"2026-07-28"`, "{}", ""), jsonrpc.CodeMethodNotFound},
+		{"legacy method", header(httpcodec.HeaderVersion, "2026-07-28", httpcodec.HeaderMethod, "ping"), modernRequest("ping", `"2026-07-28"`, "{}", ""), jsonrpc.CodeMethodNotFound},
+		{"initialize", header(httpcodec.HeaderVersion, "2026-07-28", httpcodec.HeaderMethod, "initialize"), modernRequest("initialize", `"2026-07-28"`, "{}", ""), jsonrpc.CodeMethodNotFound},
+		{"no fault", header(httpcodec.HeaderVersion, "2026-07-28", httpcodec.HeaderMethod, "tools/list"), modernRequest(mcp.MethodListTools, `"2026-07-28"`, "{}", ""), 0},
+		{"no fault, with white space", header(httpcodec.HeaderVersion, " 2026-07-28\t", httpcodec.HeaderMethod, " tools/list "), modernRequest(mcp.MethodListTools, `"2026-07-28"`, "{}", ""), 0},
 	} {
 		_, err := openModern(t, tc.body, tc.h)
 		var code int64
@@ -148,9 +149,9 @@ func TestNameHeaderMustEqualTheBody(t *testing.T) {
 		{mcp.MethodListTools, ``, nil, true},
 		{mcp.MethodListTools, ``, []string{"ignored"}, true}, // the method has no name
 	} {
-		h := header(headerVersion, "2026-07-28", headerMethod, tc.method)
+		h := header(httpcodec.HeaderVersion, "2026-07-28", httpcodec.HeaderMethod, tc.method)
 		if tc.names != nil {
-			h[headerName] = tc.names
+			h[httpcodec.HeaderName] = tc.names
 		}
 		_, err := openModern(t, modernRequest(tc.method, `"2026-07-28"`, "{}", tc.params), h)
 		if (err == nil) != tc.ok || err != nil && err.Code != mcp.CodeHeaderMismatch {
@@ -170,12 +171,12 @@ func TestNotificationMustDeclareASupportedVersion(t *testing.T) {
 		body string
 		code int64
 	}{
-		{header(headerVersion, "2026-07-28"), bare, 0},
-		{header(headerVersion, "2026-07-28"), meta("2026-07-28"), 0},
-		{header(headerVersion, "2026-07-28"), meta("2025-11-25"), mcp.CodeHeaderMismatch},
+		{header(httpcodec.HeaderVersion, "2026-07-28"), bare, 0},
+		{header(httpcodec.HeaderVersion, "2026-07-28"), meta("2026-07-28"), 0},
+		{header(httpcodec.HeaderVersion, "2026-07-28"), meta("2025-11-25"), mcp.CodeHeaderMismatch},
 		{header(), meta("2026-07-28"), mcp.CodeHeaderMismatch},
-		{header(headerVersion, "v999"), bare, mcp.CodeUnsupportedVersion},
-		{header(headerVersion, "2025-11-25"), meta("2025-11-25"), mcp.CodeUnsupportedVersion},
+		{header(httpcodec.HeaderVersion, "v999"), bare, mcp.CodeUnsupportedVersion},
+		{header(httpcodec.HeaderVersion, "2025-11-25"), meta("2025-11-25"), mcp.CodeUnsupportedVersion},
 	} {
 		var code int64
 		if fault := classifyMessage(parseMessage(t, tc.body), tc.h).Fault; fault != nil {
@@ -183,6 +184,25 @@ func TestNotificationMustDeclareASupportedVersion(t *testing.T) {
 		}
 		if code != tc.code {
 			t.Errorf("%v, %s: error %d, want %d", tc.h, tc.body, code, tc.code)
+		}
+	}
+}
+
+func TestStatusDependsOnTheErrorCode(t *testing.T) {
+	for code, want := range map[int64]int{
+		jsonrpc.CodeParseError:     http.StatusBadRequest,
+		jsonrpc.CodeInvalidRequest: http.StatusBadRequest,
+		mcp.CodeHeaderMismatch:     http.StatusBadRequest,
+		mcp.CodeMissingCapability:  http.StatusBadRequest,
+		mcp.CodeUnsupportedVersion: http.StatusBadRequest,
+		jsonrpc.CodeMethodNotFound: http.StatusNotFound,
+		jsonrpc.CodeInvalidParams:  http.StatusOK,
+		jsonrpc.CodeInternalError:  http.StatusOK,
+		-32000:                     http.StatusOK,
+		7:                          http.StatusOK,
+	} {
+		if got := modernStatus(code); got != want {
+			t.Errorf("%d: %d, want %d", code, got, want)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/httpcodec"
 	"github.com/parley-mcp/parley/internal/legacy"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -157,7 +158,7 @@ func (s *Server) openPair(w http.ResponseWriter, r *http.Request, e *response) {
 		}
 	}
 	_ = x.stream.write(ctx, func(dst []byte) []byte {
-		return appendEvent(dst, "endpoint", []byte(pathOf(r)+"?"+pairParameter+"="+x.id))
+		return httpcodec.AppendEvent(dst, "endpoint", []byte(pathOf(r)+"?"+pairParameter+"="+x.id))
 	})
 	x.run(s, notifications)
 	s.pairs.remove(x)

@@ -14,6 +14,7 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 
 	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/internal/httpcodec"
 	"github.com/parley-mcp/parley/internal/lease"
 	"github.com/parley-mcp/parley/internal/legacy"
 	"github.com/parley-mcp/parley/internal/rpc"
@@ -236,7 +237,7 @@ func (s *Server) logUnserved(m *jsonrpc.Message) {
 func (s *Server) overloadPair(x *pair, m *jsonrpc.Message) {
 	if m.Kind == jsonrpc.Request {
 		x.stream.offer(func(dst []byte) []byte {
-			return appendEvent(dst, "", jsonrpc.AppendError(nil, m.ID, rpc.ErrTooManyInFlight.Wire(), false))
+			return httpcodec.AppendEvent(dst, "", jsonrpc.AppendError(nil, m.ID, rpc.ErrTooManyInFlight.Wire(), false))
 		})
 	}
 }

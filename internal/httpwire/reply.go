@@ -6,6 +6,7 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/challenge"
+	"github.com/parley-mcp/parley/internal/httpcodec"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 )
@@ -21,10 +22,10 @@ func (s *Server) respond(r *http.Request, e *eventStream, status int, out []byte
 	case s.asJSON(r, e):
 		s.respondJSON(r, e, status, out, overload)
 	case e.claim(): // the stream has started
-		_ = e.write(e.ctx, func(dst []byte) []byte { return appendEvent(dst, "", out) })
+		_ = e.write(e.ctx, func(dst []byte) []byte { return httpcodec.AppendEvent(dst, "", out) })
 	default:
 		buf := rpc.NewBuffer()
-		*buf = appendEvent(*buf, "", out)
+		*buf = httpcodec.AppendEvent(*buf, "", out)
 		e.sendOnly(*buf)
 		rpc.FreeBuffer(buf)
 	}
@@ -78,13 +79,11 @@ func (s *Server) reply(w http.ResponseWriter, r *http.Request, status int, body 
 // knownLength is the length of a body, in bytes, up to which net/http sets Content-Length.
 const knownLength = 2048
 
-var jsonType = []string{"application/json"}
-
 // reply sends a JSON body. The write has a deadline, so a client that stops reading cannot
 // block the handler.
 func reply(w http.ResponseWriter, status int, body []byte) {
 	h := w.Header()
-	h["Content-Type"] = jsonType
+	h["Content-Type"] = httpcodec.JSONType
 	if len(body) > knownLength {
 		setLength(w, body)
 	}

@@ -4,18 +4,17 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/parley-mcp/parley/internal/httpcodec"
 	"github.com/parley-mcp/parley/internal/legacy"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/store"
 )
 
-const headerLastEventID = "Last-Event-Id"
-
 // resume makes conn the connection of the stream named by the Last-Event-ID values, and sends
 // the events after that event. If that is not possible, resume rejects the request and returns
 // nil.
 func (s *Server) resume(w http.ResponseWriter, r *http.Request, live *legacy.StoredSession, conn *eventStream, last []string) (stream *sessionStream, connDone <-chan struct{}) {
-	name, seq, ok := parseEventID(last[0])
+	name, seq, ok := httpcodec.ParseEventID(last[0])
 	if !ok || len(last) > 1 {
 		rejectInvalid(w, jsonrpc.ID{}, "the Last-Event-ID header must be the id of an event of this session")
 		return nil, nil

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/httpcodec"
 	"github.com/parley-mcp/parley/internal/legacy"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -55,7 +56,7 @@ func (c *servedStream) open(w http.ResponseWriter, r *http.Request, id string) b
 		return false
 	}
 	c.live = live
-	last := r.Header[headerLastEventID]
+	last := r.Header[httpcodec.HeaderLastEventID]
 	if revision.ResumableStreams.In(live.Revision) && len(last) > 0 && (len(last) > 1 || last[0] != "") {
 		c.retained = true
 		c.stream, c.connDone = s.resume(w, r, live, c.conn, last)

@@ -12,14 +12,13 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/internal/httpcodec"
 	"github.com/parley-mcp/parley/internal/legacy"
 	"github.com/parley-mcp/parley/internal/loglimit"
 	"github.com/parley-mcp/parley/internal/modern"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/jsonrpc"
 )
-
-const headerSession = "Mcp-Session-Id"
 
 // Server is the HTTP handler of one endpoint, for all revisions. Its fields must be set
 // before it serves and not change afterwards. Its methods are safe for concurrent use.
@@ -159,7 +158,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 // classify returns the era of a request. m is nil unless the body is a single message.
 func classify(r *http.Request, m *jsonrpc.Message) revision.Class {
 	return revision.Classify(revision.Input{
-		Message: m, HTTP: true, Header: r.Header[headerVersion], Session: r.Header[headerSession] != nil,
+		Message: m, HTTP: true, Header: r.Header[httpcodec.HeaderVersion], Session: r.Header[httpcodec.HeaderSession] != nil,
 	})
 }
 
@@ -168,11 +167,11 @@ func classify(r *http.Request, m *jsonrpc.Message) revision.Class {
 // call leave in any case.
 func (s *Server) receive(w http.ResponseWriter, r *http.Request, x *response) (body []byte, ok bool) {
 	s.calls.begin(&x.tracked, &x.stream, s.KeepAlive)
-	body, err := readBody(r.Body, r.ContentLength, s.MaxBody, maxInitialRead)
+	body, err := httpcodec.ReadBody(r.Body, r.ContentLength, s.MaxBody, httpcodec.MaxInitialRead)
 	// Count the request after reading: a client that sends its body slowly must neither
 	// use up the limit nor delay Shutdown.
 	switch entered := s.calls.enter(&x.tracked); {
-	case errors.Is(err, errTooLarge):
+	case errors.Is(err, httpcodec.ErrBodyTooLarge):
 		closeUnread(w)
 		reject(w, http.StatusRequestEntityTooLarge, jsonrpc.ID{}, jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "message too large: the limit is %d bytes", s.MaxBody))
 	case errors.Is(err, os.ErrDeadlineExceeded):
@@ -217,7 +216,7 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request, x *exchange, b
 		s.postModern(w, r, x, class)
 		return
 	}
-	if r.URL.RawQuery != "" && r.Header[headerSession] == nil {
+	if r.URL.RawQuery != "" && r.Header[httpcodec.HeaderSession] == nil {
 		if id := r.URL.Query().Get(pairParameter); id != "" {
 			s.postToPair(w, r, id, m)
 			return
@@ -246,7 +245,7 @@ func (s *Server) rejectMalformed(w http.ResponseWriter, r *http.Request, m *json
 // unusable passes a malformed response to the session of r, if it has one, so that the
 // call that waits for the response fails.
 func (s *Server) unusable(r *http.Request, m *jsonrpc.Message, reason error) {
-	if id := first(r.Header, headerSession); id != "" {
+	if id := httpcodec.First(r.Header, httpcodec.HeaderSession); id != "" {
 		if live, err := s.Sessions.Open(r.Context(), s.principalOf(r), id); err == nil {
 			live.ReceiveInvalid(m, reason)
 			live.Release()
@@ -256,14 +255,6 @@ func (s *Server) unusable(r *http.Request, m *jsonrpc.Message, reason error) {
 	if x := s.pairs.get(r.URL.Query().Get(pairParameter), s.principalOf(r)); x != nil {
 		x.session.ReceiveInvalid(m, reason)
 	}
-}
-
-// first returns the first value of a header, or "".
-func first(h http.Header, canonical string) string {
-	if v := h[canonical]; len(v) > 0 {
-		return v[0]
-	}
-	return ""
 }
 
 // addressOf returns the address that identifies an anonymous client. For IPv6 it is the

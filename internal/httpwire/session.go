@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/httpcodec"
 	"github.com/parley-mcp/parley/internal/legacy"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
@@ -20,14 +21,14 @@ import (
 // revision (2025-11-25, basic/transports, Protocol Version Header).
 func sessionOf(w http.ResponseWriter, r *http.Request, class revision.Class, request jsonrpc.ID) (id string, ok bool) {
 	switch {
-	case len(r.Header[headerSession]) > 1:
+	case len(r.Header[httpcodec.HeaderSession]) > 1:
 		return "", rejectInvalid(w, request, "the Mcp-Session-Id header must occur once")
 	case class.Fault != nil && class.Fault.Kind == revision.HeaderRepeated:
 		return "", rejectInvalid(w, request, "the MCP-Protocol-Version header must occur once")
 	case class.Fault != nil || class.Era == revision.Modern:
-		return "", rejectInvalid(w, request, "the MCP-Protocol-Version header "+quote(first(r.Header, headerVersion))+" must name a revision that has sessions")
+		return "", rejectInvalid(w, request, "the MCP-Protocol-Version header "+quote(httpcodec.First(r.Header, httpcodec.HeaderVersion))+" must name a revision that has sessions")
 	}
-	return first(r.Header, headerSession), true
+	return httpcodec.First(r.Header, httpcodec.HeaderSession), true
 }
 
 // rejectInvalid rejects a request with status 400 and returns false.
@@ -165,7 +166,7 @@ func (s *Server) RefreshSession(ctx context.Context, session string) {
 // response is a batch too.
 func (s *Server) postBatch(w http.ResponseWriter, r *http.Request, x *exchange, body []byte) {
 	class := classify(r, nil)
-	if class.Era == revision.Modern || r.Header[headerSession] == nil {
+	if class.Era == revision.Modern || r.Header[httpcodec.HeaderSession] == nil {
 		fault := legacy.NoBatch(body, s.Limits)
 		if x := s.pairs.get(r.URL.Query().Get(pairParameter), s.principalOf(r)); x != nil {
 			fault = x.session.RejectBatch(body, s.Limits)
@@ -302,7 +303,7 @@ func (s *Server) initialize(w http.ResponseWriter, r *http.Request, x *exchange)
 			s.rejectSession(w, r, m.ID, err)
 			return
 		}
-		w.Header()[headerSession] = []string{id}
+		w.Header()[httpcodec.HeaderSession] = []string{id}
 	}
 	x.stream.ctx = r.Context()
 	defer x.stream.end()

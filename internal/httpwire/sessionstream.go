@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/httpcodec"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/store"
 )
@@ -93,9 +94,9 @@ func (s *sessionStream) send(ctx context.Context, message []byte, kind byte) err
 	if conn != nil {
 		conn.enqueue(func(dst []byte) []byte {
 			if seq == 0 {
-				return appendEvent(dst, "", message)
+				return httpcodec.AppendEvent(dst, "", message)
 			}
-			return appendNumbered(dst, s.key.Stream, seq, message)
+			return httpcodec.AppendNumbered(dst, s.key.Stream, seq, message)
 		})
 	}
 	return nil
@@ -251,7 +252,7 @@ func (s *sessionStream) sendLogged(conn *eventStream, seq uint64, entries [][]by
 	for _, e := range entries {
 		seq++
 		if message := entry(e).message(); message != nil {
-			conn.enqueue(func(dst []byte) []byte { return appendNumbered(dst, s.key.Stream, seq, message) })
+			conn.enqueue(func(dst []byte) []byte { return httpcodec.AppendNumbered(dst, s.key.Stream, seq, message) })
 		}
 	}
 	return seq
@@ -279,7 +280,7 @@ func (s *sessionStream) resume(ctx context.Context, seq uint64, conn *eventStrea
 		return nil, err
 	}
 	s.dropConnection() // another connection may have resumed the stream first
-	conn.enqueue(appendComment)
+	conn.enqueue(httpcodec.AppendComment)
 	if last := s.sendLogged(conn, seq, entries); s.follows {
 		s.mu.Lock()
 		s.last = last
@@ -361,7 +362,7 @@ func (s *sessionStream) closeConnection(ctx context.Context, retry time.Duration
 	if incomplete {
 		return fmt.Errorf("%w: cannot resume the stream: an event is missing from the log", rpc.ErrUnsupported)
 	}
-	conn.enqueue(func(dst []byte) []byte { return appendPriming(dst, s.key.Stream, seq, retry.Milliseconds()) })
+	conn.enqueue(func(dst []byte) []byte { return httpcodec.AppendPriming(dst, s.key.Stream, seq, retry.Milliseconds()) })
 	if connDone == nil && !conn.disconnect() {
 		return fmt.Errorf("%w: cannot close the connection before the response", rpc.ErrUnsupported)
 	}

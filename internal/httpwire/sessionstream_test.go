@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/httpcodec"
 	"github.com/parley-mcp/parley/internal/lease"
 	"github.com/parley-mcp/parley/internal/legacy"
 	"github.com/parley-mcp/parley/internal/rpc"
@@ -283,7 +284,7 @@ func TestAnEventIsNotRepeatedWhenItsStreamEndsDuringAResumption(t *testing.T) {
 			log := &endingLog{Log: store.NewMemory(store.MemoryOptions{}), empty: at}
 			s, live := sessionServer(t, log)
 			s.Streams.Lease = &lease.Lease{}
-			key := store.StreamKey{Group: live.Key(), Stream: newStreamName(kindPost)}
+			key := store.StreamKey{Group: live.Key(), Stream: httpcodec.NewStreamName(httpcodec.KindPost)}
 			seq := uint64(0)
 			add := func(e entry) {
 				seq++
@@ -315,7 +316,7 @@ func TestAStreamWithAForeignEntryCannotBeResumed(t *testing.T) {
 	for _, foreign := range []string{"", "m", "garbage\n", "\n"} {
 		memory := store.NewMemory(store.MemoryOptions{})
 		s, live := sessionServer(t, memory)
-		key := store.StreamKey{Group: live.Key(), Stream: newStreamName(kindPost)}
+		key := store.StreamKey{Group: live.Key(), Stream: httpcodec.NewStreamName(httpcodec.KindPost)}
 		if err := memory.Append(t.Context(), key, 1, []byte(foreign), appendOptions); err != nil {
 			t.Fatal(err)
 		}

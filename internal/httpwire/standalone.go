@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/parley-mcp/parley/internal/httpcodec"
 	"github.com/parley-mcp/parley/internal/legacy"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/store"
@@ -45,7 +46,7 @@ func (a *Streams) newStandalone(ctx context.Context, name string, f *feed) *sess
 // listen starts the standalone stream of a session on conn. The stream keeps live open while
 // the client can resume it, unless listen returns an error, which is that of live.Stream.
 func (s *Server) listen(ctx context.Context, live *legacy.StoredSession, conn *eventStream) (stream *sessionStream, connDone <-chan struct{}, err error) {
-	f, name := &feed{live: live}, newStreamName(kindGet)
+	f, name := &feed{live: live}, httpcodec.NewStreamName(httpcodec.KindGet)
 	if f.taken, f.notifications, err = live.Stream(ctx, name); err != nil {
 		return nil, nil, err
 	}
@@ -55,16 +56,16 @@ func (s *Server) listen(ctx context.Context, live *legacy.StoredSession, conn *e
 	s.Streams.register(stream)
 	conn.enqueue(func(dst []byte) []byte {
 		if revision.StreamPolling.In(live.Revision) {
-			return appendPriming(dst, name, 0, retryHint.Milliseconds())
+			return httpcodec.AppendPriming(dst, name, 0, retryHint.Milliseconds())
 		}
-		return appendComment(dst)
+		return httpcodec.AppendComment(dst)
 	})
 	return stream, stream.connect(conn), nil
 }
 
 // canTakeOver reports whether a stream is a standalone stream that this replica does not have, and may take over.
 func (s *Server) canTakeOver(key store.StreamKey) bool {
-	return key.Stream[0] == kindGet && s.Streams.Lease != nil && s.Sessions.Replicas != nil && s.Streams.open(key) == nil
+	return key.Stream[0] == httpcodec.KindGet && s.Streams.Lease != nil && s.Sessions.Replicas != nil && s.Streams.open(key) == nil
 }
 
 // takeOver continues the standalone stream of another replica after event seq. The stream keeps live open in the same
@@ -99,7 +100,7 @@ func (s *Server) takeOver(ctx context.Context, live *legacy.StoredSession, conn 
 	stream = s.Streams.newStandalone(ctx, name, f)
 	stream.continueAfter(seq + uint64(len(entries)))
 	s.Streams.register(stream)
-	conn.enqueue(appendComment)
+	conn.enqueue(httpcodec.AppendComment)
 	stream.sendLogged(conn, seq, entries)
 	return stream, stream.connect(conn), nil
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/parley-mcp/parley/internal/httpcodec"
 	"github.com/parley-mcp/parley/internal/lease"
 	"github.com/parley-mcp/parley/internal/loglimit"
 	"github.com/parley-mcp/parley/internal/rpc"
@@ -47,7 +48,7 @@ func NewStreams(log store.Log, logger *slog.Logger) *Streams {
 // add makes a stream for the answer to a request and registers it. The group is the key of the session in the
 // store, which begins with the principal.
 func (a *Streams) add(group string, conn *eventStream) *sessionStream {
-	s := a.newStream(group, newStreamName(kindPost))
+	s := a.newStream(group, httpcodec.NewStreamName(httpcodec.KindPost))
 	s.conn = conn
 	if a.Lease != nil {
 		s.origin = conn.answer.origin(a.Lease.ID())
@@ -147,20 +148,20 @@ func (a *Streams) find(ctx context.Context, group, name string, seq uint64) (*se
 	s = a.newStream(group, name)
 	s.replay, s.ended = true, true
 	_, err := s.entriesAfter(ctx, seq)
-	if errors.Is(err, errUnknownEvent) && a.Lease != nil && name[0] == kindPost {
+	if errors.Is(err, errUnknownEvent) && a.Lease != nil && name[0] == httpcodec.KindPost {
 		if err = s.terminateForClient(ctx, seq); err == nil {
 			_, err = s.entriesAfter(ctx, seq)
 		}
 	}
 	switch {
-	case errors.Is(err, errNotFinal) && a.Lease != nil && name[0] == kindPost:
+	case errors.Is(err, errNotFinal) && a.Lease != nil && name[0] == httpcodec.KindPost:
 		s.follows, s.ended, s.wake = true, false, make(chan struct{}, 1)
 	case err != nil:
 		return nil, err
 	default:
 		close(s.done)
 	}
-	if name[0] == kindGet {
+	if name[0] == httpcodec.KindGet {
 		return nil, store.ErrPurged
 	}
 	// Register it, so that the next connection of the client takes over.
@@ -243,7 +244,7 @@ var appendOptions = store.AppendOptions{TTL: logTTL, MaxEntries: maxLoggedEvents
 // logOnly logs the only event of a stream of a request and returns the name of the stream.
 // It reports false if the event cannot be logged.
 func (a *Streams) logOnly(group string, message []byte) (name string, ok bool) {
-	name = newStreamName(kindPost)
+	name = httpcodec.NewStreamName(httpcodec.KindPost)
 	buf := rpc.NewBuffer()
 	*buf = appendEntry(*buf, entryFinal, nil, message)
 	err := a.append(store.StreamKey{Group: group, Stream: name}, 1, *buf)

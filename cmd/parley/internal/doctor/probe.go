@@ -10,7 +10,7 @@ import (
 
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/internal/recording"
-	"github.com/parley-mcp/parley/internal/httpwire"
+	"github.com/parley-mcp/parley/internal/dial/httpclient"
 	"github.com/parley-mcp/parley/internal/redirect"
 	"github.com/parley-mcp/parley/jsonrpc"
 )
@@ -23,7 +23,7 @@ type prober struct {
 }
 
 func (e *Examination) newProber(target *client.HTTPTarget) *prober {
-	p := &prober{target: target, auth: e.Dialer.Auth, base: httpwire.NewTransport()}
+	p := &prober{target: target, auth: e.Dialer.Auth, base: httpclient.NewTransport()}
 	if e.Dialer.HTTPClient != nil {
 		p.base = e.Dialer.HTTPClient.Transport
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/recording"
-	"github.com/parley-mcp/parley/internal/httpwire"
+	"github.com/parley-mcp/parley/internal/dial/httpclient"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -41,7 +41,7 @@ type hub struct {
 func newHub(ctx context.Context, now func() time.Time) *hub {
 	h := &hub{ctx: ctx, now: now, record: func(string, recording.Event) {}, logins: make(map[string]*loginState), listeners: make(map[chan struct{}]bool)}
 	h.log = &log{now: now, pending: make(map[pendingKey]*entry), wake: h.wake}
-	h.transport = httpwire.NewTransport()
+	h.transport = httpclient.NewTransport()
 	return h
 }
 

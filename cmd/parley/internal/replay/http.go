@@ -11,7 +11,7 @@ import (
 	"sync"
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/recording"
-	"github.com/parley-mcp/parley/internal/httpwire"
+	"github.com/parley-mcp/parley/internal/dial/httpclient"
 )
 
 // httpPeer is a server over HTTP.
@@ -37,7 +37,7 @@ func newHTTPPeer(ctx context.Context, r *replayer, recorded, target string) (pee
 	if p.target, err = url.Parse(target); err != nil {
 		return nil, fmt.Errorf("invalid URL of the server: %w", err)
 	}
-	p.client.Transport = httpwire.NewTransport()
+	p.client.Transport = httpclient.NewTransport()
 	if r.options.HTTP != nil {
 		p.client = *r.options.HTTP
 	}

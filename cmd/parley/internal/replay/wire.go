@@ -11,7 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/recording"
-	"github.com/parley-mcp/parley/internal/httpwire"
+	"github.com/parley-mcp/parley/internal/dial/httpclient"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -24,7 +24,7 @@ type wirePeer struct {
 	r       *replayer
 	ctx     context.Context
 	cancel  context.CancelFunc
-	options httpwire.Options
+	options httpclient.Options
 	sending sync.WaitGroup
 	modern  rpc.Wire // nil before the first message of 2026-07-28
 	session rpc.Wire // nil before the first message of an older revision
@@ -40,7 +40,7 @@ type wirePeer struct {
 func newWirePeer(ctx context.Context, r *replayer, target string) peer {
 	p := &wirePeer{r: r, cancels: make(map[string]context.CancelFunc), marks: make(map[string][]schema.HeaderParam)}
 	p.ctx, p.cancel = context.WithCancel(ctx)
-	p.options = httpwire.Options{
+	p.options = httpclient.Options{
 		URL: target, HTTP: r.options.HTTP, Header: r.options.Header, Logger: slog.New(slog.DiscardHandler), MaxMessage: recording.MaxMessage, Trace: p.trace,
 	}
 	return p
@@ -142,10 +142,10 @@ func (p *wirePeer) begin(m *message) error {
 	p.initialize = string(m.ID)
 	p.mu.Unlock()
 	if m.Params.Version != string(mcp.V20241105) {
-		p.session = httpwire.NewClient(p.options, false, ignore{})
+		p.session = httpclient.NewClient(p.options, false, ignore{})
 		return nil
 	}
-	pair, err := httpwire.DialPair(p.ctx, p.r.options.Timeout, p.options, ignore{})
+	pair, err := httpclient.DialPair(p.ctx, p.r.options.Timeout, p.options, ignore{})
 	if err == nil {
 		p.session = pair
 	}
@@ -168,7 +168,7 @@ func (p *wirePeer) sendModern(raw []byte, m *message) (bool, error) {
 		return false, nil
 	}
 	if p.modern == nil {
-		p.modern = httpwire.NewClient(p.options, true, ignore{})
+		p.modern = httpclient.NewClient(p.options, true, ignore{})
 	}
 	out := &rpc.Outgoing{Message: raw, ID: requestID(&parsed), Method: m.Method, Name: m.Params.repeated()}
 	if m.Method == mcp.MethodCallTool {

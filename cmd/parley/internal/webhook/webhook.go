@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/host"
-	"github.com/parley-mcp/parley/internal/httpwire"
+	"github.com/parley-mcp/parley/internal/dial/httpclient"
 	"github.com/parley-mcp/parley/schema"
 )
 
@@ -63,7 +63,7 @@ type Client struct{ http *http.Client }
 // NewClient returns a Client. The caller closes it.
 func NewClient() *Client {
 	return &Client{&http.Client{
-		Transport:     httpwire.NewTransport(), // a lost request would reject a call
+		Transport:     httpclient.NewTransport(), // a lost request would reject a call
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }

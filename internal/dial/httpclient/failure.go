@@ -1,0 +1,126 @@
+package httpclient
+
+import (
+	"errors"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/httpcodec"
+	"github.com/parley-mcp/parley/internal/modern"
+	"github.com/parley-mcp/parley/internal/redirect"
+	"github.com/parley-mcp/parley/internal/rpc"
+)
+
+// statusError returns the error for a response whose status is not a success.
+func (o *Options) statusError(resp *http.Response) *call.StatusError {
+	text := http.StatusText(resp.StatusCode)
+	if target := redirect.Target(resp); target != "" {
+		text += " to " + target
+	}
+	switch status := resp.StatusCode; {
+	case status == http.StatusUnauthorized && o.Header.Get("Authorization") != "":
+		text += ": the server rejects the header Authorization of the request"
+	case status == http.StatusUnauthorized, status == http.StatusForbidden:
+		text += o.givenHeaders()
+	}
+	return &call.StatusError{Status: resp.StatusCode, Text: text, RetryAfter: retryAfter(resp.Header)}
+}
+
+// givenHeaders names the headers of the configuration, which usually have credentials, for errors of requests that the
+// server does not authorize. It is empty if there are none.
+func (o *Options) givenHeaders() string {
+	names := slices.Sorted(maps.Keys(o.Header))
+	switch len(names) {
+	case 0:
+		return ""
+	case 1:
+		return ", although the request has the header " + names[0]
+	}
+	return ", although the request has the headers " + strings.Join(names, ", ")
+}
+
+// retryAfter returns the wait of the Retry-After header, in seconds or until a date, up to
+// rpc.MaxRetryAfter (RFC 9110, section 10.2.3). It returns 0 for another value and for none.
+func retryAfter(h http.Header) time.Duration {
+	value := h.Get("Retry-After")
+	seconds, err := strconv.ParseUint(value, 10, 64)
+	if err == nil || errors.Is(err, strconv.ErrRange) {
+		return time.Duration(min(seconds, uint64(rpc.MaxRetryAfter/time.Second))) * time.Second
+	}
+	until, err := http.ParseTime(value)
+	if err != nil {
+		return 0
+	}
+	now, err := http.ParseTime(h.Get("Date")) // the clocks may differ
+	if err != nil {
+		now = time.Now()
+	}
+	return min(max(until.Sub(now), 0), rpc.MaxRetryAfter)
+}
+
+// requestError returns the error of a request whose response has the status and the
+// JSON-RPC error of e. With some statuses the server reports what is wrong with the
+// request, and the JSON-RPC error is the server's own. With other statuses the body may
+// come from a proxy, so the status remains the error.
+func requestError(isModern bool, e *call.StatusError) error {
+	switch {
+	case e.Err == nil:
+	case isModern && (e.Status == http.StatusBadRequest || e.Status == http.StatusNotFound):
+		return &modern.Rejected{Err: e.Err}
+	case !isModern && e.Status == http.StatusBadRequest:
+		return e.Err
+	}
+	return e
+}
+
+// Rejection is the error of a request of a session, or of initialize, that was answered with status 400, or with 409 or
+// 410 and a text about the session. The server may have lost the session, or reject the revision. The request may have
+// run, because a handler may be the source of the status and the text.
+type Rejection struct {
+	error               // a *call.StatusError or, if the body has one, a *jsonrpc.Error
+	Body         string // the beginning
+	NamesSession bool   // Body is about a session, perhaps that of the connection
+}
+
+// Unwrap returns the error.
+func (r *Rejection) Unwrap() error { return r.error }
+
+// Limits for reading the body of an error response.
+const (
+	maxErrorBody     = 64 << 10
+	maxReason        = 1 << 10 // of the text that names a reason, in bytes
+	errorBodyTimeout = 2 * time.Second
+)
+
+// failureOf reads the body of a response that is not a success.
+func (o *Options) failureOf(resp *http.Response) []byte {
+	timer := time.AfterFunc(errorBodyTimeout, func() { resp.Body.Close() })
+	defer timer.Stop()
+	body, err := httpcodec.ReadBody(resp.Body, resp.ContentLength, maxErrorBody, httpcodec.MaxInitialRead)
+	if err != nil {
+		return nil
+	}
+	o.trace(false, body)
+	return body
+}
+
+// namesLostSession reports whether a response says that the server does not know the session of a request. The status
+// for this is 404 (2025-11-25, basic/transports, Session Management). Servers that respond with 400, 409 or 410 name
+// the session, or that it is not initialized, in a short text. An HTML page is that of a proxy.
+func namesLostSession(resp *http.Response, body []byte) bool {
+	switch resp.StatusCode {
+	case http.StatusBadRequest, http.StatusConflict, http.StatusGone:
+	default:
+		return false
+	}
+	if len(body) > maxReason || mediaType(resp.Header) == "text/html" {
+		return false
+	}
+	text := strings.ToLower(string(body))
+	return strings.Contains(text, "session") || strings.Contains(text, "not initialized")
+}

@@ -1,0 +1,468 @@
+package httpclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// gets are the times and Last-Event-ID values of the GET requests that a peer received.
+type gets struct {
+	mu   sync.Mutex
+	at   []time.Duration
+	last []string
+	t0   time.Time
+}
+
+func (g *gets) note(r *http.Request) (n int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.at = append(g.at, time.Since(g.t0))
+	g.last = append(g.last, r.Header.Get("Last-Event-ID"))
+	return len(g.at)
+}
+
+func (g *gets) String() string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return fmt.Sprintf("%v %s", g.at, strings.Join(g.last, ","))
+}
+
+func TestStandaloneStreamDeliversMessages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPeer(t, func(w http.ResponseWriter, r *http.Request, body string) {
+			switch {
+			case handshake(w, r, body):
+			case r.Method == http.MethodGet:
+				writeEvents(w, ": hello\n\nevent: other\ndata: {}\n\n"+
+					"data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n\n"+
+					"data: nonsense\n\n"+
+					"data: {\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n\n")
+				<-r.Context().Done()
+			default:
+				w.WriteHeader(http.StatusAccepted)
+			}
+		})
+		c := newLegacy(t, p.options(t))
+		synctest.Wait()
+		if got := fmt.Sprint(c.received.all()); got != "[notifications/tools/list_changed ping]" {
+			t.Errorf("%s", got)
+		}
+		_, reply := p.request(len(p.asked()) - 1)
+		if reply != `{"jsonrpc":"2.0","id":1,"result":{}}` {
+			t.Errorf("the ping was answered with %s", reply)
+		}
+	})
+}
+
+// A server of 2025-03-26 may send its requests and notifications as a batch (basic/transports,
+// Listening for Messages from the Server). Other revisions have no batches.
+// Rule J7.
+func TestStandaloneStreamHasBatchesIn20250326Only(t *testing.T) {
+	for _, r := range mcp.Revisions() {
+		if r.Modern() || r == mcp.V20241105 {
+			continue
+		}
+		synctest.Test(t, func(t *testing.T) {
+			begin := make(chan struct{})
+			p := newPeer(t, func(w http.ResponseWriter, r *http.Request, body string) {
+				if !handshake(w, r, body) {
+					writeEvents(w, ":\n\n")
+					<-begin
+					writeEvents(w, `data: [{"jsonrpc":"2.0","method":"notifications/one"},{"jsonrpc":"2.0","id":1,"result":{}},7,{"jsonrpc":"2.0","method":"notifications/two"}]`+"\n\ndata: []\n\n"+
+						`data: {"jsonrpc":"2.0","method":"notifications/three"}`+"\n\n")
+					<-r.Context().Done()
+				}
+			})
+			c := newLegacy(t, p.options(t))
+			c.SetRevision(r)
+			close(begin)
+			synctest.Wait()
+			want := "[notifications/three]"
+			if r == mcp.V20250326 {
+				want = "[notifications/one notifications/two notifications/three]"
+			}
+			if got := fmt.Sprint(c.received.all()); got != want {
+				t.Errorf("%s: received %s, want %s", r, got, want)
+			}
+		})
+	}
+}
+
+// Rules T12, J3: a response on the standalone stream is dropped, whether well-formed or not.
+func TestResponsesOnTheStandaloneStreamAreDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked, received := make(chan string), make(chan struct{})
+		p := newPeer(t, func(w http.ResponseWriter, r *http.Request, body string) {
+			switch {
+			case handshake(w, r, body):
+			case r.Method == http.MethodGet:
+				writeEvents(w, ":\n\n")
+				id := <-asked
+				writeEvents(w, `data: {"jsonrpc":"2.0","id":`+id+`,"result":{"forged":1}}`+"\n\n"+`data: {"jsonrpc":"2.0","id":`+id+`,"result":7}`+"\n\n")
+				close(received)
+				<-r.Context().Done()
+			default:
+				asked <- idOf(body)
+				<-received
+				time.Sleep(time.Second)
+				writeJSON(w, resultOf(body))
+			}
+		})
+		c := newLegacy(t, p.options(t))
+		if got, err := list(t.Context(), c); err != nil || got != `{"for":"tools/list"}` {
+			t.Errorf("%s, %v", got, err)
+		}
+	})
+}
+
+func TestClientAsksOnceForStandaloneStream(t *testing.T) {
+	for name, answer := range map[string]func(w http.ResponseWriter){
+		"405":    func(w http.ResponseWriter) { w.WriteHeader(405) },
+		"404":    func(w http.ResponseWriter) { w.WriteHeader(404) },
+		"400":    func(w http.ResponseWriter) { w.WriteHeader(400) },
+		"a page": func(w http.ResponseWriter) { w.Header().Set("Content-Type", "text/html"); w.WriteHeader(200) },
+		"302":    func(w http.ResponseWriter) { w.Header().Set("Location", "http://other/"); w.WriteHeader(302) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			p := newPeer(t, func(w http.ResponseWriter, r *http.Request, body string) {
+				switch {
+				case handshake(w, r, body):
+				case r.Method == http.MethodGet:
+					answer(w)
+				default:
+					writeJSON(w, resultOf(body))
+				}
+			})
+			c := newLegacy(t, p.options(t))
+			time.Sleep(time.Hour)
+			if _, err := list(t.Context(), c); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			c.Close()
+			if got := strings.Count(fmt.Sprint(p.asked()), "GET"); got != 1 {
+				t.Errorf("%s: asked %d times", name, got)
+			}
+		})
+	}
+}
+
+// A stream that ends is resumed after its last event, when the delay that the server asked
+// for is over.
+// Rule U4.
+func TestStandaloneStreamIsResumedAfterTheRetryDelay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &gets{t0: time.Now()}
+		p := newPeer(t, func(w http.ResponseWriter, r *http.Request, body string) {
+			if handshake(w, r, body) {
+				return
+			}
+			switch g.note(r) {
+			case 1:
+				writeEvents(w, "id: a\nretry: 2500\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"x\"}\n\n")
+			case 2:
+				writeEvents(w, "id: b\nretry: 90000\n\n") // an id without a message
+			case 3:
+				w.WriteHeader(http.StatusServiceUnavailable)
+			default:
+				writeEvents(w, ":\n\n")
+				<-r.Context().Done()
+			}
+		})
+		c := newLegacy(t, p.options(t))
+		time.Sleep(time.Hour)
+		c.Close()
+		if got := g.String(); got != "[0s 2.5s 1m32.5s 3m2.5s] ,a,b,b" {
+			t.Errorf("%s", got)
+		}
+	})
+}
+
+// Rule U4.
+func TestClientLimitsTheRateOfReconnects(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &gets{t0: time.Now()}
+		p := newPeer(t, func(w http.ResponseWriter, r *http.Request, body string) {
+			if !handshake(w, r, body) {
+				n := g.note(r)
+				writeEvents(w, fmt.Sprintf("id: %d\nretry: 0\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"x\"}\n\n", n))
+			}
+		})
+		c := newLegacy(t, p.options(t))
+		time.Sleep(10*time.Second + minRetry/2)
+		c.Close()
+		if n := len(g.at); n != 101 {
+			t.Errorf("%d times in ten seconds", n)
+		}
+	})
+}
+
+func TestClientGivesUpStandaloneStreamWithoutMessages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &gets{t0: time.Now()}
+		p := newPeer(t, func(w http.ResponseWriter, r *http.Request, body string) {
+			if !handshake(w, r, body) {
+				g.note(r)
+				writeEvents(w, ":\n\n")
+			}
+		})
+		c := newLegacy(t, p.options(t))
+		time.Sleep(time.Hour)
+		c.Close()
+		if got := g.String(); got != "[0s 1s 2s 3s 4s] ,,,," {
+			t.Errorf("%s", got)
+		}
+	})
+}
+
+// If the server cannot resume the standalone stream, the client asks once for a new one.
+func TestStandaloneStreamThatCannotBeResumedIsReplaced(t *testing.T) {
+	for _, status := range []int{http.StatusBadRequest, http.StatusGone} {
+		synctest.Test(t, func(t *testing.T) {
+			g := &gets{t0: time.Now()}
+			p := newPeer(t, func(w http.ResponseWriter, r *http.Request, body string) {
+				if handshake(w, r, body) {
+					return
+				}
+				switch n := g.note(r); {
+				case r.Header.Get("Last-Event-ID") != "":
+					w.WriteHeader(status)
+				case n == 1:
+					writeEvents(w, "id: 7\ndata:\n\n")
+				default:
+					w.WriteHeader(http.StatusMethodNotAllowed)
+				}
+			})
+			c := newLegacy(t, p.options(t))
+			time.Sleep(time.Hour)
+			c.Close()
+			if got := g.String(); got != "[0s 1s 1s] ,7," {
+				t.Errorf("%d: %s", status, got)
+			}
+		})
+	}
+}
+
+// The client reconnects forever if a proxy closes silent streams every few minutes.
+func TestLongStandaloneStreamIsNotAFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &gets{t0: time.Now()}
+		p := newPeer(t, func(w http.ResponseWriter, r *http.Request, body string) {
+			if !handshake(w, r, body) {
+				g.note(r)
+				writeEvents(w, ":\n\n")
+				select {
+				case <-time.After(time.Minute):
+				case <-r.Context().Done():
+				}
+			}
+		})
+		c := newLegacy(t, p.options(t))
+		time.Sleep(time.Hour)
+		c.Close()
+		if n := len(g.at); n < 55 {
+			t.Errorf("opened %d times in an hour", n)
+		}
+	})
+}
+
+// listResumed requests tools/list from a server that ends the stream of the POST request after
+// the events begun. get serves the GET requests; response has the response to tools/list.
+func listResumed(t *testing.T, begun string, get func(w http.ResponseWriter, r *http.Request, response <-chan string)) *caller {
+	t.Helper()
+	response := make(chan string, 1)
+	p := newPeer(t, func(w http.ResponseWriter, r *http.Request, body string) {
+		switch {
+		case handshake(w, r, body):
+		case r.Method == http.MethodPost:
+			response <- resultOf(body)
+			writeEvents(w, begun)
+		default:
+			get(w, r, response)
+		}
+	})
+	c := newLegacy(t, p.options(t))
+	if got, err := list(t.Context(), c); err != nil || got != `{"for":"tools/list"}` {
+		t.Errorf("%s, %v", got, err)
+	}
+	return c
+}
+
+// The client resumes a broken stream of a session and receives the messages that were sent
+// meanwhile (2025-11-25, basic/transports, Resumability and Redelivery).
+// Rule U4.
+func TestBrokenResponseOfASessionIsResumed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &gets{t0: time.Now()}
+		c := listResumed(t, "id: p/0\nretry: 500\ndata:\n\n", func(w http.ResponseWriter, r *http.Request, response <-chan string) {
+			if r.Header.Get("Last-Event-ID") == "" { // the standalone stream
+				w.WriteHeader(http.StatusMethodNotAllowed)
+				return
+			}
+			switch g.note(r) {
+			case 1:
+				writeEvents(w, "id: p/1\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/x\"}\n\n")
+			case 2:
+				w.WriteHeader(http.StatusBadGateway)
+			default:
+				writeEvents(w, "id: p/2\ndata: "+<-response+"\n\n")
+			}
+		})
+		if got := g.String(); got != "[500ms 1s 1.5s] p/0,p/1,p/1" {
+			t.Errorf("%s", got)
+		}
+		if got := fmt.Sprint(c.received.all()); got != "[notifications/x]" {
+			t.Errorf("received %s", got)
+		}
+	})
+}
+
+func TestResponseThatCannotBeResumedIsErrConnectionLost(t *testing.T) {
+	for name, tc := range map[string]struct {
+		events string
+		status int // of the response to the GET request
+		gets   int
+	}{
+		"no id":         {": hello\n\n", 405, 0},
+		"405":           {"id: 1\ndata:\n\n", 405, 1},
+		"404":           {"id: 1\ndata:\n\n", 404, 1},
+		"503 each time": {"id: 1\ndata:\n\n", 503, maxReconnects - 1},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			g := &gets{t0: time.Now()}
+			p := newPeer(t, func(w http.ResponseWriter, r *http.Request, body string) {
+				switch {
+				case handshake(w, r, body):
+				case r.Method == http.MethodPost:
+					writeEvents(w, tc.events)
+				case r.Header.Get("Last-Event-ID") == "":
+					w.WriteHeader(http.StatusMethodNotAllowed)
+				default:
+					g.note(r)
+					w.WriteHeader(tc.status)
+				}
+			})
+			c := newLegacy(t, p.options(t))
+			if _, err := list(t.Context(), c); !errors.Is(err, call.ErrConnectionLost) {
+				t.Errorf("%s: %v", name, err)
+			}
+			if len(g.at) > tc.gets+1 || len(g.at) < tc.gets {
+				t.Errorf("%s: %d attempts", name, len(g.at))
+			}
+		})
+	}
+}
+
+// Rule U6: in the modern era, a request whose stream breaks is lost and not resumed.
+func TestBrokenModernResponseIsNotResumed(t *testing.T) {
+	p := newPeer(t, func(w http.ResponseWriter, _ *http.Request, _ string) {
+		writeEvents(w, "id: 1\nretry: 1\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"x\"}\n\n")
+	})
+	c := newModern(t, p.options(t))
+	if _, err := list(t.Context(), c); !errors.Is(err, call.ErrConnectionLost) {
+		t.Errorf("%v", err)
+	}
+	if got := fmt.Sprint(p.asked()); got != "[POST /mcp tools/list]" {
+		t.Errorf("%s", got)
+	}
+}
+
+// A stream that breaks in an event is resumed before that event, which the client has not
+// received.
+func TestStreamThatBreaksInAnEventIsResumedBeforeIt(t *testing.T) {
+	const (
+		whole = "id: 1\nretry: 500\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/one\"}\n\n"
+		next  = "id: 2\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/two\"}\n\n"
+	)
+	for _, cut := range []int{len("id: 2\n"), len("id: 2\ndata: {"), len(next) - 1} {
+		synctest.Test(t, func(t *testing.T) {
+			g := &gets{t0: time.Now()}
+			c := listResumed(t, strings.ReplaceAll(whole+next[:cut], "id: ", "id: post/"), func(w http.ResponseWriter, r *http.Request, response <-chan string) {
+				g.note(r)
+				switch r.Header.Get("Last-Event-ID") {
+				case "": // the standalone stream
+					writeEvents(w, whole+next[:cut])
+				case "1":
+					writeEvents(w, next)
+					<-r.Context().Done()
+				case "post/1":
+					writeEvents(w, "id: post/3\ndata: "+<-response+"\n\n")
+				}
+			})
+			time.Sleep(time.Second)
+			if got := fmt.Sprint(c.received.all()); got != "[notifications/one notifications/one notifications/two]" {
+				t.Errorf("cut after %d bytes: received %s after requests for %s", cut, got, g)
+			}
+		})
+	}
+}
+
+// The client does not send the server an event id of any size, and waits at most an hour.
+func TestEventIDAndRetryAreLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &gets{t0: time.Now()}
+		p := newPeer(t, func(w http.ResponseWriter, r *http.Request, body string) {
+			if handshake(w, r, body) {
+				return
+			}
+			if g.note(r) == 1 {
+				writeEvents(w, "id: 1\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"x\"}\n\nid: "+strings.Repeat("x", 900_000)+"\nretry: 2000000000\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"y\"}\n\n")
+				return
+			}
+			writeEvents(w, ":\n\n")
+			<-r.Context().Done()
+		})
+		c := newLegacy(t, p.options(t))
+		time.Sleep(2 * time.Hour)
+		c.Close()
+		if got := g.String(); got != "[0s 1h0m0s] ,1" {
+			t.Errorf("%.100s", got)
+		}
+	})
+}
+
+// Rule U4.
+func TestReconnectWaitsForTheRetryDelay(t *testing.T) {
+	for _, tc := range []struct {
+		stream string
+		want   time.Duration
+	}{
+		{"retry: 3000\n\n", 3 * time.Second},
+		{"retry: 3000\nid: 1\ndata: {}\n\n", 3 * time.Second},
+		{"data: {}\n\n", defaultRetry},
+		{"retry: 0\n\n", minRetry},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := reconnects{wait: defaultRetry}
+			events := r.read(strings.NewReader(tc.stream), 1<<10)
+			for {
+				if _, err := events.Next(); err != nil {
+					break
+				}
+			}
+			begin := time.Now()
+			if !r.broke(t.Context(), events) || time.Since(begin) != tc.want {
+				t.Errorf("%q: reconnected after %v, want %v", tc.stream, time.Since(begin), tc.want)
+			}
+			// A failed connection does not change the delay.
+			begin = time.Now()
+			if !r.broke(t.Context(), nil) || time.Since(begin) != tc.want {
+				t.Errorf("%q: tried again after %v, want %v", tc.stream, time.Since(begin), tc.want)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			if r.broke(ctx, nil) {
+				t.Errorf("%q: reconnected after the context ended", tc.stream)
+			}
+		})
+	}
+}

@@ -1,0 +1,319 @@
+package httpcodec
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// readEvents returns all events in the form name|data|id, and the last retry value.
+func readEvents(r io.Reader, limit int) (events []string, retry time.Duration, err error) {
+	e := NewEventReader(r, limit)
+	for {
+		ev, err := e.Next()
+		if err != nil {
+			return events, e.Retry, err
+		}
+		events = append(events, ev.Name+"|"+string(ev.Data)+"|"+e.ID)
+	}
+}
+
+func TestEventReaderFollowsTheHTMLStandard(t *testing.T) {
+	const none = time.Duration(-1)
+	for _, tc := range []struct {
+		name, stream string
+		want         []string
+		retry        time.Duration
+	}{
+		{"one", "data: a\n\n", []string{"|a|"}, none},
+		{"no space", "data:a\n\n", []string{"|a|"}, none},
+		{"only one space is removed", "data:  a \n\n", []string{"| a |"}, none},
+		{"several lines", "data: a\ndata:\ndata: b\n\n", []string{"|a\n\nb|"}, none},
+		{"named, with id", "event: endpoint\nid: 7\ndata: /m\n\n", []string{"endpoint|/m|7"}, none},
+		{"the id remains", "id: 7\ndata: a\n\ndata: b\n\n", []string{"|a|7", "|b|7"}, none},
+		{"the name does not", "event: x\ndata: a\n\ndata: b\n\n", []string{"x|a|", "|b|"}, none},
+		{"an empty id", "id: 7\ndata: a\n\nid\ndata: b\n\n", []string{"|a|7", "|b|"}, none},
+		{"an id with NUL is ignored", "id: 7\ndata: a\n\nid: 8\x00\ndata: b\n\n", []string{"|a|7", "|b|7"}, none},
+		{"an event without data only has its id", "id: 7\n\ndata: a\n\n", []string{"|a|7"}, none},
+		{"an id that is too long is ignored", "id: 7\ndata: a\n\nid: " + strings.Repeat("8", 1025) + "\ndata: b\n\n", []string{"|a|7", "|b|7"}, none},
+		{"the longest id", "id: " + strings.Repeat("8", 1024) + "\ndata: b\n\n", []string{"|b|" + strings.Repeat("8", 1024)}, none},
+		{"an id that no header can contain is ignored", "id: 7\ndata: a\n\nid: \x01\ndata: b\n\nid: \x7F\ndata: c\n\n", []string{"|a|7", "|b|7", "|c|7"}, none},
+		{"an id that is not ASCII", "id: é\ndata: a\n\n", []string{"|a|é"}, none},
+		{"priming", "id: 7\nretry: 500\ndata:\n\ndata: a\n\n", []string{"|a|7"}, 500 * time.Millisecond},
+		{"no event without its empty line", "data: a\n\ndata: b\n", []string{"|a|"}, none},
+		{"no event without the end of its line", "data: a\n\ndata: b", []string{"|a|"}, none},
+		{"comments", ": x\n:\n\ndata: a\n:y\ndata: b\n\n:\n\n", []string{"|a\nb|"}, none},
+		{"unknown fields", "foo: x\nDATA: x\n data: x\ndata: a\nbar\n\n", []string{"|a|"}, none},
+		{"a line without colon is a field without value", "data: a\ndata\n\n", []string{"|a\n|"}, none},
+		{"a colon in the value", "data: a: b\n\n", []string{"|a: b|"}, none},
+		{"BOM", "\xEF\xBB\xBFdata: a\n\n", []string{"|a|"}, none},
+		{"only the first BOM", "\xEF\xBB\xBF\xEF\xBB\xBFdata: a\n\ndata: b\n\n", []string{"|b|"}, none},
+		{"part of a BOM", "\xEF\xBBdata: a\n\ndata: b\n\n", []string{"|b|"}, none},
+		{"CR", "data: a\rdata: b\r\rdata: c\r\r", []string{"|a\nb|", "|c|"}, none},
+		{"CRLF", "data: a\r\ndata: b\r\n\r\ndata: c\r\n\r\n", []string{"|a\nb|", "|c|"}, none},
+		{"mixed line endings", "data: a\r\n\ndata: b\n\r\ndata: c\r\r\ndata: d\n\r", []string{"|a|", "|b|", "|c|", "|d|"}, none},
+		{"retry", "retry: 10\n\n", nil, 10 * time.Millisecond},
+		{"retry without an event", "retry: 10\n", nil, 10 * time.Millisecond},
+		{"the last retry", "retry: 10\nretry:20\n", nil, 20 * time.Millisecond},
+		{"retry 0", "retry: 0\n", nil, 0},
+		{"retry is not a number", "retry: 1s\nretry: -1\nretry: +1\nretry: 1.5\nretry:\nretry: ٣\nretry: 0x10\n", nil, none},
+		{"retry is too large", "retry: 4294967296\n", nil, time.Hour},
+		{"retry is far too large", "retry: 99999999999999999999\n", nil, time.Hour},
+		{"empty", "", nil, none},
+		{"only line endings", "\n\r\n\r\r\n\n", nil, none},
+		{"not UTF-8", "data: \xff\n\n", []string{"|\xff|"}, none}, // the message parser rejects it
+	} {
+		for how, wrap := range map[string]func(io.Reader) io.Reader{
+			"whole": func(r io.Reader) io.Reader { return r }, "byte by byte": iotest.OneByteReader, "with the error": iotest.DataErrReader,
+		} {
+			got, retry, err := readEvents(wrap(strings.NewReader(tc.stream)), 1<<20)
+			if err != io.EOF {
+				t.Errorf("%s, %s: %v", tc.name, how, err)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" || retry != tc.retry {
+				t.Errorf("%s, %s: retry %v (-want +got):\n%s", tc.name, how, retry, diff)
+			}
+		}
+	}
+}
+
+// An event counts as received at its empty line: a stream that breaks before is resumed after
+// the event before.
+func TestEventReaderTakesTheIDOfCompleteEventsOnly(t *testing.T) {
+	for name, tc := range map[string]struct{ stream, want string }{
+		"id first":              {"id: 1\ndata: a\n\nid: 2\ndata: b\n", "1"},
+		"id last":               {"data: a\nid: 1\n\ndata: b\nid: 2\n", "1"},
+		"id alone":              {"id: 1\n\nid: 2\n", "1"},
+		"in the line":           {"id: 1\ndata: a\n\nid: 2", "1"},
+		"the first event":       {"id: 1\ndata: a\n", "0"},
+		"no id":                 {"data: a\n\n", "0"},
+		"an event without data": {"id: 1\n\n", "1"},
+		"reset":                 {"id: 1\ndata: a\n\nid\n\n", ""},
+		"reset, incomplete":     {"id: 1\ndata: a\n\nid\n", "1"},
+	} {
+		e := NewEventReader(strings.NewReader(tc.stream), 1<<20)
+		e.ResumeAfter("0")
+		for {
+			if _, err := e.Next(); err != nil {
+				break
+			}
+		}
+		if e.ID != tc.want {
+			t.Errorf("%s: the stream resumes after %q, want %q", name, e.ID, tc.want)
+		}
+	}
+}
+
+func TestEventReaderLimitsEventSize(t *testing.T) {
+	const limit = 1000
+	value := strings.Repeat("x", limit-len("data: "))
+	if got, _, err := readEvents(strings.NewReader("data: "+value+"\n\n"), limit); err != io.EOF || len(got) != 1 {
+		t.Errorf("at the limit: %d events, %v", len(got), err)
+	}
+	for name, stream := range map[string]string{
+		"a line":                "data: " + value + "x\n\n",
+		"a line without end":    "data: " + strings.Repeat("x", 5000),
+		"lines":                 strings.Repeat("data: xxxxxxxxxx\n", 100) + "\n",
+		"lines without a field": strings.Repeat("xxxxxxxxxxxxxxxx\n", 100) + "\n",
+		"a comment without end": ":" + strings.Repeat("x", 5000),
+		"a name":                "event: " + strings.Repeat("x", 5000) + "\n\n",
+		"an id":                 "id: " + strings.Repeat("x", 5000) + "\n\n",
+		"the second event":      "data: a\n\ndata: " + value + "x\n\n",
+	} {
+		if got, _, err := readEvents(strings.NewReader(stream), limit); !errors.Is(err, ErrEventTooLarge) {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+	// Comments do not count towards the size of an event.
+	var comments strings.Builder
+	for range 1000 {
+		comments.WriteString(": keep-alive\n")
+	}
+	if got, _, err := readEvents(strings.NewReader(comments.String()+"data: a\n\n"), limit); err != io.EOF || len(got) != 1 {
+		t.Errorf("comments: %q, %v", got, err)
+	}
+}
+
+// endless is a reader that repeats a text forever.
+type endless struct {
+	text string
+	at   int
+}
+
+func (e *endless) Read(p []byte) (int, error) {
+	n := copy(p, e.text[e.at:])
+	e.at = (e.at + n) % len(e.text)
+	return n, nil
+}
+
+// An event of 700 MB is rejected before it is in memory.
+func TestEventReaderBoundsMemory(t *testing.T) {
+	const limit = 1 << 20
+	for _, text := range []string{"x", "data: x\n", "data\n"} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		if _, _, err := readEvents(io.LimitReader(&endless{text: text}, 700<<20), limit); !errors.Is(err, ErrEventTooLarge) {
+			t.Errorf("%q: %v", text, err)
+		}
+		runtime.ReadMemStats(&after)
+		if grown := after.TotalAlloc - before.TotalAlloc; grown > 16*limit {
+			t.Errorf("%q: %d bytes were allocated", text, grown)
+		}
+	}
+}
+
+func TestEventReaderReturnsReadErrors(t *testing.T) {
+	broken := errors.New("broken")
+	_, _, err := readEvents(io.MultiReader(strings.NewReader("data: a\n\ndata: b"), iotest.ErrReader(broken)), 100)
+	if !errors.Is(err, broken) {
+		t.Errorf("%v", err)
+	}
+}
+
+// The reader returns the message that appendEvent encoded, also if it has line breaks.
+func TestEventsRoundTrip(t *testing.T) {
+	for _, name := range []string{"", "endpoint"} {
+		for message, want := range map[string]string{
+			`{"a":1}`:                  `{"a":1}`,
+			"{\n  \"a\": 1\n}":         "{\n  \"a\": 1\n}",
+			"{\r\n  \"a\": 1\r\n}":     "{\n  \"a\": 1\n}",
+			"{\r \"a\":\r\r\n1\n\r\n}": "{\n \"a\":\n\n1\n\n}",
+			"a\n":                      "a\n",
+			"\na":                      "\na",
+			"  a":                      "  a",
+		} {
+			got, _, err := readEvents(bytes.NewReader(AppendEvent(nil, name, []byte(message))), 100)
+			if err != io.EOF || len(got) != 1 || got[0] != name+"|"+want+"|" {
+				t.Errorf("%q is read as %q, %v", message, got, err)
+			}
+		}
+	}
+}
+
+// FuzzSSEDecode checks that a stream has the same events for all line endings and all sizes of reads, and that no
+// event is larger than the limit.
+func FuzzSSEDecode(f *testing.F) {
+	for _, s := range []string{
+		"data: a\n\n", "\xEF\xBB\xBFdata: a\ndata: b\nid: 1\nretry: 5\nevent: e\n\n:c\n", "data\n\ndata:\ndata:\n\n", "id: \x00\ndata: x\n\n", strings.Repeat("data: xxxxxxxx\n", 20) + "\n",
+		":" + strings.Repeat("x", 150) + "\ndata: a\n\n", "data: a\n\ndata: " + strings.Repeat("x", 95) + "\n\n", "data: é\n\nid: 1\n\ndata: b\n\n",
+	} {
+		f.Add(s, []byte{0, 1, 2}, []byte{0, 6, 1})
+		f.Add(s, []byte{2}, make([]byte, 2*len(s))) // byte by byte
+	}
+	f.Fuzz(func(t *testing.T, stream string, endings, cuts []byte) {
+		const limit = 100
+		stream = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(stream)
+		want, retry, wantErr := readEvents(strings.NewReader(stream), limit)
+		for _, ev := range want {
+			if len(ev) > 3*limit {
+				t.Errorf("an event of %d bytes: %q", len(ev), ev)
+			}
+		}
+		in := withEndings(stream, endings)
+		got, again, err := readEvents(&pieces{in, cuts}, limit)
+		if errors.Is(err, ErrEventTooLarge) != errors.Is(wantErr, ErrEventTooLarge) {
+			t.Fatalf("%q in pieces of %v: %v, as a whole %v", in, cuts, err, wantErr)
+		}
+		if fmt.Sprint(got) != fmt.Sprint(want) || again != retry && wantErr == io.EOF {
+			t.Fatalf("%q in pieces of %v: %q and %v, as a whole %q and %v", in, cuts, got, again, want, retry)
+		}
+	})
+}
+
+// withEndings replaces the line feeds of a stream by LF, CR or CRLF, as endings say.
+func withEndings(stream string, endings []byte) string {
+	var b strings.Builder
+	last := byte(0)
+	for i, line := range strings.SplitAfter(stream, "\n") {
+		text, ended := strings.CutSuffix(line, "\n")
+		b.WriteString(text)
+		if !ended {
+			break
+		}
+		kind := byte(0)
+		if len(endings) > 0 {
+			kind = endings[i%len(endings)] % 3
+		}
+		if kind == 0 && last == 1 && text == "" {
+			kind = 2 // the LF would belong to the CR before it
+		}
+		b.WriteString([]string{"\n", "\r", "\r\n"}[kind])
+		last = kind
+	}
+	return b.String()
+}
+
+// FuzzSSERoundTrip checks that the reader returns what the writers of events have written: the message, its line breaks
+// as line feeds, and the id that resumes the stream behind it.
+func FuzzSSERoundTrip(f *testing.F) {
+	for _, s := range []string{`{"a":1}`, "{\r\n\"a\":\r1\n}", "\n", "\r\n\r", "data: x\n\nevent: y", ": x", "\xEF\xBB\xBF{}", " x ", "\x00"} {
+		f.Add([]byte(s), uint64(1), []byte{1, 0, 3})
+	}
+	f.Fuzz(func(t *testing.T, message []byte, seq uint64, cuts []byte) {
+		want := strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(string(message))
+		if want == "" || seq == math.MaxUint64 {
+			return // an event without data is not dispatched, and no event has the last number
+		}
+		name := NewStreamName(KindPost)
+		stream := AppendPriming(nil, name, 0, 10)
+		stream = AppendNumbered(stream, name, seq, message)
+		stream = AppendEvent(stream, "endpoint", message)
+		e := NewEventReader(&pieces{string(stream), cuts}, len(stream))
+		for i, wantName := range []string{"", "endpoint"} {
+			ev, err := e.Next()
+			if err != nil || string(ev.Data) != want || ev.Name != wantName {
+				t.Fatalf("event %d of %q is read as %q %q, %v", i, stream, ev.Name, ev.Data, err)
+			}
+			if gotName, gotSeq, ok := ParseEventID(e.ID); !ok || gotName != name || gotSeq != seq {
+				t.Fatalf("%q resumes after %q", stream, e.ID)
+			}
+		}
+		if ev, err := e.Next(); err != io.EOF {
+			t.Fatalf("%q has another event %q, %v", stream, ev.Data, err)
+		}
+	})
+}
+
+// pieces is a reader of text whose reads have the sizes in cuts, plus one.
+type pieces struct {
+	text string
+	cuts []byte
+}
+
+func (p *pieces) Read(b []byte) (int, error) {
+	if p.text == "" {
+		return 0, io.EOF
+	}
+	n := len(p.text)
+	if len(p.cuts) > 0 {
+		n = min(n, int(p.cuts[0])+1)
+		p.cuts = p.cuts[1:]
+	}
+	n = copy(b, p.text[:n])
+	p.text = p.text[n:]
+	return n, nil
+}
+
+// Rule T13.
+func TestStreamNamesAreUnguessable(t *testing.T) {
+	seen := make(map[string]bool)
+	for range 1000 {
+		name := NewStreamName(KindPost)
+		if len(name) != nameLen || seen[name] {
+			t.Fatal(name)
+		}
+		seen[name] = true
+		if stream, seq, ok := ParseEventID(string(AppendEventID(nil, name, 7))); !ok || stream != name || seq != 7 {
+			t.Fatal(name, stream, seq, ok)
+		}
+	}
+}
