@@ -37,7 +37,7 @@ func (t *turn) enqueue(ctx context.Context, j job, id jsonrpc.ID, fault *jsonrpc
 		if j.pace.isQuick() {
 			t.serve(j)
 		} else {
-			c.start(j)
+			go c.serve(j)
 		}
 		return
 	default:
@@ -52,7 +52,7 @@ func (t *turn) enqueue(ctx context.Context, j job, id jsonrpc.ID, fault *jsonrpc
 	defer c.paused.Store(false)
 	select {
 	case j.slots <- struct{}{}:
-		c.start(j)
+		go c.serve(j)
 	case c.queueSlots <- struct{}{}:
 		go c.wait(j)
 	case <-c.session.AwaitingInput():

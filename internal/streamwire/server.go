@@ -62,7 +62,6 @@ func (s *Server) Serve(ctx, drain context.Context, conn transport.Conn, who prin
 		slots:        make(chan struct{}, max(s.MaxInflight, 1)),
 		queueSlots:   make(chan struct{}, max(s.MaxInflight, 1)),
 		paces:        make(paces),
-		workers:      workers{jobs: make(chan job)},
 		failed:       make(chan error, 1),
 		fail:         cancel,
 		ctx:          ctx,
@@ -70,8 +69,6 @@ func (s *Server) Serve(ctx, drain context.Context, conn transport.Conn, who prin
 		closing:      closing,
 		endAccepting: endAccepting,
 	}
-	c.watchdog.c = c
-	defer c.watchdog.close()
 	defer c.stopAccepting()
 	defer c.session.Close()
 	c.session.Inflight().Closing = closing.Done()
@@ -134,10 +131,8 @@ type connection struct {
 
 	ctx        context.Context // of all requests
 	reading    context.Context // ends when the server no longer reads
-	turn       atomic.Pointer[turn]
-	watchdog   watchdog
-	goroutines sync.WaitGroup // those that read or have read, and the workers
-	failed     chan error     // receives the error that ends the reading
+	goroutines sync.WaitGroup  // those that read or have read
+	failed     chan error      // receives the error that ends the reading
 
 	// Used by the reading goroutine only.
 	paces      paces
@@ -145,7 +140,6 @@ type connection struct {
 	modernPeer bool // a modern request has arrived
 	notifying  bool // the session's notifications are being delivered
 
-	workers           workers
 	slots             chan struct{} // semaphore of concurrent requests
 	subscriptionSlots chan struct{} // the same for subscriptions; created on first use
 	queueSlots        chan struct{} // semaphore of queued requests
