@@ -15,7 +15,10 @@ import (
 func register(tb testing.TB, h *host.Host, budget int) (s *server.Server, stop func()) {
 	s = &server.Server{Limits: server.Limits{CallsPerSecond: -1}, Logger: h.Logger}
 	registered, tools := make(chan struct{}), len(h.Tools())
-	g := gateway.New(h, s)
+	g, err := gateway.New(h, s)
+	if err != nil {
+		tb.Fatal(err)
+	}
 	g.Logger, g.ListBudget, g.OnCatalog = h.Logger, budget, func(c gateway.Catalog) {
 		if c.Tools == tools {
 			close(registered)

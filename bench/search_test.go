@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/gateway"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
@@ -48,6 +49,9 @@ func newCatalogOf(tb testing.TB, servers int) *host.Host {
 			<-served
 		})
 		h.Servers = append(h.Servers, host.ServerConfig{Name: fmt.Sprint("s", i), Target: client.Conn(near)})
+	}
+	if _, err := gateway.New(h, new(server.Server)); err != nil { // register makes others after Start
+		tb.Fatal(err)
 	}
 	if err := h.Start(); err != nil {
 		tb.Fatal(err)

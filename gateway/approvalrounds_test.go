@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
 	"github.com/parley-mcp/parley/server"
@@ -30,13 +29,11 @@ func newAskingPayments(t *testing.T) *payments {
 	return p
 }
 
-func forwarding(h *host.Host) { h.Forward = true }
-
 func TestApprovedPromptCanAskTheUser(t *testing.T) {
 	for _, r := range formRevisions {
 		t.Run(string(r), func(t *testing.T) {
 			p, u := newAskingPayments(t), &user{}
-			c := mcptest.Dial(t, asking(t, p, &events{}, forwarding), mcptest.WithRevision(r), func(d *client.Dialer) { d.Elicit = u.elicit })
+			c := mcptest.Dial(t, asking(t, p, &events{}), mcptest.WithRevision(r), func(d *client.Dialer) { d.Elicit = u.elicit })
 			u.set(mcp.ElicitAccept, `{"approve":"once"}`)
 			if result, err := c.GetPrompt(t.Context(), "bank__pay", nil); err != nil || len(result.Messages) != 1 {
 				t.Fatalf("%+v, %v; the user was asked %q", result, err, u.asked)
@@ -50,7 +47,7 @@ func TestApprovedPromptCanAskTheUser(t *testing.T) {
 
 func TestApprovalIsUsedOnceInEachRound(t *testing.T) {
 	p := newAskingPayments(t)
-	post := poster(t, asking(t, p, &events{}, forwarding), mcp.MethodGetPrompt)
+	post := poster(t, asking(t, p, &events{}), mcp.MethodGetPrompt)
 	answered := func(key, state string) string {
 		return `,"requestState":` + state + `,"inputResponses":{` + key + `:{"action":"accept","content":{"approve":"once"}}}`
 	}

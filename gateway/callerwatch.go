@@ -48,7 +48,7 @@ func (g *Gateway) watchListsOf(ctx context.Context, serverName string) {
 	who := server.PrincipalOf(ctx)
 	for {
 		_, changed := g.registered.version("")
-		err := g.host.WatchCaller(ctx, serverName, func() {
+		err := upstream.WatchCaller(g.host, ctx, serverName, func() {
 			g.personal.forget(who, serverName)
 			g.server.PersonalChanged(who)
 		})
@@ -77,5 +77,5 @@ func (p *personal) forget(who principal.Principal, serverName string) {
 
 // outdatePersonal is server.Server.PersonalOutdated: another replica has notified clients of a caller, or of any.
 func (g *Gateway) outdatePersonal(caller string) (found bool) {
-	return g.host.OutdateCallers(func(who principal.Principal) bool { return caller == "" || who.Key() == caller })
+	return upstream.OutdateCallers(g.host, func(who principal.Principal) bool { return caller == "" || who.Key() == caller })
 }

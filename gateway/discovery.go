@@ -216,7 +216,7 @@ type searchArguments struct {
 
 // foundTools is the result of search_tools.
 type foundTools struct {
-	Version string        `json:"version"`           // see host.Host.ToolsVersion
+	Version string        `json:"version"`           // a digest of all tools that the caller can find
 	Total   int           `json:"total"`             // number of tools that match
 	Tools   []any         `json:"tools,omitzero"`    // strings, summaries or definitions
 	Servers []foundServer `json:"servers,omitempty"` // of the host, if there is no query
@@ -243,7 +243,7 @@ func (g *Gateway) search(ctx context.Context, raw json.RawMessage) (*mcp.CallToo
 		return nil, err
 	}
 	visible := g.find(ctx, arguments.Query, arguments.Server)
-	found := foundTools{Version: g.host.ToolsVersion(ctx)}
+	found := foundTools{Version: upstream.ToolsVersion(g.host, ctx)}
 	found.Total = len(visible)
 	if arguments.Query == "" && arguments.Server == "" {
 		found.Servers = g.foundServers(visible)

@@ -11,6 +11,7 @@ import (
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/gateway"
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
 	"github.com/parley-mcp/parley/server"
@@ -58,7 +59,10 @@ func runDiscoveryOf(t *testing.T, budget int, h *host.Host) (*server.Server, <-c
 	h.Logger = quiet
 	s := &server.Server{Name: "gateway", Logger: quiet}
 	changes := make(chan gateway.Catalog, 100)
-	g := gateway.New(h, s)
+	g, err := gateway.New(h, s)
+	if err != nil {
+		t.Fatal(err)
+	}
 	g.Logger, g.ListBudget, g.OnCatalog = quiet, budget, func(c gateway.Catalog) { changes <- c }
 	if err := h.Start(); err != nil {
 		t.Fatal(err)
@@ -260,7 +264,7 @@ func TestDiscoveryFollowsTheCatalogue(t *testing.T) {
 		next   func()
 	}{
 		{"weather__forecast", func() {
-			versions = append(versions, h.ToolsVersion(t.Context()))
+			versions = append(versions, link.Get[link.Host[host.Host, host.ServerStatus, host.Request]]().ToolsVersion(h, t.Context()))
 			for i := range 4 {
 				server.AddTool(weather, mcp.Tool{Name: fmt.Sprintf("more%d", i), Description: strings.Repeat("x", 100)}, func(context.Context, struct{}) (string, error) { return "", nil })
 			}

@@ -2,7 +2,7 @@
 //
 //	h := &host.Host{Servers: servers}
 //	s := &server.Server{Name: "gateway"}
-//	g := gateway.New(h, s)
+//	g, err := gateway.New(h, s)
 //	if err := h.Start(); err != nil { … }
 //	go g.Run(ctx)
 //	http.ListenAndServe("127.0.0.1:8080", s)
@@ -45,7 +45,7 @@
 // the roots. The client of that call receives the question, in the way of its revision. A client
 // of 2026-07-28 receives it as the result of its request; meanwhile the call of a tool waits, see
 // server.Parked, and the request for a prompt or resource is repeated with the answer. Messages for the
-// user name the server, see [host.Host.Attribute]. The server
+// user name the server. The server
 // receives an error if the client does not support the question, or if nothing identifies the
 // call: a session over a byte stream or HTTP+SSE that several callers share does not. A server of
 // 2026-07-28 sees the capabilities of the client of each call. Log messages are forwarded in the

@@ -27,7 +27,11 @@ func ExampleApprove() {
 		Logger:  slog.New(slog.DiscardHandler),
 	}
 	s := &server.Server{Name: "gateway"}
-	g := gateway.New(h, s)
+	g, err := gateway.New(h, s)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	if err := h.Start(); err != nil {
 		fmt.Println(err)
 		return

@@ -21,7 +21,11 @@ func Example() {
 
 	h := &host.Host{Servers: []host.ServerConfig{{Name: "people", Target: client.URL(upstreamHTTP.URL)}}}
 	s := &server.Server{Name: "gateway"}
-	g := gateway.New(h, s)
+	g, err := gateway.New(h, s)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	if err := h.Start(); err != nil {
 		fmt.Println(err)
 		return

@@ -75,7 +75,10 @@ func TestRequestsOfExtensionsHaveATimeoutBeforeRun(t *testing.T) {
 	}})
 	h := &host.Host{Logger: quiet, Servers: []host.ServerConfig{jobsConfig(inMemory(t, "up", up))}}
 	s := &server.Server{Name: "gateway", Logger: quiet}
-	g := gateway.New(h, s)
+	g, err := gateway.New(h, s)
+	if err != nil {
+		t.Fatal(err)
+	}
 	g.Timeout = 50 * time.Millisecond
 	if err := h.Start(); err != nil {
 		t.Fatal(err)

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
@@ -74,6 +76,9 @@ type Gateway struct {
 	templates    registrations[mcp.ResourceTemplate]
 }
 
+// upstream has the functions of a host that only gateways need.
+var upstream = link.Get[link.Host[host.Host, host.ServerStatus, host.Request]]()
+
 const defaultTimeout = 10 * time.Minute
 
 // maxTemplates bounds the resource templates of one server, because each read of a resource
@@ -81,16 +86,16 @@ const defaultTimeout = 10 * time.Minute
 const maxTemplates = 1000
 
 // New returns a Gateway from h to s. From now on s declares the capabilities for tools, resources and prompts, even
-// while it has none. The program may register others with s. New sets h.Forward, so the first Gateway of a host must be
-// made before Host.Start. It sets s.Personal, s.WhileListening and s.PersonalOutdated, and s.UnknownSubscription,
+// while it has none. The program may register others with s. The error is that h was started before its first Gateway was
+// made: from then on, h sends the requests of its servers to the clients of the gateway. New sets s.Personal, s.WhileListening and s.PersonalOutdated, and s.UnknownSubscription,
 // s.RootsChanged and s.Hide if they are nil. It registers the extensions of the servers with s; Run updates them.
-func New(h *host.Host, s *server.Server) *Gateway {
+func New(h *host.Host, s *server.Server) (*Gateway, error) {
+	if err := upstream.Forward(h); err != nil {
+		return nil, fmt.Errorf("gateway: %w", err)
+	}
 	s.DeclareTools()
 	s.DeclareResources()
 	s.DeclarePrompts()
-	if !h.Forward { // the host may have been started with another gateway
-		h.Forward = true
-	}
 	g := &Gateway{
 		host: h, server: s, registered: newRegistered(),
 		instructions: make(map[string]instructions), missing: make(map[string]string), capabilities: make(map[string]mcp.ServerCapabilities),
@@ -113,7 +118,7 @@ func New(h *host.Host, s *server.Server) *Gateway {
 	})
 	g.notAdded = g.addExtensions()
 	g.init()
-	return g
+	return g, nil
 }
 
 // init sets the functions that register with g.server.

@@ -23,7 +23,7 @@ func (g *Gateway) removeOrigin(list, name string) { g.origins.Delete(listedEntry
 
 // hide is server.Server.Hide: it hides what the policy denies to a caller whatever the arguments are.
 func (g *Gateway) hide(caller principal.Principal) func(list, name string) bool {
-	hides := g.host.Hides(caller)
+	hides := upstream.Hides(g.host, caller)
 	if hides == nil {
 		return nil
 	}
@@ -51,11 +51,11 @@ func (r *routes) server(uri string) (serverName, there string, ok bool) {
 
 // followPolicy notifies the clients when the policy has changed, until ctx ends.
 func (g *Gateway) followPolicy(ctx context.Context) {
-	changed := g.host.PolicyChanges()
+	changed := upstream.PolicyChanges(g.host)
 	for {
 		select {
 		case <-changed:
-			changed = g.host.PolicyChanges() // first, so that no change is missed
+			changed = upstream.PolicyChanges(g.host) // first, so that no change is missed
 			g.server.PersonalChanged()
 			g.server.RecheckSubscriptions()
 		case <-ctx.Done():

@@ -40,10 +40,7 @@ func TestListsDoNotWaitForServersThatAreNotReady(t *testing.T) {
 		{Name: "private", Target: client.URL(private.URL)},
 		{Name: "slow", Target: client.URL(waiting.URL)},
 	}}
-	if err := h.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { h.Close() })
+	start(t, h)
 	if err := h.WaitReady(t.Context(), "fast"); err != nil {
 		t.Fatal(err)
 	}

@@ -132,7 +132,7 @@ func (g *Gateway) viewsOf(ctx context.Context, s *callerServer, listing bool) []
 	if listing {
 		maxAge = callerListAge
 	}
-	status, err := g.host.CallerStatus(ctx, s.status.Name, maxAge)
+	status, err := upstream.CallerStatus(g.host, ctx, s.status.Name, maxAge)
 	switch {
 	case err == nil && listing:
 		g.show(ctx, s.status.Name, status.Version)
@@ -291,7 +291,7 @@ func (g *Gateway) newLogin(status host.ServerStatus) *callerView {
 		Description: "Log the user in to the server " + name + ", which has more tools, prompts or resources after a login. The user opens a web page for it.",
 		InputSchema: json.RawMessage(`{"type":"object","additionalProperties":false}`),
 	}, func(ctx context.Context, _ json.RawMessage) (*mcp.CallToolResult, error) {
-		now, err := g.host.CallerStatus(ctx, name, 0)
+		now, err := upstream.CallerStatus(g.host, ctx, name, 0)
 		if err != nil {
 			return nil, g.toolError(ctx, name, err)
 		}

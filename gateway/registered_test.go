@@ -24,7 +24,10 @@ func TestWaitReadyWaitsForTheRegistrations(t *testing.T) {
 
 	h := &host.Host{Servers: []host.ServerConfig{{Name: "people", Target: client.URL(endpoint.URL)}}}
 	s := &server.Server{Name: "gateway"}
-	g := gateway.New(h, s)
+	g, err := gateway.New(h, s)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := h.Start(); err != nil {
 		t.Fatal(err)
 	}

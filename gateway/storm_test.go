@@ -54,7 +54,10 @@ func coalesced(t *testing.T, r mcp.Revision) {
 		},
 	}
 	s := &server.Server{Name: "gateway", Version: "1", Logger: quiet}
-	g := gateway.New(h, s)
+	g, err := gateway.New(h, s)
+	if err != nil {
+		t.Fatal(err)
+	}
 	g.Logger = quiet
 	if err := h.Start(); err != nil {
 		t.Fatal(err)

@@ -21,7 +21,7 @@ func (g *Gateway) beforeSubscribe(serverName, prefix string) server.ResourceOpti
 		if !g.currentRoutes().has(serverName, prefix, uri) { // see readUnlisted
 			return server.ErrResourceNotFound
 		}
-		err := g.host.PermitSubscription(ctx, serverName, strings.TrimPrefix(uri, prefix))
+		err := upstream.PermitSubscription(g.host, ctx, serverName, strings.TrimPrefix(uri, prefix))
 		switch {
 		case errors.Is(err, host.ErrUnknownServer): // the resource is about to be removed
 			return server.ErrResourceNotFound

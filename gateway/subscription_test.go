@@ -178,7 +178,10 @@ func TestSubscriptionWaitsForServersThatAreStarting(t *testing.T) {
 	asked := make(chan struct{})
 	h := &host.Host{Servers: []host.ServerConfig{{Name: "up", Target: client.URL(up.URL)}}, Logger: quiet, Policy: host.Rules{Default: host.Allow}}
 	s := &server.Server{Name: "gateway", Version: "1", Logger: quiet}
-	g := gateway.New(h, s)
+	g, err := gateway.New(h, s)
+	if err != nil {
+		t.Fatal(err)
+	}
 	g.Logger = quiet
 	unknown := s.UnknownSubscription
 	s.UnknownSubscription = func(ctx context.Context, uri string) error {

@@ -58,12 +58,27 @@ func namesOf(t *testing.T, c *client.Client) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
+// start starts a host that presents its servers through gateways that are made later.
+func start(t *testing.T, h *host.Host) {
+	t.Helper()
+	if _, err := gateway.New(h, new(server.Server)); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.Close() })
+}
+
 // present serves a toolset of a host that has been started, until the test ends. It returns when
 // the server has what the servers list that are ready or degraded.
 func present(t *testing.T, h *host.Host, toolset *gateway.Toolset) *server.Server {
 	t.Helper()
 	s := &server.Server{Name: "toolset", Version: "1", Logger: quiet}
-	g := gateway.New(h, s)
+	g, err := gateway.New(h, s)
+	if err != nil {
+		t.Fatal(err)
+	}
 	g.Logger, g.Toolset = quiet, toolset
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -105,10 +120,7 @@ func TestToolsetsOfOneHostAreServedSideBySide(t *testing.T) {
 	h := &host.Host{Logger: quiet, Servers: []host.ServerConfig{
 		upstreamOf(t, "a", "read", "write"), upstreamOf(t, "b", "read", "write"), upstreamOf(t, "c", "read"),
 	}}
-	if err := h.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { h.Close() })
+	start(t, h)
 	if err := h.WaitReady(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -196,10 +208,7 @@ func TestNamesOfTheGatewayHaveTheChosenPrefix(t *testing.T) {
 	a, b := upstreamOf(t, "a", "read", "shared"), upstreamOf(t, "b", "write", "shared")
 	a.Prefix, b.Prefix = new(""), new("")
 	h := &host.Host{Logger: quiet, Servers: []host.ServerConfig{a, b}}
-	if err := h.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { h.Close() })
+	start(t, h)
 	if err := h.WaitReady(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ func toolsAfter(t *testing.T, updates ...host.ServerStatus) map[string]*mcp.Tool
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
 	s := &server.Server{Logger: quiet}
-	g := New(&host.Host{}, s)
+	g, _ := New(&host.Host{}, s) // fails only after Start
 	g.Logger = quiet
 	for _, status := range updates {
 		g.update([]string{status.Name}, status)
@@ -89,7 +89,7 @@ func TestURIsDoNotDependOnTheOrderOfStarts(t *testing.T) {
 	}
 	for _, order := range [][]string{{"a", "b", "c"}, {"c", "b", "a"}, {"b", "a", "c", "b", "a"}} {
 		s := &server.Server{Logger: quiet}
-		g := New(&host.Host{}, s)
+		g, _ := New(&host.Host{}, s) // fails only after Start
 		g.Logger = quiet
 		for _, name := range order {
 			g.update([]string{"a", "b", "c"}, lists(name))
@@ -122,7 +122,7 @@ func TestURIsDoNotDependOnTheOrderOfStarts(t *testing.T) {
 
 func TestInstructionsOfServersAreForwarded(t *testing.T) {
 	s := &server.Server{Logger: slog.New(slog.DiscardHandler), Instructions: "Own."}
-	g := New(&host.Host{}, s)
+	g, _ := New(&host.Host{}, s) // fails only after Start
 	g.Logger = s.Logger
 	instructions := map[string]string{"a": "Text of a.", "b": strings.Repeat("x", maxInstructions), "c": "Text of c."}
 	for _, name := range []string{"c", "a"} {
@@ -144,7 +144,7 @@ func TestInstructionsOfServersAreForwarded(t *testing.T) {
 // A gateway in front of one server, under its own names, has its instructions as they are.
 func TestInstructionsOfOneServerWithoutAPrefixHaveNoHeading(t *testing.T) {
 	s := &server.Server{Logger: slog.New(slog.DiscardHandler)}
-	g := New(&host.Host{}, s)
+	g, _ := New(&host.Host{}, s) // fails only after Start
 	g.Logger = s.Logger
 	status := func(name string) host.ServerStatus {
 		return host.ServerStatus{Name: name, State: host.Ready, Server: client.ServerDetails{Instructions: "Text of " + name + "."}}
@@ -168,7 +168,7 @@ func TestInstructionsOfOneServerWithoutAPrefixHaveNoHeading(t *testing.T) {
 func TestPagesAreStableWhileServersComeAndGo(t *testing.T) {
 	quiet := slog.New(slog.DiscardHandler)
 	s := &server.Server{Logger: quiet, PageSize: 3}
-	g := New(&host.Host{}, s)
+	g, _ := New(&host.Host{}, s) // fails only after Start
 	g.Logger = quiet
 	lists := func(name string) host.ServerStatus {
 		status := statusOf(name, mcp.Tool{Name: "1"}, mcp.Tool{Name: "2"}, mcp.Tool{Name: "3"}, mcp.Tool{Name: "4"})

@@ -13,7 +13,7 @@ import (
 )
 
 // urlRequired returns the error that asks the client to have its user open URLs. Clients of 2025-11-25 receive
-// the error of the server, in which only the messages for the user are changed; see host.Host.Attribute.
+// the error of the server, in which only the messages for the user are changed.
 func (g *Gateway) urlRequired(ctx context.Context, serverName string, reported *jsonrpc.Error) error {
 	var required mcp.URLElicitationRequiredData
 	if err := schema.Decode(reported.Data, &required); err != nil {
@@ -27,7 +27,7 @@ func (g *Gateway) urlRequired(ctx context.Context, serverName string, reported *
 	}
 	e := &call.URLRequiredError{}
 	for _, one := range required.Elicitations {
-		e.URLs = append(e.URLs, call.RequiredURL{URL: one.URL, Message: g.host.Attribute(serverName, one.Message), ID: one.ElicitationID})
+		e.URLs = append(e.URLs, call.RequiredURL{URL: one.URL, Message: upstream.Attribute(g.host, serverName, one.Message), ID: one.ElicitationID})
 	}
 	return e
 }
@@ -43,7 +43,7 @@ func (g *Gateway) attributeURLs(serverName string, data json.RawMessage) json.Ra
 				mapped = append(mapped, ',')
 			}
 			mapped = append(mapped, mapMember(one, "message", func(message json.RawMessage) json.RawMessage {
-				return jsonrpc.AppendString(nil, g.host.Attribute(serverName, jsonrpc.Unquote(message)))
+				return jsonrpc.AppendString(nil, upstream.Attribute(g.host, serverName, jsonrpc.Unquote(message)))
 			})...)
 		}
 		return append(mapped, ']')

@@ -12,10 +12,9 @@ import (
 )
 
 // MetaServer is the member of _meta with the name of the server, in requests of servers that a Host forwards.
-// See [Host.Attribute].
 const MetaServer = "com.github.parley-mcp/server"
 
-// Attribute returns a message of a server for a user, with the name of the server (2026-07-28,
+// attribute returns a message of a server for a user, with the name of the server (2026-07-28,
 // client/elicitation, Security Considerations):
 //
 //	The server "files" asks:
@@ -27,7 +26,7 @@ const MetaServer = "com.github.parley-mcp/server"
 //
 // The message is unchanged if the Host has one server, with an empty Prefix, and no Approve. Its clients then see
 // the server as if there were no Host.
-func (h *Host) Attribute(server, message string) string {
+func (h *Host) attribute(server, message string) string {
 	if h.hidden() {
 		return message
 	}

@@ -18,7 +18,7 @@ func TestMessagesOfAServerAreQuoted(t *testing.T) {
 		"a\x1b[2Jb\x00c\u202ed\u200be\u00adf\U000e0041g":                              "> a<U+001B>[2Jb<U+0000>c<U+202E>d<U+200B>e<U+00AD>f<U+E0041>g",
 		"\U0001f468\u200d\U0001f469 \u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645": "> \U0001f468\u200d\U0001f469 \u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
 	} {
-		if got := new(host.Host).Attribute("a", message); got != "The server \"a\" asks:\n\n"+want {
+		if got := linked.Attribute(new(host.Host), "a", message); got != "The server \"a\" asks:\n\n"+want {
 			t.Errorf("%q: %q, want %q", message, got, want)
 		}
 	}
@@ -42,7 +42,7 @@ func TestMessagesOfTheOnlyServerWithoutAPrefixAreUnchanged(t *testing.T) {
 		{"two servers", &host.Host{Servers: []host.ServerConfig{bare("a"), bare("b")}}, false},
 		{"with approvals", &host.Host{Servers: []host.ServerConfig{bare("a")}, Approve: approve}, false},
 	} {
-		if got := start(t, c.host).Attribute("a", "hello"); (got == "hello") != c.unchanged {
+		if got := linked.Attribute(start(t, c.host), "a", "hello"); (got == "hello") != c.unchanged {
 			t.Errorf("%s: %q", c.name, got)
 		}
 	}
@@ -51,7 +51,7 @@ func TestMessagesOfTheOnlyServerWithoutAPrefixAreUnchanged(t *testing.T) {
 	if err := h.SetServers([]host.ServerConfig{config, bare("b")}); err != nil {
 		t.Fatal(err)
 	}
-	if got := h.Attribute("a", "hello"); got == "hello" {
+	if got := linked.Attribute(h, "a", "hello"); got == "hello" {
 		t.Error("the message is unchanged although there is another server")
 	}
 }

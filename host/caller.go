@@ -10,7 +10,7 @@ import (
 // handler serves, and counts the requests of the server.
 func (s *supervisor) withCaller(ctx context.Context) context.Context {
 	input := s.local
-	if c := rpc.From(ctx); s.host.Forward && c != nil {
+	if c := rpc.From(ctx); s.host.forwards && c != nil {
 		caller := rpc.CallerOf(ctx)
 		if caller.Key == nil {
 			caller = c.Caller()

@@ -103,7 +103,7 @@ func TestSubscriptionsToServersWithCallerAuthNeedACaller(t *testing.T) {
 	if err := h.Subscribe(t.Context(), "up", "lib://one", func() {}); !errors.Is(err, host.ErrAnonymousCaller) {
 		t.Error(err)
 	}
-	if err := h.PermitSubscription(t.Context(), "up", "lib://one"); !errors.Is(err, host.ErrAnonymousCaller) {
+	if err := linked.PermitSubscription(h, t.Context(), "up", "lib://one"); !errors.Is(err, host.ErrAnonymousCaller) {
 		t.Error(err)
 	}
 }

@@ -25,15 +25,15 @@ const (
 	callerListTimeout = 10 * time.Second
 )
 
-// CallerStatus returns the status of a server with the lists that it sends to the caller of ctx. For a server without
+// callerStatus returns the status of a server with the lists that it sends to the caller of ctx. For a server without
 // [ServerConfig.CallerAuth] this is the status of the server. Otherwise, the lists are requested with the credentials
 // of the caller if they are not known, or older than maxAge; one request for a caller is in flight at a time, and
 // callers with the same lists share the Version of the status. The lists of 256 callers of a server are kept.
 //
 // If the lists cannot be updated, the previous ones are returned, and Incomplete has the reason. Without
-// previous ones, and if the caller needs a login, CallerStatus returns the error: that of the authorizer, such as a
+// previous ones, and if the caller needs a login, callerStatus returns the error: that of the authorizer, such as a
 // *call.URLRequiredError, [ErrAnonymousCaller], or an error of [Host.CallTool].
-func (h *Host) CallerStatus(ctx context.Context, server string, maxAge time.Duration) (ServerStatus, error) {
+func (h *Host) callerStatus(ctx context.Context, server string, maxAge time.Duration) (ServerStatus, error) {
 	s, err := h.enter(server)
 	if err != nil {
 		return ServerStatus{}, err

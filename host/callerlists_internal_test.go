@@ -105,7 +105,7 @@ func asUser(t *testing.T, name string, scopes ...string) context.Context {
 func TestListsOfACallerAreUpdated(t *testing.T) {
 	l := newListing(t, &Host{})
 	get := func(ctx context.Context, maxAge time.Duration) string {
-		status, err := l.host.CallerStatus(ctx, "up", maxAge)
+		status, err := l.host.callerStatus(ctx, "up", maxAge)
 		if err != nil {
 			return err.Error()
 		}
@@ -129,15 +129,15 @@ func TestListsOfACallerAreUpdated(t *testing.T) {
 	want("other scopes", get(asUser(t, "ada", "write"), time.Hour), "ready 3 up__two")
 	want("known", get(ada, time.Hour), "ready 3 up__one")
 	want("too old", get(ada, 0), "ready 4 up__two")
-	if a, _ := l.host.CallerStatus(ada, "up", time.Hour); true {
-		if b, _ := l.host.CallerStatus(bob, "up", time.Hour); a.Version != b.Version || len(l.host.find("up").callerLists.offers) != 1 {
+	if a, _ := l.host.callerStatus(ada, "up", time.Hour); true {
+		if b, _ := l.host.callerStatus(bob, "up", time.Hour); a.Version != b.Version || len(l.host.find("up").callerLists.offers) != 1 {
 			t.Errorf("the same lists have the versions %d and %d", a.Version, b.Version)
 		}
 	}
 	l.broken.Store(true)
 	want("broken", get(ada, 0), "degraded 4 up__two")
 	l.broken.Store(false)
-	if _, err := l.host.CallerStatus(t.Context(), "up", 0); !errors.Is(err, ErrAnonymousCaller) {
+	if _, err := l.host.callerStatus(t.Context(), "up", 0); !errors.Is(err, ErrAnonymousCaller) {
 		t.Errorf("without a caller: %v", err)
 	}
 	if result, err := l.host.Call(ada, "up__two", nil); err != nil || result.IsError {
@@ -153,16 +153,16 @@ func TestListsThatAreOutdatedWhileTheyAreReceivedAreNotKept(t *testing.T) {
 	l := newListing(t, &Host{})
 	l.listed.Store(new(func() {
 		l.listed.Store(nil)
-		if !l.host.OutdateCallers(func(who principal.Principal) bool { return who.Subject() == "ada" }) {
+		if !l.host.outdateCallers(func(who principal.Principal) bool { return who.Subject() == "ada" }) {
 			t.Error("the lists of the caller are not known")
 		}
 	}))
 	for i, want := range []int32{1, 2, 2} {
-		if _, err := l.host.CallerStatus(asUser(t, "ada"), "up", time.Hour); err != nil || l.requests.Load() != want {
+		if _, err := l.host.callerStatus(asUser(t, "ada"), "up", time.Hour); err != nil || l.requests.Load() != want {
 			t.Errorf("request %d: %d requests to the server, want %d; %v", i+1, l.requests.Load(), want, err)
 		}
 	}
-	if l.host.OutdateCallers(func(who principal.Principal) bool { return who.Subject() == "bob" }) {
+	if l.host.outdateCallers(func(who principal.Principal) bool { return who.Subject() == "bob" }) {
 		t.Error("the lists of another caller are known")
 	}
 }
@@ -170,11 +170,11 @@ func TestListsThatAreOutdatedWhileTheyAreReceivedAreNotKept(t *testing.T) {
 func TestCallersWhoNeedALoginHaveNoLists(t *testing.T) {
 	l := newListing(t, &Host{})
 	l.login.Store(false)
-	if _, err := l.host.CallerStatus(asUser(t, "ada"), "up", time.Hour); !errors.As(err, new(*call.URLRequiredError)) {
+	if _, err := l.host.callerStatus(asUser(t, "ada"), "up", time.Hour); !errors.As(err, new(*call.URLRequiredError)) {
 		t.Error(err)
 	}
 	l.login.Store(true)
-	if status, err := l.host.CallerStatus(asUser(t, "ada"), "up", time.Hour); err != nil || len(status.Tools) != 1 {
+	if status, err := l.host.callerStatus(asUser(t, "ada"), "up", time.Hour); err != nil || len(status.Tools) != 1 {
 		t.Errorf("after the login: %v, %v", status.Tools, err)
 	}
 }
@@ -196,7 +196,7 @@ func TestReviewAndSelectionConcernTheListsOfCallers(t *testing.T) {
 	}
 	rejects.Store(true)
 	l.host.ReviewAgain()
-	if status, err := l.host.CallerStatus(ada, "up", time.Hour); err != nil || len(status.Tools) != 0 || !errors.As(status.Incomplete, new(*WithheldError)) {
+	if status, err := l.host.callerStatus(ada, "up", time.Hour); err != nil || len(status.Tools) != 0 || !errors.As(status.Incomplete, new(*WithheldError)) {
 		t.Errorf("%v, %v", status.Incomplete, err)
 	}
 	if _, err := l.host.CallTool(ada, "up", "one", nil); !errors.As(err, new(*DeniedError)) {
@@ -209,7 +209,7 @@ func TestReviewAndSelectionConcernTheListsOfCallers(t *testing.T) {
 	if err := l.host.SetServers([]ServerConfig{config}); err != nil {
 		t.Fatal(err)
 	}
-	if status, err := l.host.CallerStatus(ada, "up", time.Hour); err != nil || len(status.Tools) != 1 || status.Tools[0].Name != "up__uno" {
+	if status, err := l.host.callerStatus(ada, "up", time.Hour); err != nil || len(status.Tools) != 1 || status.Tools[0].Name != "up__uno" {
 		t.Errorf("%+v, %v", status.Tools, err)
 	}
 }
@@ -306,7 +306,7 @@ func TestSearchFindsTheToolsOfTheCaller(t *testing.T) {
 		t.Errorf("%+v, %v", tool, err)
 	}
 	l.tool.Store("two")
-	if _, err := l.host.CallerStatus(bob, "up", time.Hour); err != nil {
+	if _, err := l.host.callerStatus(bob, "up", time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	for name, ctx := range map[string]context.Context{"one": ada, "two": bob} {
@@ -320,15 +320,15 @@ func TestSearchFindsTheToolsOfTheCaller(t *testing.T) {
 	if _, err := l.host.Describe(bob, "up__one"); !errors.Is(err, ErrUnknownTool) {
 		t.Errorf("the tool of another caller: %v", err)
 	}
-	versions := []string{l.host.ToolsVersion(ada), l.host.ToolsVersion(bob), l.host.ToolsVersion(t.Context())}
-	if versions[0] == versions[1] || versions[1] == versions[2] || versions[0] != l.host.ToolsVersion(ada) {
+	versions := []string{l.host.toolsVersion(ada), l.host.toolsVersion(bob), l.host.toolsVersion(t.Context())}
+	if versions[0] == versions[1] || versions[1] == versions[2] || versions[0] != l.host.toolsVersion(ada) {
 		t.Errorf("versions %q", versions)
 	}
-	if _, err := l.host.CallerStatus(ada, "up", 0); err != nil {
+	if _, err := l.host.callerStatus(ada, "up", 0); err != nil {
 		t.Fatal(err)
 	}
-	if got := find(ada, "two"); got != "up__two" || l.host.ToolsVersion(ada) != l.host.ToolsVersion(bob) {
-		t.Errorf("found %s after the change, with the versions %q and %q", got, l.host.ToolsVersion(ada), l.host.ToolsVersion(bob))
+	if got := find(ada, "two"); got != "up__two" || l.host.toolsVersion(ada) != l.host.toolsVersion(bob) {
+		t.Errorf("found %s after the change, with the versions %q and %q", got, l.host.toolsVersion(ada), l.host.toolsVersion(bob))
 	}
 }
 
@@ -339,7 +339,7 @@ func TestListsOfCallersAreWatched(t *testing.T) {
 	watch := func(name string) (changed chan struct{}, end func()) {
 		changed, ended := make(chan struct{}, 100), make(chan error, 1)
 		ctx, cancel := context.WithCancel(asUser(t, name))
-		go func() { ended <- l.host.WatchCaller(ctx, "up", func() { changed <- struct{}{} }) }()
+		go func() { ended <- l.host.watchCaller(ctx, "up", func() { changed <- struct{}{} }) }()
 		return changed, func() {
 			cancel()
 			if err := <-ended; err != nil {
@@ -351,7 +351,7 @@ func TestListsOfCallersAreWatched(t *testing.T) {
 	hers, end := watch("ada")
 	defer end()
 	l.login.Store(true)
-	if _, err := l.host.CallerStatus(asUser(t, "ada"), "up", 0); err != nil {
+	if _, err := l.host.callerStatus(asUser(t, "ada"), "up", 0); err != nil {
 		t.Fatal(err)
 	}
 	for range maxListWatches - 1 {
@@ -376,7 +376,7 @@ func TestListsOfCallersAreWatched(t *testing.T) {
 	await(hers)
 	his, endHis := watch("bob")
 	defer endHis()
-	if _, err := l.host.CallerStatus(asUser(t, "bob"), "up", 0); err != nil {
+	if _, err := l.host.callerStatus(asUser(t, "bob"), "up", 0); err != nil {
 		t.Fatal(err)
 	}
 	await(hers)
@@ -385,10 +385,10 @@ func TestListsOfCallersAreWatched(t *testing.T) {
 	}
 	<-s.listWatches
 	await(his)
-	if err := l.host.WatchCaller(t.Context(), "up", nil); !errors.Is(err, ErrAnonymousCaller) {
+	if err := l.host.watchCaller(t.Context(), "up", nil); !errors.Is(err, ErrAnonymousCaller) {
 		t.Error(err)
 	}
-	if err := l.host.WatchCaller(asUser(t, "ada"), "absent", nil); !errors.Is(err, ErrUnknownServer) {
+	if err := l.host.watchCaller(asUser(t, "ada"), "absent", nil); !errors.Is(err, ErrUnknownServer) {
 		t.Error(err)
 	}
 }
@@ -397,12 +397,12 @@ func TestListsOfCallersAreWatched(t *testing.T) {
 func TestWatchOfACallerReportsAChangeWhoseListsCouldNotBeRequested(t *testing.T) {
 	l := newListing(t, &Host{})
 	ctx := asUser(t, "ada")
-	if _, err := l.host.CallerStatus(ctx, "up", 0); err != nil {
+	if _, err := l.host.callerStatus(ctx, "up", 0); err != nil {
 		t.Fatal(err)
 	}
 	changed, ended := make(chan struct{}, 1), make(chan error, 1)
 	watching, cancel := context.WithCancel(ctx)
-	go func() { ended <- l.host.WatchCaller(watching, "up", func() { changed <- struct{}{} }) }()
+	go func() { ended <- l.host.watchCaller(watching, "up", func() { changed <- struct{}{} }) }()
 	defer func() {
 		cancel()
 		if err := <-ended; err != nil {

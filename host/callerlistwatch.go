@@ -18,14 +18,14 @@ const maxListWatches = maxCallers / 2
 
 var errListsUnreported = errors.New("the server does not report changes of its lists to the caller")
 
-// WatchCaller calls changed each time the lists that a server with CallerAuth sends to the caller of ctx have changed, until ctx
-// ends or the Host is closed. [Host.CallerStatus] returns the new lists then. The watch uses a client of the caller. WatchCaller
+// watchCaller calls changed each time the lists that a server with CallerAuth sends to the caller of ctx have changed, until ctx
+// ends or the Host is closed. callerStatus returns the new lists then. The watch uses a client of the caller. watchCaller
 // repeats it when it fails, for example because the caller needs a login. A Host watches the lists of at most 128 callers of a
-// server at a time; other calls of WatchCaller wait. Changes that occur while changed runs are merged.
+// server at a time; other calls of watchCaller wait. Changes that occur while changed runs are merged.
 //
-// If another server replaces the server, WatchCaller continues with it; see [Host.SetServers]. WatchCaller returns nil when ctx
+// If another server replaces the server, watchCaller continues with it; see [Host.SetServers]. watchCaller returns nil when ctx
 // ends. The errors are [ErrUnknownServer], also when the server is removed, [ErrAnonymousCaller], and [ErrClosed].
-func (h *Host) WatchCaller(ctx context.Context, server string, changed func()) error {
+func (h *Host) watchCaller(ctx context.Context, server string, changed func()) error {
 	who := callerOf(ctx).Principal
 	if who.IsAnonymous() {
 		return ErrAnonymousCaller
@@ -45,10 +45,10 @@ func (h *Host) WatchCaller(ctx context.Context, server string, changed func()) e
 	}
 }
 
-// OutdateCallers makes the Host request lists of servers with CallerAuth again when they are used the next time, for example because
+// outdateCallers makes the Host request lists of servers with CallerAuth again when they are used the next time, for example because
 // another process knows that they have changed: those of the callers for which the function of returns true. It reports whether
 // this Host may have returned previous lists to one of these callers. It is safe for concurrent use; of must not block.
-func (h *Host) OutdateCallers(of func(caller principal.Principal) bool) (found bool) {
+func (h *Host) outdateCallers(of func(caller principal.Principal) bool) (found bool) {
 	for _, s := range h.all() {
 		found = s.callerLists.outdate(of) || found
 	}

@@ -26,7 +26,7 @@ type Extension struct {
 	Settings json.RawMessage
 	// Requests are the methods of the requests of clients.
 	Requests []string
-	// Notifications are the methods of the notifications of clients and of the server. With [Host.Forward], those of
+	// Notifications are the methods of the notifications of clients and of the server. With a gateway, those of
 	// the server are sent to the client whose call they belong to if it declares the extension, or, after its call, on
 	// its session. Others are dropped.
 	Notifications []string
@@ -138,7 +138,7 @@ func (s *supervisor) setExtensions() {
 		}
 		for _, method := range e.Notifications {
 			supported.Notifications[method] = func(ctx context.Context, params json.RawMessage) {
-				if s.host.Forward {
+				if s.host.forwards {
 					s.forwardNotification(ctx, e.ID, method, params)
 				}
 			}

@@ -22,13 +22,13 @@ var errNoCall = jsonrpc.Errorf(jsonrpc.CodeInternalError, "cannot forward the re
 var errRepeated = jsonrpc.Errorf(jsonrpc.CodeInternalError, "the request is cancelled, and repeated with the answer")
 
 func (h *Host) forwardElicit(ctx context.Context, server string, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
-	params := &mcp.ElicitParams{Message: h.Attribute(server, form.Message), RequestedSchema: form.RequestedSchema}
+	params := &mcp.ElicitParams{Message: h.attribute(server, form.Message), RequestedSchema: form.RequestedSchema}
 	params.Meta = h.attributedMeta(server, form.Meta)
 	return ask[mcp.ElicitResult](ctx, rpc.FormInput, mcp.MethodElicit, params)
 }
 
 func (h *Host) forwardElicitURL(ctx context.Context, server string, request *mcp.ElicitParams) (*mcp.ElicitResult, error) {
-	params := &mcp.ElicitParams{Mode: mcp.ElicitModeURL, Message: h.Attribute(server, request.Message), URL: request.URL}
+	params := &mcp.ElicitParams{Mode: mcp.ElicitModeURL, Message: h.attribute(server, request.Message), URL: request.URL}
 	params.Meta = h.attributedMeta(server, request.Meta)
 	if c := rpc.From(ctx); c != nil && c.Can(revision.ElicitationIDs) {
 		params.ElicitationID = rand.Text() // ids of servers could be equal

@@ -17,7 +17,7 @@ func (s *supervisor) setHandlers() {
 		if set {
 			s.local |= kinds
 		}
-		return h.Forward && !set
+		return h.forwards && !set
 	}
 	elicit, elicitURL, sample, roots, onLog := h.Elicit, h.ElicitURL, h.Sample, h.Roots, h.OnLog
 	if own := d.Elicit; elicit == nil && own != nil {

@@ -50,10 +50,10 @@ func (p Rules) hides(r *Request) bool {
 	return p.Default == Deny
 }
 
-// Hides returns a function that reports whether the policy denies all requests of a caller for a tool, prompt or resource,
+// hides returns a function that reports whether the policy denies all requests of a caller for a tool, prompt or resource,
 // whatever their arguments and the scopes of the caller are. It returns nil if nothing is denied so, or if the
 // policy is not a [Hider]. The function does not use Arguments and Caller of the request.
-func (h *Host) Hides(caller principal.Principal) func(r *Request) bool {
+func (h *Host) hides(caller principal.Principal) func(r *Request) bool {
 	hider, ok := h.Policy.(Hider)
 	if !ok {
 		return nil
@@ -88,5 +88,5 @@ func (h *Host) PolicyChanged() {
 	h.policies.notify()
 }
 
-// PolicyChanges returns a channel that the next call of PolicyChanged closes.
-func (h *Host) PolicyChanges() <-chan struct{} { return h.policies.wait() }
+// policyChanges returns a channel that the next call of PolicyChanged closes.
+func (h *Host) policyChanges() <-chan struct{} { return h.policies.wait() }

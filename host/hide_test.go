@@ -52,11 +52,11 @@ func TestSubscribeEndsWhenThePolicyDeniesIt(t *testing.T) {
 // A policy that cannot tell what it hides hides everything, since it would deny the requests.
 func TestPolicyThatPanicsHidesEverything(t *testing.T) {
 	h := start(t, &host.Host{Servers: []host.ServerConfig{inMemory(t, "s")}, Policy: new(denying)})
-	if hides := h.Hides(principal.Anonymous); hides == nil || !hides(&host.Request{Server: "s", Kind: host.KindTool, Name: "t"}) {
+	if hides := linked.Hides(h, principal.Anonymous); hides == nil || !hides(&host.Request{Server: "s", Kind: host.KindTool, Name: "t"}) {
 		t.Error("the tool is not hidden")
 	}
 	open := &host.Host{Policy: host.Rules{Default: host.Ask, Rules: []host.Rule{{Tool: "*", Action: host.Allow}}}}
-	if open.Hides(principal.Anonymous) != nil {
+	if linked.Hides(open, principal.Anonymous) != nil {
 		t.Error("a policy that denies nothing hides something")
 	}
 }

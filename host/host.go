@@ -31,23 +31,16 @@ type Host struct {
 	// Elicit, ElicitURL, Sample and Roots answer requests of a server, whose name they receive, in
 	// place of the functions of Dialer. Their context has the values of the context of the call,
 	// read or prompt that the server serves; see client.Dialer.Elicit and [ServerConfig.Sharing].
-	// If one is nil, the function of Dialer answers, and if that is nil, see Forward.
+	// If one is nil, the function of Dialer answers. If that is nil, too, a server receives an error, except with a gateway, which
+	// sends the request to the client whose request the server serves.
 	Elicit    func(ctx context.Context, server string, form *mcp.ElicitParams) (*mcp.ElicitResult, error)
 	ElicitURL func(ctx context.Context, server string, request *mcp.ElicitParams) (*mcp.ElicitResult, error)
 	Sample    func(ctx context.Context, server string, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error)
 	Roots     func(ctx context.Context, server string) ([]mcp.Root, error)
-	// OnLog receives the log messages of servers, in place of that of Dialer; see there and Forward.
+	// OnLog receives the log messages of servers, in place of that of Dialer; see there.
 	//
 	// Deprecated: 2026-07-28 deprecates logging by protocol.
 	OnLog func(ctx context.Context, server string, message mcp.LoggingMessageParams)
-
-	// Forward is for hosts that handlers of a server.Server use, such as those of a gateway. The
-	// requests of servers for which neither Host nor Dialer has a function are then sent to the
-	// client whose request the handler serves, if it supports them, and log messages at the level
-	// that it has chosen. A server receives an error if the client does not support its request, or
-	// if no call of a client is known to be its cause. A request for roots without a call is sent on the session of
-	// the client, if that is known; see [Sharing]. Messages to users name the server; see [Host.Attribute].
-	Forward bool
 
 	// MaxName is the maximum length of the names of tools in the merged list, 32 to 128
 	// characters. 0 means 128, the maximum of the protocol; some clients accept 64.
@@ -109,6 +102,7 @@ type Host struct {
 	mu       sync.Mutex             // excludes changes of roster and Close
 	roster   atomic.Pointer[roster] // nil before Start
 	results  *results               // set by Start
+	forwards bool                   // see setForwarding
 	policies broadcast              // that the policy has changed
 	changed  broadcast              // that the status of a server, or the servers, have changed
 	names    nameTable
@@ -151,8 +145,8 @@ type ServerConfig struct {
 
 	// CallerAuth, if set, authorizes the requests on behalf of each caller, in place of Dialer.Auth and of an
 	// Authorization header of Target, which authorize only the lists of the status and their watches. If the server
-	// does not accept these, its state is [CallersOnly]. Callers do not share a client, and each has lists of its own;
-	// see [Host.CallerStatus]. A request fails with [ErrAnonymousCaller] if its caller is not authenticated. Target
+	// does not accept these, its state is [CallersOnly]. Callers do not share a client, and each has lists of its
+	// own. A request fails with [ErrAnonymousCaller] if its caller is not authenticated. Target
 	// must be a URL.
 	CallerAuth *CallerAuth
 

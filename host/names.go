@@ -61,7 +61,7 @@ type MergedPrompt struct {
 // of each server's own list. It includes the tools of servers that were ready and are
 // down now: a call starts those servers again. The caller owns the slice. It must not
 // modify the definitions. The tools of a server with [ServerConfig.CallerAuth] are those that it
-// lists without the credentials of a caller; see [Host.CallerStatus].
+// lists without the credentials of a caller.
 func (h *Host) Tools() (all []MergedTool) {
 	for _, l := range h.toolLists(context.Background()) {
 		all = append(all, l.tools...)

@@ -15,7 +15,7 @@ import (
 // List Changes). It returns at once, and sends the notifications in the background.
 //
 // In a handler of a server.Server, such as Server.RootsChanged, the roots are those of its client: NotifyRootsChanged
-// notifies the servers that receive them because of [Host.Forward]. A server whose client several sessions share is
+// notifies the servers that receive them because of the gateway. A server whose client several sessions share is
 // notified while this session is the only one that is connected, because the notification does not say whose roots have
 // changed. Outside of a handler, the roots are those of Host.Roots or Dialer.Roots, and all servers that receive these
 // are notified.
@@ -40,7 +40,7 @@ func (h *Host) NotifyRootsChanged(ctx context.Context) {
 
 // forwardsRoots reports whether the server receives the roots of the clients of the program.
 func (s *supervisor) forwardsRoots() bool {
-	return s.host.Forward && s.local&rpc.RootsInput == 0
+	return s.host.forwards && s.local&rpc.RootsInput == 0
 }
 
 // notifyRootsOf notifies the server that the roots of the session of a call have changed.

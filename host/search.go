@@ -13,8 +13,7 @@ import (
 // Search returns at most limit tools; 0 means all that match. It waits for no server. The caller owns the
 // slice. It must not modify the definitions.
 //
-// The tools of a server with [ServerConfig.CallerAuth] are those that it lists for the caller of ctx, if that list is known; see
-// [Host.CallerStatus].
+// The tools of a server with [ServerConfig.CallerAuth] are those that it lists for the caller of ctx, if that list is known.
 //
 // A model that cannot use the definitions of all tools at once searches for tools instead, and [Host.Describe]
 // returns the definition of one that it wants to call with [Host.Call].
@@ -58,10 +57,10 @@ func (h *Host) Describe(ctx context.Context, name string) (MergedTool, error) {
 	return MergedTool{}, fmt.Errorf("%w: %q", ErrUnknownTool, name)
 }
 
-// ToolsVersion returns a digest of the names and definitions of the tools that [Host.Search] finds for the caller of ctx, in their
+// toolsVersion returns a digest of the names and definitions of the tools that [Host.Search] finds for the caller of ctx, in their
 // order. A program that keeps a result of Search or Describe compares versions to find out whether a tool was added,
 // removed or changed. Hosts with the same tools have the same version.
-func (h *Host) ToolsVersion(ctx context.Context) string {
+func (h *Host) toolsVersion(ctx context.Context) string {
 	digest := sha256.New()
 	for _, c := range h.catalogs(ctx) {
 		digest.Write(c.digest[:])

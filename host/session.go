@@ -113,7 +113,7 @@ func (n *session) requestInput(ctx context.Context, q rpc.InputRequest) (json.Ra
 }
 
 // forwardsLogs reports whether clients receive the log messages of servers.
-func (h *Host) forwardsLogs() bool { return h.Forward && h.OnLog == nil && h.Dialer.OnLog == nil }
+func (h *Host) forwardsLogs() bool { return h.forwards && h.OnLog == nil && h.Dialer.OnLog == nil }
 
 type sessionKey struct{}
 

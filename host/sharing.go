@@ -13,7 +13,7 @@ import (
 )
 
 // Sharing says which callers share a client of a server. A caller is a session of a client or, in
-// 2026-07-28, an authenticated principal, if [Host.Forward] is set; otherwise what client.WithCaller sets.
+// 2026-07-28, an authenticated principal, if the Host is that of a gateway; otherwise what client.WithCaller sets.
 // Other requests use the shared client, as do lists, watches and subscriptions.
 //
 // A client of one caller keeps the state of the server's session apart from that of other callers, and
@@ -26,7 +26,7 @@ type Sharing int
 const (
 	// ShareAutomatically is PerCaller for a server with sessions over HTTP, and Shared for others: in
 	// 2026-07-28 there are no sessions, and a program is not started twice unless asked for. With
-	// [Host.Forward], a program of an older revision is started for each authenticated user, whose callers
+	// a gateway, a program of an older revision is started for each authenticated user, whose callers
 	// share it, because its requests do not say whose call they belong to.
 	ShareAutomatically Sharing = iota
 	// Shared means that all callers share one client. Over byte streams and HTTP+SSE, the calls for which
@@ -101,7 +101,7 @@ type userKey principal.Principal
 // share a program only if that is asked for, or if it can send no requests that one of them would have to answer.
 func (s *supervisor) userOf(caller rpc.Caller, shared *client.Client) (user rpc.Caller, ok bool) {
 	_, isCommand := s.config.Target.(*client.CommandTarget)
-	if !isCommand || s.config.Sharing != ShareAutomatically || !s.host.Forward || shared.Revision().Modern() ||
+	if !isCommand || s.config.Sharing != ShareAutomatically || !s.host.forwards || shared.Revision().Modern() ||
 		caller.Owner == principal.Anonymous || caller.Owner == principal.Local {
 		return rpc.Caller{}, false
 	}

@@ -184,7 +184,10 @@ func TestAuthenticatedUsersDoNotShareAProgramThatCanAsk(t *testing.T) {
 	} {
 		config := inProcess("s")
 		config.Sharing = c.sharing
-		h := &host.Host{Servers: []host.ServerConfig{config}, Dialer: client.Dialer{Revision: c.revision}, Forward: true}
+		h := &host.Host{Servers: []host.ServerConfig{config}, Dialer: client.Dialer{Revision: c.revision}}
+		if err := linked.Forward(h); err != nil {
+			t.Fatal(err)
+		}
 		startReady(t, h)
 		pids := make(map[string]string)
 		for _, name := range []string{"ada", "bob", "", "", "ada"} {

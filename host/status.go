@@ -37,8 +37,7 @@ const (
 	// ServerConfig.Idle. See [ServerConfig.Lazy].
 	NotStarted
 	// CallersOnly means that a server with [ServerConfig.CallerAuth] does not accept requests without a caller.
-	// Requests of callers are sent at once. The status has no lists, or those of the last time; see
-	// [Host.CallerStatus].
+	// Requests of callers are sent at once. The status has no lists, or those of the last time.
 	CallersOnly
 	// Removed means that the server is no longer one of the Host. Only [Host.Watch] yields it.
 	Removed
@@ -94,8 +93,7 @@ type ServerStatus struct {
 	// MaxResult is that of the ServerConfig.
 	MaxResult int
 
-	// CallerAuth reports whether the ServerConfig has one. The lists for a caller can then differ; see
-	// [Host.CallerStatus].
+	// CallerAuth reports whether the ServerConfig has one. The lists for a caller can then differ.
 	CallerAuth bool
 
 	// Extensions are those of the ServerConfig. They must not be modified.

@@ -30,7 +30,7 @@ var ErrTooManySubscriptions = errors.New("host: too many subscribed resources")
 // If another server replaces the server, Subscribe continues with it; see [Host.SetServers].
 // Subscribe returns nil when ctx ends. The errors are [ErrUnknownServer], also when the server
 // is removed, [ErrTooManySubscriptions], [ErrClosed], [ErrAnonymousCaller] for a server with CallerAuth, and a
-// *[DeniedError] if the policy rejects it, then or later; see [Host.PermitSubscription] and [Host.PolicyChanged].
+// *[DeniedError] if the policy rejects it, then or later; see [Host.PolicyChanged].
 func (h *Host) Subscribe(ctx context.Context, server, uri string, updated func()) error {
 	sub := &subscriber{updated}
 	for {
@@ -41,7 +41,7 @@ func (h *Host) Subscribe(ctx context.Context, server, uri string, updated func()
 		var changed <-chan struct{} // of the policy
 		if !rpc.CallerOf(ctx).Permitted {
 			changed = h.policies.wait()
-			if err := h.PermitSubscription(ctx, server, uri); err != nil {
+			if err := h.permitSubscription(ctx, server, uri); err != nil {
 				return err
 			}
 		}
@@ -78,11 +78,10 @@ func (h *Host) Subscribe(ctx context.Context, server, uri string, updated func()
 	}
 }
 
-// PermitSubscription returns nil if the caller of ctx may subscribe to a resource of a server, and records the
-// decision. It is for programs in which one call of [Host.Subscribe] is for several callers, such as a gateway: they
-// call PermitSubscription for each. The errors are [ErrUnknownServer], [ErrAnonymousCaller] for a server with CallerAuth,
+// permitSubscription returns nil if the caller of ctx may subscribe to a resource of a server, and records the
+// decision. A gateway, in which one call of [Host.Subscribe] is for several callers, calls it for each. The errors are [ErrUnknownServer], [ErrAnonymousCaller] for a server with CallerAuth,
 // and a *[DeniedError].
-func (h *Host) PermitSubscription(ctx context.Context, server, uri string) error {
+func (h *Host) permitSubscription(ctx context.Context, server, uri string) error {
 	s := h.find(server)
 	if s == nil {
 		return fmt.Errorf("%w: %q", ErrUnknownServer, server)

@@ -137,7 +137,10 @@ func serveGateway(t *testing.T, upstream client.Target) (url string) {
 		Name: "interop-gateway", Version: "1.0.0", Logger: quiet, PageSize: 2,
 		ListCache: server.CachePolicy{TTL: time.Minute, Public: true},
 	}
-	g := gateway.New(h, s)
+	g, err := gateway.New(h, s)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := h.Start(); err != nil {
 		t.Fatal(err)
 	}

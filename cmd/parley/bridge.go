@@ -12,6 +12,7 @@ import (
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/gateway"
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/server"
 )
 
@@ -96,7 +97,10 @@ func bridge(cmd *cobra.Command, flags *bridgeFlags, words []string) error {
 func serveHost(cmd *cobra.Command, h *host.Host, timeout time.Duration, serve func(ctx context.Context, s *server.Server) error) error {
 	s := bridgeServer(&h.Status()[0].Server)
 	s.Logger = newLogger(cmd.ErrOrStderr(), slog.LevelWarn)
-	g := gateway.New(h, s)
+	g, err := gateway.New(h, s)
+	if err != nil {
+		return err
+	}
 	g.Logger, g.Timeout = s.Logger, timeout
 	ctx, cancel := context.WithCancel(cmd.Context())
 	var running sync.WaitGroup
@@ -112,9 +116,12 @@ func serveHost(cmd *cobra.Command, h *host.Host, timeout time.Duration, serve fu
 // connect returns a host of one server, which is ready.
 func connect(ctx context.Context, d *client.Dialer, target client.Target, sharing host.Sharing) (*host.Host, error) {
 	// The name is for errors and the log. Without a prefix, the names of tools are those of the server.
-	h := &host.Host{Dialer: *d, Logger: d.Logger, Forward: true, Servers: []host.ServerConfig{{Name: "server", Target: target, Sharing: sharing, Prefix: new("")}}}
+	h := &host.Host{Dialer: *d, Logger: d.Logger, Servers: []host.ServerConfig{{Name: "server", Target: target, Sharing: sharing, Prefix: new("")}}}
 	if d.Trace != nil {
 		h.Trace = func(_ string, sent bool, message []byte) { d.Trace(sent, message) }
+	}
+	if err := link.Get[link.Host[host.Host, host.ServerStatus, host.Request]]().Forward(h); err != nil { // the gateway is made later
+		return nil, err
 	}
 	if err := h.Start(); err != nil {
 		return nil, err

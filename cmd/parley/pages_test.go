@@ -110,14 +110,14 @@ func forPages(t *testing.T, test func(t *testing.T, p *page)) {
 var (
 	heading  = regexp.MustCompile(`^(#{1,6}) (.+)$`)
 	codeSpan = regexp.MustCompile("`[^`]+`")
-	link     = regexp.MustCompile(`\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^()\s]+)\)`)
+	mdLink   = regexp.MustCompile(`\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^()\s]+)\)`)
 	otherRef = regexp.MustCompile(`^\[[^\]]+\]: +(\S+)|(?:src|srcset|href)="([^"]*)"`)
 	testName = regexp.MustCompile(`\bTest[A-Z][A-Za-z0-9]+`)
 )
 
 // slug returns the fragment with which a link refers to a heading.
 func slug(heading string) string {
-	text := link.ReplaceAllString(heading, "$1")
+	text := mdLink.ReplaceAllString(heading, "$1")
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r == ' ':
@@ -178,7 +178,7 @@ func TestLinksOfPagesLeadSomewhere(t *testing.T) {
 		})
 		type reference struct{ text, to string }
 		var all []reference
-		for _, m := range link.FindAllStringSubmatch(text, -1) {
+		for _, m := range mdLink.FindAllStringSubmatch(text, -1) {
 			all = append(all, reference{m[1], m[2]})
 		}
 		for line := range strings.SplitSeq(text, "\n") {

@@ -178,7 +178,10 @@ func up(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag, files *configFlags,
 		return err
 	}
 	defer served.Close()
-	g := gateway.New(u.host, s)
+	g, err := gateway.New(u.host, s)
+	if err != nil {
+		return err
+	}
 	g.Logger = logger
 	if err := discover.apply(g, u.status); err != nil {
 		return err
@@ -198,9 +201,12 @@ func up(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag, files *configFlags,
 		of.AllowedHosts, of.AllowedOrigins = s.AllowedHosts, s.AllowedOrigins
 		flags.limit(of)
 		flags.admin.observeToolset(of)
-		g := gateway.New(u.host, of)
+		g, err := gateway.New(u.host, of)
+		if err != nil {
+			return nil, nil, err
+		}
 		g.Logger = logger
-		err := discover.apply(g, u.status)
+		err = discover.apply(g, u.status)
 		g.OnCatalog = nil
 		return g, of, err
 	}}

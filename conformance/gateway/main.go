@@ -33,7 +33,10 @@ func main() {
 func run(ctx context.Context, listen, upstream string) error {
 	h := &host.Host{Servers: []host.ServerConfig{{Name: "server", Target: client.URL(upstream), Prefix: new("")}}}
 	s := &server.Server{Name: "parley-conformance", Title: "Parley under test", Version: "1.0.0"}
-	g := gateway.New(h, s)
+	g, err := gateway.New(h, s)
+	if err != nil {
+		return err
+	}
 	if err := h.Start(); err != nil {
 		return err
 	}

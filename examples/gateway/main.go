@@ -27,7 +27,10 @@ func serve(ctx context.Context, programs []string) error {
 		h.Servers = append(h.Servers, host.ServerConfig{Name: name, Target: client.Command(program)})
 	}
 	s := &server.Server{Name: "gateway", Version: "1.0.0"}
-	g := gateway.New(h, s)
+	g, err := gateway.New(h, s)
+	if err != nil {
+		return err
+	}
 	if err := h.Start(); err != nil {
 		return err
 	}
@@ -39,7 +42,7 @@ func serve(ctx context.Context, programs []string) error {
 		defer close(done)
 		g.Run(gatewayCtx)
 	}()
-	err := s.Run(ctx)
+	err = s.Run(ctx)
 	stop()
 	<-done
 	return err

@@ -101,11 +101,14 @@ func startGateway(servers []host.ServerConfig, d client.Dialer) (*endpoint, erro
 	quiet := slog.New(slog.DiscardHandler)
 	d.Logger = quiet
 	h := &host.Host{Servers: servers, Logger: quiet, Dialer: d}
+	s := &server.Server{Name: "gateway", Version: "1.0.0", Logger: quiet}
+	g, err := gateway.New(h, s)
+	if err != nil {
+		return nil, err
+	}
 	if err := h.Start(); err != nil {
 		return nil, err
 	}
-	s := &server.Server{Name: "gateway", Version: "1.0.0", Logger: quiet}
-	g := gateway.New(h, s)
 	g.Logger = quiet
 	ctx, cancel := context.WithCancel(context.Background())
 	var serving sync.WaitGroup

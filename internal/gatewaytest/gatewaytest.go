@@ -22,7 +22,10 @@ func Run(t testing.TB, h *host.Host, s *server.Server, set ...func(*gateway.Gate
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
 	h.Logger, s.Logger = quiet, quiet
-	g := gateway.New(h, s)
+	g, err := gateway.New(h, s)
+	if err != nil {
+		t.Fatal(err)
+	}
 	g.Logger = quiet
 	for _, f := range set {
 		f(g)

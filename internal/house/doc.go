@@ -12,7 +12,7 @@
 //	floor 4   internal/modern, internal/legacy
 //	floor 3   task, internal/tasks, auth/oauth
 //	floor 2   internal/rpc, internal/httpcodec
-//	floor 1   call, internal/contain, internal/lease, internal/revision, internal/seal, auth/jwt, auth/introspection, transport
+//	floor 1   call, internal/contain, internal/lease, internal/link, internal/revision, internal/seal, auth/jwt, auth/introspection, transport
 //	floor 0   auth, docs/program, internal/atomicfile, internal/callkey, internal/challenge, internal/childenv, internal/digest, internal/glob, internal/httpurl, internal/jsonscan, internal/loglimit, internal/plaintext, internal/redirect, internal/resourceuri, mcp, jsonrpc, principal, store, schema
 //
 // Other packages are on no floor: the adapters (store/redisstore, otel, sampler, auth/devissuer), the test support (mcptest,

@@ -99,7 +99,10 @@ func newProxy(upstream string) (h http.Handler, ready func(self string)) {
 func gatewayTo(upstream client.Target) (*server.Server, *gateway.Gateway) {
 	servers := &host.Host{Logger: slog.New(slog.DiscardHandler), Servers: []host.ServerConfig{{Name: "up", Target: upstream}}}
 	s := &server.Server{Name: "gateway", Limits: server.Limits{CallsPerSecond: 1e9, CallBurst: 1e9}}
-	g := gateway.New(servers, s)
+	g, err := gateway.New(servers, s)
+	if err != nil {
+		log.Fatal(err)
+	}
 	if err := servers.Start(); err != nil {
 		log.Fatal(err)
 	}
