@@ -49,7 +49,7 @@ leg = @TIMEFORMAT='leg $(1): %0R s'; time
 test: ## Run the tests: 8 minutes on two cores once everything is installed and compiled
 	$(call leg,tools) $(MAKE) --no-print-directory tools
 	@# The package that takes longest begins first. Many tests wait for processes, so more of them run at once than cores.
-	$(call leg,packages) $(GO) test -race -shuffle=on -tags=integration -p=3 -parallel=6 -timeout=8m ./cmd/parley \
+	$(call leg,packages) $(GO) test -race -shuffle=on -tags=integration -p=3 -parallel=6 -timeout=20m ./cmd/parley \
 		$$(grep -v -e /internal/house$$ -e /faults$$ <<<"$(WORK)")
 	$(call leg,allocations) $(GO) test ./bench # the race detector changes the allocation counts
 	$(call leg,browser) $(MAKE) --no-print-directory test-browser
@@ -124,7 +124,7 @@ faults: tools ## Let servers of a gateway, replicas and Redis fail under load (D
 .PHONY: test-browser
 test-browser: tools ## Test logins and the inspector in Chromium; unpacks Debian's into .tools/ if there is none
 	@scripts/browser
-	$(GO) test -race -count=1 -tags=browser -timeout=5m -run='Browser' ./cmd/parley
+	$(GO) test -race -count=1 -tags=browser -timeout=15m -run='Browser' ./cmd/parley
 
 .PHONY: pictures
 pictures: tools ## Make the pictures of the README from the program

@@ -34,7 +34,7 @@ type Task struct {
 var (
 	// ErrTaskNotFound means that the server does not have the task: its time to live has passed,
 	// or it belongs to another user.
-	ErrTaskNotFound = errors.New("the server does not have the task: it may have expired")
+	ErrTaskNotFound = errors.New("the server does not have the task")
 	// ErrTaskCancelled means that the task was cancelled.
 	ErrTaskCancelled = errors.New("the task was cancelled")
 )
