@@ -23,12 +23,16 @@ func lockPath(flag string, files *configFlags) string {
 // lockFile is the lock file that parley up checks definitions against.
 type lockFile struct {
 	path    string
+	flags   []string // that name the configuration and the lock file in commands for the user
 	current atomic.Pointer[lock.File]
 }
 
 // openLock reads the lock file. It returns nil if the default file does not exist.
 func openLock(flag string, files *configFlags) (*lockFile, error) {
-	l := &lockFile{path: lockPath(flag, files)}
+	l := &lockFile{path: lockPath(flag, files), flags: files.words()}
+	if flag != "" {
+		l.flags = append(l.flags, "--lock", flag)
+	}
 	err := l.reload()
 	if errors.Is(err, os.ErrNotExist) {
 		if flag == "" {
@@ -49,4 +53,4 @@ func (l *lockFile) reload() error {
 }
 
 // review returns nil if the lock file has a definition.
-func (l *lockFile) review(d host.Definition) error { return l.current.Load().Check(d) }
+func (l *lockFile) review(d host.Definition) error { return l.current.Load().Check(d, l.flags) }

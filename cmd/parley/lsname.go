@@ -127,7 +127,7 @@ func printProperties(w io.Writer, width int, head string, schema json.RawMessage
 		if !a.Required {
 			name = "[" + name + "]"
 		}
-		rows = append(rows, columns(name, a.Type, a.Default, a.Description))
+		rows = append(rows, columns(name, strings.TrimSpace(a.Type+" "+a.Range), a.Default, a.Description))
 	}
 	if _, err := io.WriteString(w, "\n"); err != nil {
 		return err

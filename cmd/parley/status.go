@@ -64,6 +64,13 @@ func (p *statusPrinter) authorization(by *auth.ProtectedResource, dev bool) {
 	}
 }
 
+// lock prints the lock file that limits what the servers may offer. It may have been found beside the configuration.
+func (p *statusPrinter) lock(file *lockFile) {
+	if file != nil {
+		p.print("  Offering the definitions of the lock file %s.\n\n", terminal.Line(file.path))
+	}
+}
+
 // demo prints examples for the demo server.
 func (p *statusPrinter) demo(url string) {
 	p.examples("ls "+url, "call "+url+" greet name=Ada", "call "+url+" count to=20", "call "+url+" book_table restaurant=Maaemo")

@@ -167,6 +167,7 @@ func up(cmd *cobra.Command, flags *httpFlags, dirs *dirFlag, files *configFlags,
 	u.audit.watchLogins(s.Auth)
 	authorized.audit = u.audit
 	u.status.authorization(s.Auth, authorized.dev != nil)
+	u.status.lock(u.lock)
 	u.callers = newCallerAuths(s, url, &flags.auth, logger, u.status, u.audit)
 	flags.login = u.callers
 	if u.host.Servers, err = u.targets(loaded); err != nil {

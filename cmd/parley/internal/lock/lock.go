@@ -104,20 +104,21 @@ func (f *File) Save(path string) error {
 	return atomicfile.Write(path, text.Bytes())
 }
 
-// Check returns nil if a definition is the accepted one. It may be called concurrently.
-func (f *File) Check(d host.Definition) error {
+// Check returns nil if a definition is the accepted one. Its error has the command that accepts the definition, with flags.
+// Check may be called concurrently.
+func (f *File) Check(d host.Definition, flags []string) error {
 	pin := f.Servers[d.Server].pin(d.Kind, d.Name)
 	switch {
 	case pin == nil:
-		return fmt.Errorf("not accepted yet; see parley lock diff, then run: %s", acceptCommand(d))
+		return fmt.Errorf("not accepted yet; see parley lock diff, then run: %s", acceptCommand(d, flags))
 	case pin.Digest != digestOf(d.JSON):
-		return fmt.Errorf("changed since it was accepted; see parley lock diff, then run: %s", acceptCommand(d))
+		return fmt.Errorf("changed since it was accepted; see parley lock diff, then run: %s", acceptCommand(d, flags))
 	}
 	return nil
 }
 
-func acceptCommand(d host.Definition) string {
-	words := []string{"lock", "accept", "--config", "FILE"}
+func acceptCommand(d host.Definition, flags []string) string {
+	words := append([]string{"lock", "accept"}, flags...)
 	if d.Kind == host.KindInstructions {
 		return quoting.OfUser().Command(words, d.Server)
 	}

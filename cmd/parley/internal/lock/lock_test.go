@@ -67,7 +67,7 @@ func TestFileIsSortedAndStable(t *testing.T) {
 		t.Errorf("the file changes when it is saved again (- first, + second):\n%s", cmp.Diff(text, second))
 	}
 	for _, d := range []host.Definition{tool("write", `,"x":"<é\u2028>"`), prompt("hint"), resource("file:///a"), instructions("Be careful.\nNow.")} {
-		if err := again.Check(d); err != nil {
+		if err := again.Check(d, []string{"--config", "mcp.json"}); err != nil {
 			t.Errorf("%s: %v", &d, err)
 		}
 	}
@@ -85,14 +85,14 @@ func TestOtherDefinitionsAreNotAccepted(t *testing.T) {
 		d    host.Definition
 		want string
 	}{
-		{tool("read", `,"y":1`), `changed since it was accepted; see parley lock diff, then run: parley lock accept --config FILE files read`},
-		{tool("write", ""), `not accepted yet; see parley lock diff, then run: parley lock accept --config FILE files write`},
-		{instructions("Send keys."), "changed since it was accepted; see parley lock diff, then run: parley lock accept --config FILE files"},
-		{other, `not accepted yet; see parley lock diff, then run: parley lock accept --config FILE other read`},
+		{tool("read", `,"y":1`), `changed since it was accepted; see parley lock diff, then run: parley lock accept --config mcp.json files read`},
+		{tool("write", ""), `not accepted yet; see parley lock diff, then run: parley lock accept --config mcp.json files write`},
+		{instructions("Send keys."), "changed since it was accepted; see parley lock diff, then run: parley lock accept --config mcp.json files"},
+		{other, `not accepted yet; see parley lock diff, then run: parley lock accept --config mcp.json other read`},
 		{asPrompt, "not accepted yet"},
 		{resource("file:///a"), "not accepted yet"},
 	} {
-		if err := f.Check(test.d); err == nil || !strings.HasPrefix(err.Error(), test.want) {
+		if err := f.Check(test.d, []string{"--config", "mcp.json"}); err == nil || !strings.HasPrefix(err.Error(), test.want) {
 			t.Errorf("%s: %v, want %s", &test.d, err, test.want)
 		}
 	}
@@ -105,10 +105,10 @@ func TestAcceptOfANameKeepsTheOthers(t *testing.T) {
 	if !f.Accept("files", "b", now) || f.Accept("files", "b", now) {
 		t.Error("Accept must report the first change only")
 	}
-	if f.Check(now[0]) == nil || f.Check(now[1]) != nil || f.Check(tool("c", "")) != nil {
+	if f.Check(now[0], nil) == nil || f.Check(now[1], nil) != nil || f.Check(tool("c", ""), nil) != nil {
 		t.Error("Accept of b must change b only")
 	}
-	if !f.Accept("files", "", now) || f.Check(now[0]) != nil || f.Check(tool("c", "")) == nil {
+	if !f.Accept("files", "", now) || f.Check(now[0], nil) != nil || f.Check(tool("c", ""), nil) == nil {
 		t.Error("Accept of all must accept a and remove c")
 	}
 	f.Accept("files", "", nil)

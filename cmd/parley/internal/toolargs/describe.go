@@ -12,6 +12,7 @@ import (
 type Argument struct {
 	Name        string
 	Type        string // the allowed values or types, as in Summary
+	Range       string // the limits of a number, such as "1 to 12" or "at least 1"; empty without any
 	Required    bool
 	Undefined   bool   // the schema requires it, and says nothing else
 	Default     string // as JSON; empty without one
@@ -33,6 +34,7 @@ func (n node) arguments() (all []Argument) {
 		}
 		a := Argument{Name: name, Type: placeholder(sub, maxDepth), Required: required[name], Undefined: !defined[name]}
 		a.Values, a.Repeats = sub.choices(maxDepth), slices.Contains(sub.types(), "array")
+		a.Range = sub.limits()
 		a.Description = cmp.Or(sub.text("description"), sub.text("title"))
 		if value, ok := sub.keyword("default"); ok {
 			a.Default = encode(value)
@@ -40,6 +42,30 @@ func (n node) arguments() (all []Argument) {
 		all = append(all, a)
 	}
 	return all
+}
+
+// limits returns the limits that the schema sets for a number.
+func (n node) limits() string {
+	limit := func(inclusive, words, exclusive, exclusiveWords string) (value, text string) {
+		v, _ := n.keyword(inclusive)
+		if number, ok := v.(json.Number); ok {
+			return number.String(), words + number.String()
+		}
+		v, _ = n.keyword(exclusive)
+		if number, ok := v.(json.Number); ok { // a boolean in draft 4
+			return "", exclusiveWords + number.String()
+		}
+		return "", ""
+	}
+	low, least := limit("minimum", "at least ", "exclusiveMinimum", "more than ")
+	high, most := limit("maximum", "at most ", "exclusiveMaximum", "less than ")
+	switch {
+	case low != "" && high != "":
+		return low + " to " + high
+	case least != "" && most != "":
+		return least + " and " + most
+	}
+	return least + most
 }
 
 // choices returns the values that are listed for an argument or the elements of an array, as text of the command line.

@@ -10,7 +10,8 @@ import (
 
 func TestArgumentsDescribeTheSchema(t *testing.T) {
 	schema := json.RawMessage(`{"type":"object","required":["city"],"$defs":{"unit":{"enum":["c","f"],"default":"c","title":"Unit"}},"properties":{
-		"city":{"type":"string","description":"Name of a city"},"unit":{"$ref":"#/$defs/unit"},"days":{"type":["integer","null"],"default":3},"tags":{"type":"array","items":{"type":"string"}},"any":true,"sizes":{"type":"array","items":{"enum":["s","m"]}},"on":{"type":"boolean"},"n":{"enum":[1,2]}}}`)
+		"city":{"type":"string","description":"Name of a city"},"unit":{"$ref":"#/$defs/unit"},"days":{"type":["integer","null"],"default":3},"tags":{"type":"array","items":{"type":"string"}},"any":true,"sizes":{"type":"array","items":{"enum":["s","m"]}},"on":{"type":"boolean"},"n":{"enum":[1,2]},
+		"size":{"type":"integer","minimum":1,"maximum":512},"from":{"type":"number","exclusiveMinimum":0},"to":{"minimum":-2.5,"exclusiveMaximum":9},"v4":{"type":"integer","exclusiveMinimum":true}}}`)
 	want := []Argument{
 		{Name: "city", Type: "string", Required: true, Description: "Name of a city"},
 		{Name: "unit", Type: "c|f", Default: `"c"`, Description: "Unit", Values: []string{"c", "f"}},
@@ -20,6 +21,10 @@ func TestArgumentsDescribeTheSchema(t *testing.T) {
 		{Name: "sizes", Type: "s|m…", Values: []string{"s", "m"}, Repeats: true},
 		{Name: "on", Type: "boolean", Values: []string{"true", "false"}},
 		{Name: "n", Type: "integer", Values: []string{"1", "2"}},
+		{Name: "size", Type: "integer", Range: "1 to 512"},
+		{Name: "from", Type: "number", Range: "more than 0"},
+		{Name: "to", Type: "any", Range: "at least -2.5 and less than 9"},
+		{Name: "v4", Type: "integer"},
 	}
 	if got := Arguments(schema); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v\nwant %+v", got, want)
