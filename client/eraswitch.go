@@ -4,8 +4,8 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/parley-mcp/parley/internal/legacy"
-	"github.com/parley-mcp/parley/internal/modern"
+	"github.com/parley-mcp/parley/internal/dial/legacy"
+	"github.com/parley-mcp/parley/internal/dial/modern"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 )

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/parley-mcp/parley/internal/dial/httpclient"
-	"github.com/parley-mcp/parley/internal/legacy"
+	"github.com/parley-mcp/parley/internal/dial/legacy"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )

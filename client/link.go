@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/parley-mcp/parley/internal/legacy"
-	"github.com/parley-mcp/parley/internal/modern"
+	"github.com/parley-mcp/parley/internal/dial/legacy"
+	"github.com/parley-mcp/parley/internal/dial/modern"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -20,16 +20,16 @@ type link struct {
 	call     func(ctx context.Context, req *rpc.Request) (json.RawMessage, error)
 	answer   func(context.Context, mcp.InputRequests) (map[string]json.RawMessage, error) // answers input requests of tasks; nil in older revisions
 	notify   func(ctx context.Context, method string, params []byte) error
-	failed   func() error        // why the connection has failed, or nil
-	received func() uint64       // the number of messages received
-	fail     func(error)         // ends the connection with an error
-	close    func() error        // may be called more than once
-	watch    watchFunc           // until the connection or ctx ends
-	tasks    *legacy.TaskChanges // the changes of tasks that the server reports in a session; nil in 2026-07-28
-	mirrors  bool                // marked parameters are mirrored in headers
-	sse      bool                // HTTP+SSE, the transport of 2024-11-05
-	session  bool                // the server has named a session over HTTP
-	proven   atomic.Bool         // the server has answered in this revision
+	failed   func() error     // why the connection has failed, or nil
+	received func() uint64    // the number of messages received
+	fail     func(error)      // ends the connection with an error
+	close    func() error     // may be called more than once
+	watch    watchFunc        // until the connection or ctx ends
+	tasks    *rpc.TaskChanges // the changes of tasks that the server reports in a session; nil in 2026-07-28
+	mirrors  bool             // marked parameters are mirrored in headers
+	sse      bool             // HTTP+SSE, the transport of 2024-11-05
+	session  bool             // the server has named a session over HTTP
+	proven   atomic.Bool      // the server has answered in this revision
 
 	logs sessionLevel // of a session
 

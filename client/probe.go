@@ -8,10 +8,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/parley-mcp/parley/internal/legacy"
-	"github.com/parley-mcp/parley/internal/modern"
+	"github.com/parley-mcp/parley/internal/dial/legacy"
+	"github.com/parley-mcp/parley/internal/dial/modern"
+	"github.com/parley-mcp/parley/internal/dial/streamclient"
 	"github.com/parley-mcp/parley/internal/rpc"
-	"github.com/parley-mcp/parley/internal/streamwire"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/transport"
@@ -24,7 +24,7 @@ type probe struct {
 	conn   transport.Conn
 	modern *modern.Client
 	legacy *legacy.Client
-	wire   *streamwire.Client
+	wire   *streamclient.Client
 	eras   *eraSwitch
 
 	first       mcp.Revision   // the revision to offer in a handshake without server/discover before; may be empty
@@ -48,7 +48,7 @@ func (d *Dialer) newProbe(conn transport.Conn, started <-chan struct{}) (*probe,
 	p := &probe{Dialer: d, conn: conn, modern: m, legacy: l}
 	p.eras = &eraSwitch{modern: m, legacy: l}
 	p.eras.ready.Add(1)
-	p.wire = streamwire.NewClient(traced(conn, d.Trace), p.eras, jsonrpc.Limits{})
+	p.wire = streamclient.NewClient(traced(conn, d.Trace), p.eras, jsonrpc.Limits{})
 	m.Wire, l.Wire = p.wire, p.wire
 	p.eras.ready.Done()
 	return p, nil

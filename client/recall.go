@@ -7,7 +7,7 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/dial/httpclient"
-	"github.com/parley-mcp/parley/internal/modern"
+	"github.com/parley-mcp/parley/internal/dial/modern"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )

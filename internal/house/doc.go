@@ -9,7 +9,7 @@
 //	floor 7   host
 //	floor 6   server, client
 //	floor 5   internal/httpwire, internal/streamwire, internal/dial
-//	floor 4   internal/modern, internal/legacy
+//	floor 4   internal/modern, internal/legacy, internal/dial/modern, internal/dial/legacy
 //	floor 3   task, internal/tasks, auth/oauth
 //	floor 2   internal/rpc, internal/httpcodec
 //	floor 1   call, internal/contain, internal/lease, internal/link, internal/revision, internal/seal, auth/jwt, auth/introspection, transport

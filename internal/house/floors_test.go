@@ -35,6 +35,8 @@ var packages = map[string]placement{
 	"client":               {floor: 6},
 	"internal/httpwire":    {floor: 5},
 	"internal/dial":        {floor: 5},
+	"internal/dial/modern": {floor: 4},
+	"internal/dial/legacy": {floor: 4},
 	"internal/streamwire":  {floor: 5},
 	"internal/modern":      {floor: 4},
 	"internal/legacy":      {floor: 4},
@@ -128,7 +130,9 @@ var (
 var templates = map[string]bool{"text/template": true, "html/template": true}
 
 // withoutHTTP are the packages of the eras. Transport bindings are on floor 5.
-var withoutHTTP = map[string]bool{"internal/modern": true, "internal/legacy": true}
+var withoutHTTP = map[string]bool{
+	"internal/modern": true, "internal/legacy": true, "internal/dial/modern": true, "internal/dial/legacy": true,
+}
 
 // entryOf returns the name of the entry in packages that applies to a directory.
 func entryOf(dir string) (name string, found bool) {

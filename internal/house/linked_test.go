@@ -61,20 +61,44 @@ func TestOnlyVerifiersOfJSONWebTokensLinkJOSE(t *testing.T) {
 	}
 }
 
+// A program that only dials servers links nothing of the server, and a program that only serves links nothing of the
+// client. What both need is below them.
+func TestClientsAndServersLinkTheirOwnHalf(t *testing.T) {
+	for pattern, foreign := range map[string][]string{
+		"./client": {"server", "internal/httpwire", "internal/streamwire", "internal/modern", "internal/legacy", "internal/serve", "internal/seal", "internal/lease", "internal/tasks"},
+		"./server": {"client", "internal/dial"},
+	} {
+		for _, linked := range goList(t, "{{.ImportPath}}", pattern) {
+			dir, _ := strings.CutPrefix(linked, module+"/")
+			for _, f := range foreign {
+				if dir == f || strings.HasPrefix(dir, f+"/") {
+					t.Errorf("%s links %s", pattern, dir)
+				}
+			}
+		}
+	}
+}
+
 // linkedModules returns the paths of the modules that a package of this module links.
 func linkedModules(t *testing.T, pattern string) []string {
 	t.Helper()
-	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", pattern)
-	list.Dir = "../.."
-	output, err := list.Output()
-	if err != nil {
-		t.Fatalf("go list %s: %v", pattern, err)
-	}
-	modules := strings.Fields(string(output))
+	modules := goList(t, "{{with .Module}}{{.Path}}{{end}}", pattern)
 	slices.Sort(modules)
 	modules = slices.Compact(modules)
 	if !slices.Contains(modules, module) {
 		t.Fatalf("go list %s lists %q, without %s", pattern, modules, module)
 	}
 	return modules
+}
+
+// goList returns what a template of go list prints for a package and its dependencies.
+func goList(t *testing.T, template, pattern string) []string {
+	t.Helper()
+	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", template, pattern)
+	list.Dir = "../.."
+	output, err := list.Output()
+	if err != nil {
+		t.Fatalf("go list %s: %v", pattern, err)
+	}
+	return strings.Fields(string(output))
 }

@@ -31,8 +31,8 @@ type inputRequests struct {
 	ids      atomic.Int64
 	mu       sync.Mutex
 	open     map[*rpc.Outbound]struct{}
-	awaiting chan struct{} // closed while open is not empty; created on first use
-	tasks    TaskChanges   // of tasks of the client
+	awaiting chan struct{}   // closed while open is not empty; created on first use
+	tasks    rpc.TaskChanges // of tasks of the client
 }
 
 // seedIDs sets the first id. A session that is restored from its state must not reuse an
@@ -63,7 +63,7 @@ func (a *inputRequests) RequestInput(ctx context.Context, c *rpc.Call, questions
 	for i, q := range questions {
 		wg.Go(func() {
 			var err error
-			if q.Within > 0 && runsAsTask(taskRequests(c), q.Method) {
+			if q.Within > 0 && rpc.RunsAsTask(taskRequests(c), q.Method) {
 				answers[i], err = a.requestTask(ctx, c, q)
 			} else {
 				answers[i], err = sendInputRequest(ctx, out, q)

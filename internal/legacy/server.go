@@ -144,7 +144,7 @@ func (s *Session) ReceiveNotification(m *jsonrpc.Message) (found bool) {
 			s.subscriptions.activate(s.server.listFilter(s.who))
 		}
 	case mcp.NotificationTaskStatus:
-		s.inputRequests.tasks.receive(m)
+		s.inputRequests.tasks.Receive(m)
 	case mcp.NotificationRootsListChanged:
 		return !s.server.Engine.AcceptsNotification(m.Method, s.Revision)
 	}

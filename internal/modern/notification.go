@@ -1,7 +1,6 @@
 package modern
 
 import (
-	"bytes"
 	"context"
 
 	"github.com/parley-mcp/parley/call"
@@ -25,17 +24,4 @@ func (s *Server) ServeNotification(ctx context.Context, m *jsonrpc.Message, clas
 	}
 	c.Call = *call.New(d)
 	s.Engine.ServeNotification(ctx, c)
-}
-
-// NotifyExtension sends a notification of an extension, with the metadata that each request
-// carries. Params must be a JSON object without _meta, or nil.
-func (c *Client) NotifyExtension(ctx context.Context, method string, params []byte) error {
-	members := []byte("{")
-	if len(params) > len("{}") {
-		if inner := bytes.TrimSpace(params[1 : len(params)-1]); len(inner) > 0 {
-			members = append(append(members, inner...), ',')
-		}
-	}
-	members = append(append(append(members, `"_meta":{`...), c.Meta...), "}}"...)
-	return c.Notify(ctx, method, members)
 }

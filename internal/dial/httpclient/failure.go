@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/dial/modern"
 	"github.com/parley-mcp/parley/internal/httpcodec"
-	"github.com/parley-mcp/parley/internal/modern"
 	"github.com/parley-mcp/parley/internal/redirect"
 	"github.com/parley-mcp/parley/internal/rpc"
 )

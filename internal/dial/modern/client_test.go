@@ -195,7 +195,7 @@ func TestInvalidServerMessagesAreIgnored(t *testing.T) {
 		`{"jsonrpc":"2.0","method":"notifications/whatever"}`,
 		`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":99,"progress":1}}`,
 	} {
-		c.Receive(parse(t, raw))
+		c.Receive(parseMessage(t, raw))
 	}
 	m, err := jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","id":99,"result":7}`), jsonrpc.Limits{})
 	c.ReceiveInvalid(&m, err)
@@ -206,4 +206,13 @@ func TestInvalidServerMessagesAreIgnored(t *testing.T) {
 	if _, err := c.Call(t.Context(), &rpc.Request{Method: mcp.MethodListTools}); !errors.Is(err, call.ErrConnectionLost) {
 		t.Errorf("%v", err)
 	}
+}
+
+func parseMessage(t *testing.T, raw string) *jsonrpc.Message {
+	t.Helper()
+	m, err := jsonrpc.Parse([]byte(raw), jsonrpc.Limits{})
+	if err != nil {
+		t.Fatalf("%v: %s", err, raw)
+	}
+	return &m
 }

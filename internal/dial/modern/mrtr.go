@@ -16,6 +16,9 @@ import (
 	"github.com/parley-mcp/parley/schema"
 )
 
+// maxRounds is how often the server may require input in one call.
+const maxRounds = 10
+
 // inputRequired is the error for a result that requires input (2026-07-28,
 // basic/patterns/mrtr).
 type inputRequired struct{ raw json.RawMessage }

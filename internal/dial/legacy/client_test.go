@@ -137,7 +137,7 @@ func TestClientAnswersServerRequests(t *testing.T) {
 		{`"method":"tools/call","params":{"ok":1}`, answerer, `{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"method \"tools/call\" is not supported by this client"}}`},
 	} {
 		c, w := newClient(t, tc.answerer, nil)
-		c.Receive(parse(t, `{"jsonrpc":"2.0","id":1,`+tc.request+`}`))
+		c.Receive(parseMessage(t, `{"jsonrpc":"2.0","id":1,`+tc.request+`}`))
 		if got := <-w.sent; got != tc.want {
 			t.Errorf("%s: %s\nwant %s", tc.request, got, tc.want)
 		}
@@ -157,15 +157,15 @@ func TestServerRequestsHaveTheirOwnIDs(t *testing.T) {
 		return json.RawMessage(`{}`), nil
 	}, nil)
 	const question = `{"jsonrpc":"2.0","id":1,"method":"roots/list"}`
-	c.Receive(parse(t, question))
+	c.Receive(parseMessage(t, question))
 	ctx := <-begun
-	c.Receive(parse(t, question))
-	if got := <-w.sent; codeOf(t, []byte(got)) != jsonrpc.CodeInvalidRequest {
+	c.Receive(parseMessage(t, question))
+	if got := <-w.sent; errorCode(t, []byte(got)) != jsonrpc.CodeInvalidRequest {
 		t.Errorf("%s", got)
 	}
-	c.Receive(parse(t, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`))
+	c.Receive(parseMessage(t, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`))
 	<-ctx.Done()
-	c.Receive(parse(t, `{"jsonrpc":"2.0","id":2,"method":"roots/list"}`))
+	c.Receive(parseMessage(t, `{"jsonrpc":"2.0","id":2,"method":"roots/list"}`))
 	<-begun
 	close(release)
 	if got := <-w.sent; got != `{"jsonrpc":"2.0","id":2,"result":{}}` {
@@ -180,12 +180,12 @@ func TestCloseWaitsForReplies(t *testing.T) {
 		<-ctx.Done()
 		return "", ctx.Err()
 	})
-	c.Receive(parse(t, `{"jsonrpc":"2.0","id":1,"method":"ping"}`))
+	c.Receive(parseMessage(t, `{"jsonrpc":"2.0","id":1,"method":"ping"}`))
 	<-sending
 	c.Close()
 	<-w.sent
 	for range 2 * maxReplies {
-		c.Receive(parse(t, `{"jsonrpc":"2.0","id":1,"method":"ping"}`))
+		c.Receive(parseMessage(t, `{"jsonrpc":"2.0","id":1,"method":"ping"}`))
 	}
 	c.Close()
 	if len(w.sent) != 0 {
@@ -202,7 +202,7 @@ func TestRepliesTimeOut(t *testing.T) {
 		})
 		begun := time.Now()
 		for range maxReplies + 1 {
-			c.Receive(parse(t, `{"jsonrpc":"2.0","id":1,"method":"ping"}`))
+			c.Receive(parseMessage(t, `{"jsonrpc":"2.0","id":1,"method":"ping"}`))
 		}
 		if waited := time.Since(begun); waited != replyTimeout {
 			t.Errorf("the last reply was sent after %v", waited)
@@ -223,7 +223,7 @@ func TestUnknownResponsesAreIgnored(t *testing.T) {
 		`{"jsonrpc":"2.0","method":"notifications/whatever"}`,
 		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`,
 	} {
-		c.Receive(parse(t, raw))
+		c.Receive(parseMessage(t, raw))
 	}
 	m, err := jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","id":99,"result":7}`), jsonrpc.Limits{})
 	c.ReceiveInvalid(&m, err)
@@ -231,4 +231,110 @@ func TestUnknownResponsesAreIgnored(t *testing.T) {
 	if len(w.sent) != 0 {
 		t.Errorf("sent %s", <-w.sent)
 	}
+}
+
+func parseMessage(t *testing.T, raw string) *jsonrpc.Message {
+	t.Helper()
+	m, err := jsonrpc.Parse([]byte(raw), jsonrpc.Limits{})
+	if err != nil {
+		t.Fatalf("%v: %s", err, raw)
+	}
+	return &m
+}
+func errorCode(t *testing.T, raw []byte) int64 {
+	t.Helper()
+	m, err := jsonrpc.Parse(raw, jsonrpc.Limits{})
+	switch {
+	case err != nil:
+		t.Fatalf("%v: %q", err, raw)
+	case m.Err != nil:
+		return m.Err.Code
+	}
+	return 0
+}
+
+// replying returns a client whose first replies fail with the errors, after it has received a request of the server.
+func replying(t *testing.T, failures ...error) (*Client, *wire) {
+	t.Helper()
+	attempt := 0
+	answer := func(context.Context, string, json.RawMessage) (json.RawMessage, error) {
+		return json.RawMessage(`{"roots":[]}`), nil
+	}
+	c, w := newClient(t, answer, func(context.Context, *rpc.Outgoing) (string, error) {
+		attempt++
+		if attempt <= len(failures) {
+			return "", failures[attempt-1]
+		}
+		return "", nil
+	})
+	m, err := jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","id":7,"method":"roots/list"}`), jsonrpc.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Receive(&m)
+	return c, w
+}
+
+// The handler of the server waits for the reply, so it is sent until a replica accepts it.
+func TestRepliesAreSentUntilTheyAreAccepted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		failures := []error{
+			&call.StatusError{Status: 502}, &call.StatusError{Status: 503}, &call.StatusError{Status: 504},
+			&call.StatusError{Status: 429}, call.ErrConnectionLost,
+		}
+		_, w := replying(t, failures...)
+		for range len(failures) + 1 {
+			if got := <-w.sent; got != `{"jsonrpc":"2.0","id":7,"result":{"roots":[]}}` {
+				t.Errorf("%s", got)
+			}
+		}
+		time.Sleep(2 * replyTimeout)
+		if n := len(w.sent); n != 0 {
+			t.Errorf("%d more replies", n)
+		}
+	})
+}
+
+func TestRepliesAreNotRepeatedForPermanentErrors(t *testing.T) {
+	for name, failure := range map[string]error{
+		"status 400": &call.StatusError{Status: 400}, "status 500": &call.StatusError{Status: 500}, "another error": errors.New("broken"),
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			_, w := replying(t, failure)
+			time.Sleep(2 * replyTimeout)
+			if n := len(w.sent); n != 1 {
+				t.Errorf("%s: %d replies, want 1", name, n)
+			}
+		})
+	}
+}
+
+func TestRepliesHaveATimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		failures := make([]error, 1000)
+		for i := range failures {
+			failures[i] = call.ErrConnectionLost
+		}
+		c, w := replying(t, failures...)
+		time.Sleep(2 * replyTimeout)
+		if n := len(w.sent); n < 5 || n > 20 {
+			t.Errorf("%d replies in %v", n, replyTimeout)
+		}
+		if n := len(c.replies); n != 0 {
+			t.Errorf("%d replies are in progress", n)
+		}
+	})
+}
+
+// A byte stream that has ended accepts no more replies.
+func TestRepliesEndWithTheConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, w := newClient(t, nil, func(context.Context, *rpc.Outgoing) (string, error) { return "", call.ErrConnectionLost })
+		c.Lost(call.ErrConnectionLost)
+		c.reply([]byte("{}"))
+		time.Sleep(2 * replyTimeout)
+		if n := len(w.sent); n != 1 {
+			t.Errorf("%d replies, want 1", n)
+		}
+	})
 }

@@ -68,7 +68,7 @@ var declaredTasks = &mcp.TasksCapability{List: &mcp.Supported{}, Cancel: &mcp.Su
 // send sends a request of the server.
 func (r *taskReceiver) send(id int, method, params string) {
 	r.t.Helper()
-	r.Receive(parse(r.t, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":{%s}}`, id, method, params)))
+	r.Receive(parseMessage(r.t, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":{%s}}`, id, method, params)))
 }
 
 // receive returns the next message of the client, which must be valid.
@@ -369,7 +369,7 @@ func TestCancelledRequestForAResultDoesNotEndTheTask(t *testing.T) {
 		id := r.create(1, `{}`)
 		r.send(2, mcp.MethodTaskResult, about(id))
 		r.want(r.ask(2, mcp.MethodTaskResult, about(id)), `"error"`) // the id is in use
-		r.Receive(parse(t, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}`))
+		r.Receive(parseMessage(t, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}`))
 		synctest.Wait()
 		if len(r.wire.sent) != 0 {
 			t.Errorf("%s", <-r.wire.sent)

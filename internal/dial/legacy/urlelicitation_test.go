@@ -2,6 +2,7 @@ package legacy
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,4 +47,30 @@ func TestLateURLElicitationsAreBounded(t *testing.T) {
 			t.Error("an elicitation is tracked after the end of the client")
 		}
 	})
+}
+
+// A completion may arrive before the error that requires its elicitation, on another
+// stream.
+func TestEarlyElicitationCompletionsCount(t *testing.T) {
+	var v urlElicitations
+	for i := range 2 * maxEarly {
+		v.done(fmt.Sprint(i))
+	}
+	v.done(strings.Repeat("x", maxEarlyID+1))
+	for id, early := range map[string]bool{"0": false, fmt.Sprint(maxEarly): true, fmt.Sprint(2*maxEarly - 1): true} {
+		for n := range 2 { // once
+			o := v.add(id)
+			select {
+			case <-o.done:
+				if !early || n > 0 {
+					t.Errorf("elicitation %s is complete", id)
+				}
+			default:
+				if early && n == 0 {
+					t.Errorf("elicitation %s is not complete", id)
+				}
+			}
+			o.end()
+		}
+	}
 }

@@ -1,4 +1,4 @@
-package streamwire_test
+package streamclient_test
 
 import (
 	"context"
@@ -11,9 +11,10 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/dial/streamclient"
 	"github.com/parley-mcp/parley/internal/rpc"
-	"github.com/parley-mcp/parley/internal/streamwire"
 	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/transport"
 )
 
@@ -43,10 +44,10 @@ func (r *receiver) Lost(err error) {
 	r.lost = append(r.lost, err)
 }
 
-func newClient(t *testing.T) (c *streamwire.Client, r *receiver, far transport.Conn) {
+func newClient(t *testing.T) (c *streamclient.Client, r *receiver, far transport.Conn) {
 	near, far := transport.PipeLimits(1000, 1000)
 	r = new(receiver)
-	c = streamwire.NewClient(near, r, jsonrpc.Limits{})
+	c = streamclient.NewClient(near, r, jsonrpc.Limits{})
 	t.Cleanup(func() {
 		c.Close()
 		far.Close()
@@ -81,13 +82,13 @@ func TestClientIgnoresMalformedMessages(t *testing.T) {
 
 func TestClientReportsWhyTheConnectionEnded(t *testing.T) {
 	for name, test := range map[string]struct {
-		end  func(c *streamwire.Client, far transport.Conn)
+		end  func(c *streamclient.Client, far transport.Conn)
 		want error
 		not  error
 	}{
-		"server closes":     {func(_ *streamwire.Client, far transport.Conn) { far.Close() }, call.ErrConnectionLost, call.ErrClosed},
-		"client closes":     {func(c *streamwire.Client, _ transport.Conn) { c.Close() }, call.ErrClosed, call.ErrConnectionLost},
-		"message too large": {func(_ *streamwire.Client, far transport.Conn) { far.Write(context.Background(), make([]byte, 1001)) }, call.ErrConnectionLost, call.ErrClosed},
+		"server closes":     {func(_ *streamclient.Client, far transport.Conn) { far.Close() }, call.ErrConnectionLost, call.ErrClosed},
+		"client closes":     {func(c *streamclient.Client, _ transport.Conn) { c.Close() }, call.ErrClosed, call.ErrConnectionLost},
+		"message too large": {func(_ *streamclient.Client, far transport.Conn) { far.Write(context.Background(), make([]byte, 1001)) }, call.ErrConnectionLost, call.ErrClosed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -120,7 +121,7 @@ func TestTooLargeMessageIsTheReasonOfTheLoss(t *testing.T) {
 func TestFailedWriteLosesTheConnection(t *testing.T) {
 	near, far := transport.Pipe()
 	r := new(receiver)
-	c := streamwire.NewClient(brokenConn{near}, r, jsonrpc.Limits{})
+	c := streamclient.NewClient(brokenConn{near}, r, jsonrpc.Limits{})
 	defer far.Close()
 	defer c.Close()
 	err := c.Send(t.Context(), &rpc.Outgoing{Message: []byte("{}")})
@@ -158,4 +159,48 @@ func TestSendReportsUnsentMessages(t *testing.T) {
 			t.Errorf("after Close: %v", err)
 		}
 	})
+}
+
+// recorder is a receiver that records what it receives.
+type recorder struct {
+	lines chan string
+}
+
+func (o recorder) Receive(m *jsonrpc.Message)             { o.lines <- fmt.Sprint(m.Method, m.ID) }
+func (o recorder) ReceiveInvalid(*jsonrpc.Message, error) { o.lines <- "invalid" }
+func (o recorder) Lost(error)                             { close(o.lines) }
+
+// Rules J7, J8: the client accepts batches in the one revision that has them.
+func TestClientAcceptsBatchesOf20250326Only(t *testing.T) {
+	for _, r := range mcp.Revisions() {
+		t.Run(string(r), func(t *testing.T) {
+			near, far := transport.Pipe()
+			received := recorder{make(chan string, 16)}
+			c := streamclient.NewClient(near, received, jsonrpc.Limits{})
+			c.SetRevision(r)
+			for _, message := range []string{
+				`[{"jsonrpc":"2.0","method":"a"},7,{"jsonrpc":"2.0","id":3,"result":{}}]`, `[]`, `{"jsonrpc":"2.0","method":"last"}`,
+			} {
+				if err := far.Write(t.Context(), []byte(message)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want := "invalid invalid last"
+			if r == mcp.V20250326 {
+				want = "a invalid 3 invalid last"
+			}
+			var got []string
+			for line := range received.lines {
+				if got = append(got, line); line == "last" {
+					break
+				}
+			}
+			if strings.Join(got, " ") != want {
+				t.Errorf("received %q, want %q", got, want)
+			}
+			if err := c.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
 }

@@ -1,18 +1,19 @@
-package legacy
+package rpc
 
 import (
 	"slices"
 	"strings"
 	"sync"
 
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
 )
 
 // Limits of what is remembered until the wait for a task begins.
 const (
 	maxEarlyChanges = 64      // tasks that have changed, and tasks with progress
 	maxEarlyMessage = 1 << 10 // bytes of the message of progress
+	maxEarlyTask    = 256     // bytes of a task id or a token
 )
 
 // TaskChanges wakes those who wait for tasks of the peer when it reports a change
@@ -23,14 +24,14 @@ type TaskChanges struct {
 	waiting  map[string][]chan struct{}
 	early    []string // tasks that have changed before their wait; the newest come last
 
-	progress      map[jsonrpc.ID]func(rpc.Progress) // by the token of the request that has created the task
-	earlyProgress []earlyProgress                   // the last one of each token; the newest come last
+	progress      map[jsonrpc.ID]func(Progress) // by the token of the request that has created the task
+	earlyProgress []earlyProgress               // the last one of each token; the newest come last
 }
 
 // earlyProgress is progress that was reported before the wait for the task.
 type earlyProgress struct {
 	token  jsonrpc.ID
-	report rpc.Progress
+	report Progress
 }
 
 // Begin is called before requests that may create tasks, so that changes are remembered until the
@@ -73,8 +74,8 @@ func (s *TaskChanges) Watch(id string) (changed <-chan struct{}, stop func()) {
 	}
 }
 
-// receive takes notifications/tasks/status. It does not block.
-func (s *TaskChanges) receive(m *jsonrpc.Message) {
+// Receive takes notifications/tasks/status. It does not block.
+func (s *TaskChanges) Receive(m *jsonrpc.Message) {
 	raw, _ := m.Params.Get("taskId")
 	if len(raw) == 0 || raw[0] != '"' {
 		return
@@ -89,7 +90,7 @@ func (s *TaskChanges) receive(m *jsonrpc.Message) {
 		default: // it is awake already
 		}
 	}
-	if len(waiting) > 0 || s.creating == 0 || len(id) > maxEarlyID {
+	if len(waiting) > 0 || s.creating == 0 || len(id) > maxEarlyTask {
 		return
 	}
 	if i := slices.Index(s.early, id); i >= 0 {
@@ -101,11 +102,11 @@ func (s *TaskChanges) receive(m *jsonrpc.Message) {
 }
 
 // Follow passes the progress with a token to f, which must not block, until stop is called.
-func (s *TaskChanges) Follow(token jsonrpc.ID, f func(rpc.Progress)) (stop func()) {
+func (s *TaskChanges) Follow(token jsonrpc.ID, f func(Progress)) (stop func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.progress == nil {
-		s.progress = make(map[jsonrpc.ID]func(rpc.Progress))
+		s.progress = make(map[jsonrpc.ID]func(Progress))
 	}
 	s.progress[token] = f
 	if i := s.earlyOf(token); i >= 0 {
@@ -123,15 +124,15 @@ func (s *TaskChanges) earlyOf(token jsonrpc.ID) int {
 	return slices.IndexFunc(s.earlyProgress, func(e earlyProgress) bool { return e.token == token })
 }
 
-// reported takes progress of a request that has its response. It does not block.
-func (s *TaskChanges) reported(token jsonrpc.ID, report rpc.Progress) {
+// ReceiveProgress takes progress of a request that has its response. It does not block.
+func (s *TaskChanges) ReceiveProgress(token jsonrpc.ID, report Progress) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if f := s.progress[token]; f != nil {
 		f(report)
 		return
 	}
-	if s.creating == 0 || len(report.Message) > maxEarlyMessage || len(token.String()) > maxEarlyID {
+	if s.creating == 0 || len(report.Message) > maxEarlyMessage || len(token.String()) > maxEarlyTask {
 		return
 	}
 	if i := s.earlyOf(token); i >= 0 {
@@ -140,4 +141,17 @@ func (s *TaskChanges) reported(token jsonrpc.ID, report rpc.Progress) {
 		s.earlyProgress = slices.Delete(s.earlyProgress, 0, 1)
 	}
 	s.earlyProgress = append(s.earlyProgress, earlyProgress{token, report})
+}
+
+// RunsAsTask reports whether a client that has declared requests can run those of a method as tasks.
+func RunsAsTask(declared *mcp.TaskRequestsCapability, method string) bool {
+	switch {
+	case declared == nil:
+		return false
+	case method == mcp.MethodElicit:
+		return declared.Elicitation != nil && declared.Elicitation.Create != nil
+	case method == mcp.MethodCreateMessage:
+		return declared.Sampling != nil && declared.Sampling.CreateMessage != nil
+	}
+	return false
 }

@@ -1,4 +1,5 @@
-package streamwire
+// Package streamclient is the client of a byte stream: standard input and output, a socket, memory.
+package streamclient
 
 import (
 	"context"

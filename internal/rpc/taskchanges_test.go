@@ -1,11 +1,10 @@
-package legacy
+package rpc
 
 import (
 	"fmt"
 	"strings"
 	"testing"
 
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
@@ -17,7 +16,7 @@ func TestNewestEarlyChangesAreRemembered(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.receive(&m)
+		s.Receive(&m)
 	}
 	changed := func(id string) bool {
 		c, stop := s.Watch(id)
@@ -48,7 +47,7 @@ func TestNewestEarlyChangesAreRemembered(t *testing.T) {
 func TestNewestEarlyProgressIsRemembered(t *testing.T) {
 	var s TaskChanges
 	report := func(token int64, done float64, message string) {
-		s.reported(jsonrpc.IntID(token), rpc.Progress{Done: done, Message: message})
+		s.ReceiveProgress(jsonrpc.IntID(token), Progress{Done: done, Message: message})
 	}
 	report(0, 1, "before Begin")
 	s.Begin()
@@ -58,10 +57,10 @@ func TestNewestEarlyProgressIsRemembered(t *testing.T) {
 	report(2, 2, "")
 	report(100, 1, "")
 	report(101, 1, strings.Repeat("x", maxEarlyMessage+1))
-	s.reported(jsonrpc.StringID(strings.Repeat("x", maxEarlyID)), rpc.Progress{})
+	s.ReceiveProgress(jsonrpc.StringID(strings.Repeat("x", maxEarlyTask)), Progress{})
 	for token, want := range map[int64]float64{0: 0, 1: 0, 2: 2, 3: 1, 100: 1, 101: 0} {
 		var got float64
-		stop := s.Follow(jsonrpc.IntID(token), func(p rpc.Progress) { got += p.Done })
+		stop := s.Follow(jsonrpc.IntID(token), func(p Progress) { got += p.Done })
 		if stop(); got != want {
 			t.Errorf("token %d: %v, want %v", token, got, want)
 		}
