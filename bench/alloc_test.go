@@ -124,11 +124,13 @@ func asEventStream(m message) message {
 }
 
 // A list that depends on the caller is made of encodings that are kept.
-func TestAllocationsOfARestrictedList(t *testing.T) {
-	allocs, size := handlerCost(t, newRestricted(), listMessage())
-	t.Logf("%v allocations, %v bytes", allocs, size)
-	if allocs > maxListAllocs {
-		t.Errorf("%v allocations, the limit is %d", allocs, maxListAllocs)
+func TestAllocationsOfAListThatDependsOnTheCaller(t *testing.T) {
+	for name, s := range map[string]*server.Server{"200 tools, one of them restricted": newRestricted(), "1,000 tools of two servers": newMerged()} {
+		allocs, size := handlerCost(t, s, listMessage())
+		t.Logf("%s: %v allocations, %v bytes", name, allocs, size)
+		if allocs > maxListAllocs {
+			t.Errorf("%s: %v allocations, the limit is %d", name, allocs, maxListAllocs)
+		}
 	}
 }
 

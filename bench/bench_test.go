@@ -123,11 +123,24 @@ func baselineClient(b testing.TB) func(n int) {
 	}
 }
 
-// BenchmarkListTools measures tools/list over HTTP. In one case all callers see all 1,000 tools. In the other case the
-// server has 200 tools, and server.VisibleTo restricts one of them.
+// BenchmarkListTools measures tools/list over HTTP. In one case all callers see all 1,000 tools. In another case the
+// server has 200 tools, and server.VisibleTo restricts one of them. In the last case, a caller has 1,000 tools of which
+// 800 are its own.
 func BenchmarkListTools(b *testing.B) {
 	b.Run("shared", func(b *testing.B) { benchmarkList(b, newManyTools(999)) })
 	b.Run("restricted", func(b *testing.B) { benchmarkList(b, newRestricted()) })
+	b.Run("merged", func(b *testing.B) { benchmarkList(b, newMerged()) })
+}
+
+// newMerged returns a server with 200 tools, whose callers have 800 more.
+func newMerged() *server.Server {
+	s, others := newManyTools(199), newManyTools(999)
+	for i := range 199 {
+		others.RemoveTool(fmt.Sprintf("tool-%03d", i))
+	}
+	others.RemoveTool("echo")
+	s.Personal = func(context.Context) []*server.Server { return []*server.Server{others} }
+	return s
 }
 
 func newManyTools(n int) *server.Server {

@@ -48,15 +48,15 @@ type resourceOffer struct {
 	admit  beforeSubscribe // nil: every client may subscribe
 }
 
-func (s *Server) resourceOffer(name string, options []ResourceOption) resourceOffer {
-	o := resourceOffer{offer: offer{name: name, logger: s.logger}}
+// init sets the name and the options of an entry of s.
+func (o *resourceOffer) init(s *Server, name string, options []ResourceOption) {
+	o.name, o.logger = name, s.logger
 	for _, option := range options {
-		option.ofResource(&o)
+		option.ofResource(o)
 	}
 	if o.follow != nil {
 		s.followers.expect(s)
 	}
-	return o
 }
 
 // fill completes the hints of a handler with those of the policy, and replaces hints that the

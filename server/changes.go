@@ -21,8 +21,8 @@ func (s *Server) ResourceUpdated(uri string) {
 	s.replicas.announce(announcement{Kind: rpc.ResourceUpdated, URI: uri})
 }
 
-// added adds an entry to a catalog, and notifies the clients that can see it.
-func added[E entry](s *Server, kind rpc.ChangeKind, to interface{ add(string, E) error }, name string, e E) error {
+// added adds an entry, and notifies the clients that can see it.
+func added[E entry](s *Server, kind rpc.ChangeKind, to *entries[E], name string, e E) error {
 	err := to.add(name, e)
 	if err == nil {
 		s.changes.PublishTo(e.audience(), rpc.Change{Kind: kind})
@@ -32,8 +32,8 @@ func added[E entry](s *Server, kind rpc.ChangeKind, to interface{ add(string, E)
 	return err
 }
 
-// removed removes an entry from a catalog, and notifies the clients that could see it.
-func removed[E entry](s *Server, kind rpc.ChangeKind, from interface{ remove(string) (E, bool) }, name string) bool {
+// removed removes an entry, and notifies the clients that could see it.
+func removed[E entry](s *Server, kind rpc.ChangeKind, from *entries[E], name string) bool {
 	e, was := from.remove(name)
 	if was {
 		s.changes.PublishTo(e.audience(), rpc.Change{Kind: kind})

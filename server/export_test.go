@@ -10,9 +10,7 @@ import (
 
 // ToolPages returns the number of cached pages of the list of tools.
 func (s *Server) ToolPages() int {
-	s.tools.mu.RLock()
-	defer s.tools.mu.RUnlock()
-	return len(s.tools.pages)
+	return len(s.tools.snapshot().pages.all)
 }
 
 // ServeConnAs serves a connection with an authenticated client.

@@ -6,12 +6,10 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"sort"
 	"strings"
 	"time"
 
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
 )
@@ -78,19 +76,12 @@ func encodePath(name string) string {
 	return b.String()
 }
 
-// page is a list of files in the order of their URIs.
-type page struct {
-	resources []mcp.Resource
-	// reached is the URI up to which the tree was searched, "" for its end.
-	reached string
-}
-
-// list returns the first n files whose URIs come after a URI. If there are fewer, the tree was
-// searched to its end, unless page.reached is set.
-func (t *fileTree) list(ctx context.Context, after string, n int) page {
+// list returns the first n files whose URIs come after a URI, in the order of their URIs, and the URI up to which the
+// tree was searched, or "" if it was searched to its end.
+func (t *fileTree) list(ctx context.Context, after string, n int) (found []*resourceEntry, reached string) {
 	w := &walk{tree: t, ctx: ctx, after: after, most: n, directories: maxDirectories}
 	w.directory(".", t.prefix, 0)
-	return w.page
+	return w.found, w.reached
 }
 
 // walk is one search through a tree in the order of URIs.
@@ -100,7 +91,8 @@ type walk struct {
 	after       string
 	most        int
 	directories int // that may still be read
-	page        page
+	found       []*resourceEntry
+	reached     string // see fileTree.list
 }
 
 // directory searches a directory, and reports whether to continue.
@@ -109,7 +101,7 @@ func (w *walk) directory(name, uri string, depth int) bool {
 		return false
 	}
 	if w.directories--; w.directories < 0 {
-		w.page.reached = uri
+		w.reached = uri
 		return false
 	}
 	entries, err := w.tree.entries(name)
@@ -143,14 +135,19 @@ func (w *walk) file(name, uri string) bool {
 		return true
 	}
 	size := info.Size()
-	w.page.resources = append(w.page.resources, mcp.Resource{
+	e := &resourceEntry{resource: mcp.Resource{
 		URI:         uri,
 		Name:        name,
 		MimeType:    typeByName(name),
 		Size:        &size,
 		Annotations: &mcp.Annotations{LastModified: info.ModTime().UTC().Format(time.RFC3339)},
-	})
-	return len(w.page.resources) < w.most
+	}}
+	e.name = uri
+	if w.found = append(w.found, e); len(w.found) < w.most {
+		return true
+	}
+	w.reached = uri
+	return false
 }
 
 // complete is the Completer of paths. It completes one directory at a time.
@@ -179,61 +176,23 @@ func (t *fileTree) complete(_ context.Context, value string, _ map[string]string
 	return paths, nil
 }
 
-// trees returns the directories that are listed.
-func (s *Server) trees() []*templateEntry {
-	var trees []*templateEntry
+// listFiles returns the first n files after a URI of each directory that a caller can see.
+func listFiles(
+	ctx context.Context, s *Server, who principal.Principal, after string, n int,
+) (all files[*resourceEntry]) {
 	for _, e := range s.templates.all() {
-		if e.files != nil {
-			trees = append(trees, e)
-		}
-	}
-	return trees
-}
-
-// listWithFiles serves resources/list with a page of the resources and files that the caller
-// can see, in the order of their URIs.
-func (s *Server) listWithFiles(ctx context.Context, c *rpc.Call, trees []*templateEntry) (any, error) {
-	cursors := s.core.cursors
-	after, err := cursors.of(c)
-	if err != nil {
-		return nil, err
-	}
-	personal := s.resources.view().personal || slices.ContainsFunc(trees, (*templateEntry).restricted)
-	var owner *principal.Principal
-	if personal {
-		who := c.Principal()
-		owner = &who
-	}
-	size := s.pageSize()
-	var all []mcp.Resource
-	for _, e := range s.resources.visible(c.Principal(), after, size+1) {
-		all = append(all, e.resource)
-	}
-	reached := ""
-	for _, t := range trees {
-		if !t.visibleTo(c.Principal()) {
+		if e.files == nil {
 			continue
 		}
-		p := t.files.list(ctx, after, size+1)
-		all = append(all, p.resources...)
-		if p.reached != "" && (reached == "" || p.reached < reached) {
-			reached = p.reached
+		all.restricted = all.restricted || e.restricted()
+		if !e.visibleTo(who) {
+			continue
+		}
+		found, reached := e.files.list(ctx, after, n)
+		all.lists = append(all.lists, found)
+		if reached != "" && (all.reached == "" || reached < all.reached) {
+			all.reached = reached
 		}
 	}
-	sort.SliceStable(all, func(i, j int) bool { return all[i].URI < all[j].URI })
-	all = slices.CompactFunc(all, func(a, b mcp.Resource) bool { return a.URI == b.URI }) // the first is what is read
-	if reached != "" {
-		// What comes after that may have something before it that was not searched.
-		all = slices.DeleteFunc(all, func(r mcp.Resource) bool { return r.URI > reached })
-	}
-	result := &mcp.ListResourcesResult{CacheHints: s.ListCache.hints(personal), Resources: all}
-	last := reached
-	if len(all) > size {
-		result.Resources, last = all[:size], all[size-1].URI
-	}
-	if last != "" {
-		next := cursors.after(c.Method(), last, owner)
-		result.NextCursor = &next
-	}
-	return result, nil
+	return all
 }

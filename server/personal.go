@@ -57,7 +57,7 @@ func (s *Server) personal(ctx context.Context) []*Server {
 
 // findFor returns the entry with a name that the caller of ctx can see, and the server that has it: s or, if s has none,
 // one of Personal. Catalog returns that of a server.
-func findFor[E entry](ctx context.Context, s *Server, catalog func(*Server) *catalog[E], name string, who principal.Principal) (e E, from *Server, ok bool) {
+func findFor[E entry](ctx context.Context, s *Server, catalog func(*Server) *entries[E], name string, who principal.Principal) (e E, from *Server, ok bool) {
 	if e, ok = catalog(s).find(name, who); ok || s.Personal == nil || rpc.From(ctx) == nil {
 		return e, s, ok
 	}
@@ -70,10 +70,10 @@ func findFor[E entry](ctx context.Context, s *Server, catalog func(*Server) *cat
 	return e, s, ok
 }
 
-func (s *Server) toolCatalog() *catalog[*toolEntry]         { return &s.tools }
-func (s *Server) promptCatalog() *catalog[*promptEntry]     { return &s.prompts }
-func (s *Server) resourceCatalog() *catalog[*resourceEntry] { return &s.resources }
-func (s *Server) templateCatalog() *catalog[*templateEntry] { return &s.templates.catalog }
+func (s *Server) toolCatalog() *entries[*toolEntry]         { return &s.tools }
+func (s *Server) promptCatalog() *entries[*promptEntry]     { return &s.prompts }
+func (s *Server) resourceCatalog() *entries[*resourceEntry] { return &s.resources }
+func (s *Server) templateCatalog() *entries[*templateEntry] { return &s.templates.entries }
 
 // resourceFor is resourceAt for the caller of ctx, also with the servers of Personal.
 func (s *Server) resourceFor(ctx context.Context, uri string, who principal.Principal) (read readFunc, from *resourceOffer, mimeType string, err error) {

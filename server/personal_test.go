@@ -2,16 +2,13 @@ package server_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
-	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/server"
 )
 
@@ -75,42 +72,6 @@ func TestCallersHavePersonalEntries(t *testing.T) {
 	ada.wantError(mcp.MethodCallTool, `"name":"scoped"`, jsonrpc.CodeInvalidParams, "unknown tool")
 }
 
-func TestListsHavePersonalEntriesInOrder(t *testing.T) {
-	for size := 1; size <= 7; size++ {
-		s, _ := personal(t)
-		s.PageSize = size
-		s.ListCache = server.CachePolicy{Public: true}
-		for who, want := range map[string]string{"ada": "[a both open secret x]", "bob": "[both open x]"} {
-			l := connectLineAs(t, s, person(t, who))
-			var names []string
-			cursor := ""
-			for range 10 {
-				raw, err := l.ask(mcp.MethodListTools, cursor)
-				if err != nil {
-					t.Fatal(err)
-				}
-				var page mcp.ListToolsResult
-				if err := json.Unmarshal(raw, &page); err != nil {
-					t.Fatal(err)
-				}
-				for _, tool := range page.Tools {
-					names = append(names, tool.Name)
-				}
-				if private := strings.Contains(string(raw), `"cacheScope":"private"`); private != (who == "ada") {
-					t.Errorf("%s: %s", who, raw)
-				}
-				if page.NextCursor == nil {
-					break
-				}
-				cursor = `"cursor":` + string(jsonrpc.AppendString(nil, *page.NextCursor))
-			}
-			if fmt.Sprint(names) != want {
-				t.Errorf("pages of %d: %s has %v, want %s", size, who, names, want)
-			}
-		}
-	}
-}
-
 // A function of WhileSubscribed runs for the caller who has the resource, and only that caller learns of updates and
 // of changes of the lists.
 func TestSubscriptionsToPersonalResources(t *testing.T) {
@@ -139,55 +100,4 @@ func TestSubscriptionsToPersonalResources(t *testing.T) {
 	}
 	hers.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
 	d.expect(t, "-note://secret")
-}
-
-// Hide of a server of Personal hides the entries of that server, and Hide of the server itself hides those of both.
-func TestPersonalEntriesAreHidden(t *testing.T) {
-	for _, c := range []struct {
-		s, hers string // what they hide
-		want    string
-	}{
-		{"", "secret", "a both open x"},
-		{"a", "x", "both open secret x"},
-		{"x", "a", "both open secret"},
-	} {
-		s, hers := personal(t)
-		s.Hide, hers.Hide = hideName(c.s), hideName(c.hers)
-		type named struct {
-			Name string `json:"name"`
-		}
-		server.AddTool(s, mcp.Tool{Name: "zz_find"}, func(ctx context.Context, in named) (string, error) {
-			_, ok := s.LookupTool(ctx, in.Name)
-			return fmt.Sprintf("found: %t", ok), nil
-		})
-		ada := connectLineAs(t, s, person(t, "ada"))
-		raw, err := ada.ask(mcp.MethodListTools, "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		var page mcp.ListToolsResult
-		if err := json.Unmarshal(raw, &page); err != nil {
-			t.Fatal(err)
-		}
-		var names []string
-		for _, tool := range page.Tools[:len(page.Tools)-1] {
-			names = append(names, tool.Name)
-		}
-		if got := strings.Join(names, " "); got != c.want {
-			t.Errorf("with %q and %q hidden: %s, want %s", c.s, c.hers, got, c.want)
-		}
-		for _, name := range []string{"a", "both", "open", "secret", "x"} {
-			raw, err := ada.ask(mcp.MethodCallTool, fmt.Sprintf(`"name":"zz_find","arguments":{"name":%q}`, name))
-			if want := fmt.Sprintf("found: %t", slices.Contains(names, name)); err != nil || !strings.Contains(string(raw), want) {
-				t.Errorf("with %q and %q hidden, LookupTool of %q: %s, %v; want %s", c.s, c.hers, name, raw, err, want)
-			}
-		}
-	}
-}
-
-// hideName returns a function for server.Server.Hide that hides one name from every caller.
-func hideName(hidden string) func(principal.Principal) func(list, name string) bool {
-	return func(principal.Principal) func(list, name string) bool {
-		return func(_, name string) bool { return name == hidden }
-	}
 }

@@ -139,7 +139,7 @@ type promptEntry struct {
 }
 
 func (s *Server) addPrompt(e *promptEntry, options []PromptOption) error {
-	e.offer = offer{name: e.prompt.Name, logger: s.logger}
+	e.name, e.logger = e.prompt.Name, s.logger
 	for _, o := range options {
 		o.ofPrompt(e)
 	}

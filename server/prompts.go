@@ -7,22 +7,7 @@ import (
 
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
-	"github.com/parley-mcp/parley/mcp"
 )
-
-// listPrompts serves prompts/list.
-func (s *Server) listPrompts(ctx context.Context, c *rpc.Call) (any, error) {
-	if !s.prompts.offered() {
-		return methodNotFound(c)
-	}
-	return serveList(ctx, s, c, (*Server).promptCatalog, func(entries []*promptEntry, page mcp.PageInfo, hints mcp.CacheHints) any {
-		result := &mcp.ListPromptsResult{CacheHints: hints, PageInfo: page, Prompts: make([]mcp.Prompt, len(entries))}
-		for i, e := range entries {
-			result.Prompts[i] = e.prompt
-		}
-		return result
-	})
-}
 
 var getPromptMembers = []string{"name", "arguments", "_meta", "inputResponses", "requestState"}
 

@@ -115,7 +115,9 @@ func (s *Server) addResource(r mcp.Resource, handler ResourceHandler, options []
 	if err := detach(&r, &r.Source); err != nil {
 		return err
 	}
-	return added(s, rpc.ResourcesChanged, &s.resources, r.URI, &resourceEntry{s.resourceOffer(r.URI, options), r, handler})
+	e := &resourceEntry{resource: r, read: handler}
+	e.init(s, r.URI, options)
+	return added(s, rpc.ResourcesChanged, &s.resources, r.URI, e)
 }
 
 var errNoName = errors.New("name must not be empty")

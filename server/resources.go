@@ -16,37 +16,6 @@ import (
 // offersResources reports whether the server declares the resources capability.
 func (s *Server) offersResources() bool { return s.resources.offered() || s.templates.offered() }
 
-// listResources serves resources/list.
-func (s *Server) listResources(ctx context.Context, c *rpc.Call) (any, error) {
-	if !s.offersResources() {
-		return methodNotFound(c)
-	}
-	if trees := s.trees(); len(trees) > 0 {
-		return s.listWithFiles(ctx, c, trees)
-	}
-	return serveList(ctx, s, c, (*Server).resourceCatalog, func(entries []*resourceEntry, page mcp.PageInfo, hints mcp.CacheHints) any {
-		result := &mcp.ListResourcesResult{CacheHints: hints, PageInfo: page, Resources: make([]mcp.Resource, len(entries))}
-		for i, e := range entries {
-			result.Resources[i] = e.resource
-		}
-		return result
-	})
-}
-
-// listTemplates serves resources/templates/list.
-func (s *Server) listTemplates(ctx context.Context, c *rpc.Call) (any, error) {
-	if !s.offersResources() {
-		return methodNotFound(c)
-	}
-	return serveList(ctx, s, c, (*Server).templateCatalog, func(entries []*templateEntry, page mcp.PageInfo, hints mcp.CacheHints) any {
-		result := &mcp.ListResourceTemplatesResult{CacheHints: hints, PageInfo: page, ResourceTemplates: make([]mcp.ResourceTemplate, len(entries))}
-		for i, e := range entries {
-			result.ResourceTemplates[i] = e.template
-		}
-		return result
-	})
-}
-
 var readResourceMembers = []string{"uri", "_meta", "inputResponses", "requestState"}
 
 // readResource serves resources/read.

@@ -47,8 +47,6 @@ func (r requireScopes) ofTool(e *toolEntry)         { r.of(&e.offer) }
 func (r requireScopes) ofPrompt(e *promptEntry)     { r.of(&e.offer) }
 func (r requireScopes) ofResource(o *resourceOffer) { r.of(&o.offer) }
 
-func (o *offer) needs() []string { return o.scopes }
-
 // scoped reports whether any entry requires scopes.
 func (s *Server) scoped() bool {
 	return s.tools.scoped.Load() || s.prompts.scoped.Load() || s.resources.scoped.Load() || s.templates.scoped.Load()

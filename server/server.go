@@ -158,10 +158,10 @@ type Server struct {
 	AllowedHosts []string
 
 	rechecks  rechecks
-	tools     catalog[*toolEntry]
-	resources catalog[*resourceEntry]
+	tools     entries[*toolEntry]
+	resources entries[*resourceEntry]
 	templates templateSet
-	prompts   catalog[*promptEntry]
+	prompts   entries[*promptEntry]
 	completes atomic.Bool // an argument has a completer
 	// instructions replace Instructions; nil means that they do not.
 	instructions atomic.Pointer[string]

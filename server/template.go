@@ -88,7 +88,7 @@ func (s *Server) RegisterTemplate(t mcp.ResourceTemplate, handler ResourceHandle
 // RemoveTemplate removes a template and reports whether it existed. It also removes the template
 // that [AddFS] has registered. Reads in flight continue. Safe while the server serves.
 func (s *Server) RemoveTemplate(uriTemplate string) bool {
-	return removed(s, rpc.ResourcesChanged, &s.templates, uriTemplate)
+	return removed(s, rpc.ResourcesChanged, &s.templates.entries, uriTemplate)
 }
 
 // readFunc reads one resource.
@@ -108,7 +108,7 @@ type templateEntry struct {
 }
 
 func (s *Server) addTemplate(e *templateEntry, options []ResourceOption) error {
-	e.resourceOffer = s.resourceOffer(e.template.URITemplate, options)
+	e.init(s, e.template.URITemplate, options)
 	if e.template.Name == "" {
 		return errNoName
 	}
@@ -132,7 +132,7 @@ func (s *Server) addTemplate(e *templateEntry, options []ResourceOption) error {
 		return err
 	}
 	e.uris = uris
-	if err := added(s, rpc.ResourcesChanged, &s.templates, e.template.URITemplate, e); err != nil {
+	if err := added(s, rpc.ResourcesChanged, &s.templates.entries, e.template.URITemplate, e); err != nil {
 		return err
 	}
 	if slices.ContainsFunc(uris.variables, func(v templateVariable) bool { return e.variable(v.name).enum != nil }) {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -23,41 +22,16 @@ func errMatching(uri string) *jsonrpc.Error {
 
 // templateSet holds the templates of a server. Safe for concurrent use.
 type templateSet struct {
-	catalog[*templateEntry]
-	change sync.Mutex                    // held while catalog changes and index is computed
-	index  atomic.Pointer[templateIndex] // nil when it must be computed again
-}
-
-func (t *templateSet) add(name string, e *templateEntry) error {
-	t.change.Lock()
-	defer t.change.Unlock()
-	if err := t.catalog.add(name, e); err != nil {
-		return err
-	}
-	t.index.Store(nil)
-	return nil
-}
-
-func (t *templateSet) remove(text string) (*templateEntry, bool) {
-	t.change.Lock()
-	defer t.change.Unlock()
-	removed, ok := t.catalog.remove(text)
-	if ok {
-		t.index.Store(nil)
-	}
-	return removed, ok
+	entries[*templateEntry]
+	index atomic.Pointer[templateIndex] // of the entries of an earlier time, or of now
 }
 
 // indexed returns the index of the templates.
 func (t *templateSet) indexed() *templateIndex {
-	if x := t.index.Load(); x != nil {
-		return x
-	}
-	t.change.Lock()
-	defer t.change.Unlock()
-	x := t.index.Load()
-	if x == nil {
-		x = newTemplateIndex(t.view().ordered)
+	now, x := t.snapshot(), t.index.Load()
+	if x == nil || x.of != now {
+		x = newTemplateIndex(now.entries)
+		x.of = now
 		t.index.Store(x)
 	}
 	return x
@@ -89,6 +63,7 @@ func (t *templateSet) match(uri string, found func(e *templateEntry, values map[
 // templateIndex finds templates by the literal text at the beginning of their URIs. It is
 // immutable.
 type templateIndex struct {
+	of     *snapshot[*templateEntry]
 	ranked []*templateEntry // by compareSpecific
 	groups []templateGroup  // by prefix
 }

@@ -36,7 +36,7 @@ type toolEntry struct {
 
 // addTool adds a tool with compiled schemas.
 func (s *Server) addTool(e *toolEntry, options []ToolOption) error {
-	e.offer = offer{name: e.tool.Name, logger: s.logger}
+	e.name, e.logger = e.tool.Name, s.logger
 	for _, o := range options {
 		o.ofTool(e)
 	}
@@ -84,20 +84,6 @@ func checkToolName(name string) error {
 		}
 	}
 	return nil
-}
-
-// listTools serves tools/list.
-func (s *Server) listTools(ctx context.Context, c *rpc.Call) (any, error) {
-	if !s.tools.offered() {
-		return methodNotFound(c)
-	}
-	return serveList(ctx, s, c, (*Server).toolCatalog, func(entries []*toolEntry, page mcp.PageInfo, hints mcp.CacheHints) any {
-		result := &mcp.ListToolsResult{CacheHints: hints, PageInfo: page, Tools: make([]mcp.Tool, len(entries))}
-		for i, e := range entries {
-			result.Tools[i] = e.tool
-		}
-		return result
-	})
 }
 
 var callToolMembers = []string{"name", "arguments", "_meta", "task", "inputResponses", "requestState"}

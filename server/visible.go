@@ -1,9 +1,6 @@
 package server
 
 import (
-	"log/slog"
-	"runtime/debug"
-
 	"github.com/parley-mcp/parley/principal"
 )
 
@@ -52,43 +49,3 @@ type visibleTo func(who principal.Principal, name string) bool
 func (v visibleTo) ofTool(e *toolEntry)         { e.sees = append(e.sees, v) }
 func (v visibleTo) ofPrompt(e *promptEntry)     { e.sees = append(e.sees, v) }
 func (v visibleTo) ofResource(e *resourceOffer) { e.sees = append(e.sees, v) }
-
-// offer holds the options that all entries share. It is immutable.
-type offer struct {
-	name   string // the name that VisibleTo passes on
-	sees   []visibleTo
-	scopes []string // see RequireScopes
-	logger func() *slog.Logger
-}
-
-// restricted reports whether the entry is hidden from some callers.
-func (o *offer) restricted() bool { return len(o.sees) > 0 }
-
-func (o *offer) visibleTo(who principal.Principal) bool {
-	for _, sees := range o.sees {
-		if !o.ask(sees, who) {
-			return false
-		}
-	}
-	return true
-}
-
-// ask calls a function of VisibleTo. A panic hides the entry: an error would reveal that it
-// exists.
-func (o *offer) ask(sees visibleTo, who principal.Principal) (yes bool) {
-	defer func() {
-		if v := recover(); v != nil {
-			o.logger().Error("panic in the function of VisibleTo: the entry is hidden", "name", o.name, "panic", v, "stack", string(debug.Stack()))
-			yes = false
-		}
-	}()
-	return sees(who, o.name)
-}
-
-// audience returns a function that reports who receives changes; nil means every subscriber.
-func (o *offer) audience() func(principal.Principal) bool {
-	if !o.restricted() {
-		return nil
-	}
-	return o.visibleTo
-}

@@ -61,28 +61,6 @@ func secretive(t testing.TB) (s *server.Server, forAda server.Option) {
 	return s, forAda
 }
 
-// Rule R7: lists depend on the caller, and are cached privately then.
-func TestHiddenEntriesAreListedForTheirCallers(t *testing.T) {
-	s, _ := secretive(t)
-	s.ListCache = server.CachePolicy{Public: true}
-	ada, bob := connectLineAs(t, s, person(t, "ada")), connectLineAs(t, s, person(t, "bob"))
-	anonymous := connectLineAs(t, s, principal.Anonymous)
-	for _, method := range []string{mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListResourceTemplates} {
-		for who, l := range map[string]*line{"ada": ada, "bob": bob, "unknown": anonymous} {
-			raw, err := l.ask(method, "")
-			if err != nil {
-				t.Fatalf("%s: %v", method, err)
-			}
-			if sees := strings.Contains(string(raw), "secret"); sees != (who == "ada") {
-				t.Errorf("%s to %s: %s", method, who, raw)
-			}
-			if !strings.Contains(string(raw), `"open"`) || !strings.Contains(string(raw), `"cacheScope":"private"`) {
-				t.Errorf("%s to %s: %s", method, who, raw)
-			}
-		}
-	}
-}
-
 // Rule R7: a request for a hidden entry gets the same response as one for a missing entry.
 func TestHiddenEntriesAreUnknownToOthers(t *testing.T) {
 	s, _ := secretive(t)
@@ -120,57 +98,6 @@ func TestContentsOfHiddenResourcesArePrivate(t *testing.T) {
 	raw, err := connectLineAs(t, s, person(t, "ada")).ask(mcp.MethodReadResource, `"uri":"note://secret"`)
 	if err != nil || !strings.Contains(string(raw), `"ttlMs":1000,"cacheScope":"private"`) {
 		t.Errorf("%s, %v", raw, err)
-	}
-}
-
-// Rules J18, R7: the pages of a list that depends on the caller have the caller's entries, and a cursor is of
-// no use to other callers.
-func TestPagesWithHiddenEntries(t *testing.T) {
-	ada, bob := person(t, "ada"), person(t, "bob")
-	s := &server.Server{PageSize: 2, Logger: slog.New(slog.DiscardHandler)}
-	for i := range 12 {
-		var options []server.ToolOption
-		if i%3 != 0 {
-			options = append(options, server.VisibleTo(func(who principal.Principal, name string) bool {
-				return name == fmt.Sprintf("t%02d", i) && (who == ada) == (i%3 == 1)
-			}))
-		}
-		if err := s.RegisterTool(mcp.Tool{Name: fmt.Sprintf("t%02d", i)}, raw, options...); err != nil {
-			t.Fatal(err)
-		}
-	}
-	walk := func(l *line) string {
-		var pages []string
-		page, next := names(t, l, "")
-		for pages = append(pages, strings.Join(page, " ")); next != ""; pages = append(pages, strings.Join(page, " ")) {
-			page, next = names(t, l, next)
-		}
-		return strings.Join(pages, "|")
-	}
-	if got := walk(connectLineAs(t, s, ada)); got != "t00 t01|t03 t04|t06 t07|t09 t10" {
-		t.Errorf("Ada: %s", got)
-	}
-	if got := walk(connectLineAs(t, s, bob)); got != "t00 t02|t03 t05|t06 t08|t09 t11" {
-		t.Errorf("Bob: %s", got)
-	}
-	if n := s.ToolPages(); n != 0 {
-		t.Errorf("%d pages of one caller are kept", n)
-	}
-	_, next := names(t, connectLineAs(t, s, ada), "")
-	connectLineAs(t, s, bob).wantError(mcp.MethodListTools, fmt.Sprintf(`"cursor":%q`, next), jsonrpc.CodeInvalidParams, "for another caller")
-}
-
-// A cursor from before an entry was hidden stays valid.
-func TestCursorsStayValidWithHiddenEntries(t *testing.T) {
-	s := withTools(t, 1, "a", "c")
-	s.Logger = slog.New(slog.DiscardHandler)
-	bob := connectLineAs(t, s, person(t, "bob"))
-	_, next := names(t, bob, "")
-	if err := s.RegisterTool(mcp.Tool{Name: "b"}, raw, server.VisibleTo(func(principal.Principal, string) bool { return false })); err != nil {
-		t.Fatal(err)
-	}
-	if page, next := names(t, bob, next); strings.Join(page, " ") != "c" || next != "" {
-		t.Errorf("%v, then %q", page, next)
 	}
 }
 

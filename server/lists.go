@@ -1,0 +1,357 @@
+package server
+
+import (
+	"context"
+	"crypto/sha256"
+	"slices"
+	"strings"
+	"sync"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/parley-mcp/parley/internal/revision"
+	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/seal"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
+)
+
+// kind is a kind of entries.
+type kind[E entry] struct {
+	of     func(*Server) *entries[E]
+	serves func(*Server) bool // the server declares the capability
+	result func([]E, mcp.PageInfo, mcp.CacheHints) any
+	// files returns entries that are not registered; nil means that the kind has none.
+	files func(ctx context.Context, s *Server, who principal.Principal, after string, n int) files[E]
+}
+
+// files are entries that are not registered, such as the files of directories. Each list is in the order of names.
+type files[E entry] struct {
+	lists      [][]E
+	reached    string // the name up to which the lists have all entries; "" if they have all
+	restricted bool   // callers see different entries
+}
+
+var toolKind = kind[*toolEntry]{
+	of:     (*Server).toolCatalog,
+	serves: func(s *Server) bool { return s.tools.offered() },
+	result: func(entries []*toolEntry, page mcp.PageInfo, hints mcp.CacheHints) any {
+		result := &mcp.ListToolsResult{CacheHints: hints, PageInfo: page, Tools: make([]mcp.Tool, len(entries))}
+		for i, e := range entries {
+			result.Tools[i] = e.tool
+		}
+		return result
+	},
+}
+
+var promptKind = kind[*promptEntry]{
+	of:     (*Server).promptCatalog,
+	serves: func(s *Server) bool { return s.prompts.offered() },
+	result: func(entries []*promptEntry, page mcp.PageInfo, hints mcp.CacheHints) any {
+		result := &mcp.ListPromptsResult{CacheHints: hints, PageInfo: page, Prompts: make([]mcp.Prompt, len(entries))}
+		for i, e := range entries {
+			result.Prompts[i] = e.prompt
+		}
+		return result
+	},
+}
+
+var resourceKind = kind[*resourceEntry]{
+	of:     (*Server).resourceCatalog,
+	serves: (*Server).offersResources,
+	result: func(entries []*resourceEntry, page mcp.PageInfo, hints mcp.CacheHints) any {
+		result := &mcp.ListResourcesResult{CacheHints: hints, PageInfo: page, Resources: make([]mcp.Resource, len(entries))}
+		for i, e := range entries {
+			result.Resources[i] = e.resource
+		}
+		return result
+	},
+	files: listFiles,
+}
+
+var templateKind = kind[*templateEntry]{
+	of:     (*Server).templateCatalog,
+	serves: (*Server).offersResources,
+	result: func(entries []*templateEntry, page mcp.PageInfo, hints mcp.CacheHints) any {
+		templates := make([]mcp.ResourceTemplate, len(entries))
+		for i, e := range entries {
+			templates[i] = e.template
+		}
+		return &mcp.ListResourceTemplatesResult{CacheHints: hints, PageInfo: page, ResourceTemplates: templates}
+	},
+}
+
+func (s *Server) listTools(ctx context.Context, c *rpc.Call) (any, error) {
+	return list(ctx, s, c, &toolKind)
+}
+
+func (s *Server) listPrompts(ctx context.Context, c *rpc.Call) (any, error) {
+	return list(ctx, s, c, &promptKind)
+}
+
+func (s *Server) listResources(ctx context.Context, c *rpc.Call) (any, error) {
+	return list(ctx, s, c, &resourceKind)
+}
+
+func (s *Server) listTemplates(ctx context.Context, c *rpc.Call) (any, error) {
+	return list(ctx, s, c, &templateKind)
+}
+
+// list serves a request for a page of a list. The list is merged from parts: the entries of the server, the files of
+// each directory, and the entries of each server of Personal.
+func list[E entry](ctx context.Context, s *Server, c *rpc.Call, k *kind[E]) (any, error) {
+	if !k.serves(s) {
+		return methodNotFound(c)
+	}
+	after, err := s.core.cursors.of(c)
+	if err != nil {
+		return nil, err
+	}
+	who, size := c.Principal(), s.pageSize()
+	own, hidden, others := k.of(s).snapshot(), s.hiddenFrom(who, c.Method()), s.personal(ctx)
+	var files files[E]
+	if k.files != nil {
+		files = k.files(ctx, s, who, after, size+1)
+	}
+	rest := own.after(after)
+	key := pageKey{c.Revision(), len(rest)}
+	personal := own.restricted || hidden != nil || len(others) > 0 || files.restricted
+	kept := !personal && len(files.lists) == 0
+	if page := own.pages.get(key); kept && page != nil {
+		return page, nil
+	}
+	m := merge[E]{who: who, parts: []part[E]{{rest: rest, hidden: hidden}}, until: files.reached}
+	for _, list := range files.lists {
+		m.parts = append(m.parts, part[E]{rest: list, hidden: hidden})
+	}
+	for _, other := range others {
+		m.parts = append(m.parts, part[E]{
+			rest: k.of(other).snapshot().after(after), hidden: either(hidden, other.hiddenFrom(who, c.Method())), unscoped: true,
+		})
+	}
+	found, last := m.next(size)
+	page, err := encodePage(s, c, k, found, last, personal)
+	if err != nil {
+		return nil, err
+	}
+	if !kept {
+		return page, nil
+	}
+	encoded := page.Append(nil)
+	page.Append = func(dst []byte) []byte { return append(dst, encoded...) }
+	page.Result = sync.OnceValue(page.Result)
+	// Only the pages that nextCursor leads to are kept. The number of other cursors, from before a change, is not
+	// limited.
+	if (len(own.entries)-len(rest))%size == 0 {
+		own.pages.keep(key, page)
+	}
+	return page, nil
+}
+
+// encodePage returns a page with the entries that were found. The next page begins after the name last, unless it is
+// "". A personal list depends on the caller.
+func encodePage[E entry](
+	s *Server, c *rpc.Call, k *kind[E], found []E, last string, personal bool,
+) (*rpc.Encoded, error) {
+	info, hints := mcp.PageInfo{}, s.ListCache.hints(personal)
+	if last != "" {
+		var owner *principal.Principal
+		if personal {
+			who := c.Principal()
+			owner = &who
+		}
+		cursor := s.core.cursors.after(c.Method(), last, owner)
+		info.NextCursor = &cursor
+	}
+	encodings, err := k.encode(found, c.Revision())
+	if err != nil {
+		return nil, err
+	}
+	empty, err := revision.AppendResult(nil, c.Revision(), k.result(nil, info, hints), s.core.http.Modern.Identity)
+	if err != nil {
+		return nil, err
+	}
+	return &rpc.Encoded{
+		Append: func(dst []byte) []byte { return fillList(dst, empty, encodings) },
+		Result: func() any { return k.result(found, info, hints) },
+	}, nil
+}
+
+// part is the entries of a list that come from one place, after the cursor.
+type part[E entry] struct {
+	rest     []E
+	hidden   func(name string) bool // may be nil
+	unscoped bool                   // entries that require scopes are left out; see Server.Personal
+}
+
+// merge merges the parts of a list for a caller. Of entries with one name it has that of the first part in which the
+// caller sees it.
+type merge[E entry] struct {
+	who   principal.Principal
+	parts []part[E]
+	until string // the last name for which the parts have all entries; "" if there is none
+}
+
+// next returns the first n entries, and the name after which the next page begins, or "" for the last page. It calls
+// the functions of VisibleTo without holding a lock.
+func (m *merge[E]) next(n int) (found []E, last string) {
+	most := 0
+	for i := range m.parts {
+		most += len(m.parts[i].rest)
+	}
+	found = make([]E, 0, min(n, most))
+	for p := m.first(); p != nil; p = m.first() {
+		e := p.rest[0]
+		p.rest = p.rest[1:]
+		switch name := e.common().name; {
+		case m.until != "" && name > m.until:
+			return found, m.until
+		case name == last || !p.shows(e, m.who):
+		case len(found) == n:
+			return found, last
+		default:
+			found, last = append(found, e), name
+		}
+	}
+	return found, m.until
+}
+
+// first returns the part with the first name, or nil if all parts are empty.
+func (m *merge[E]) first() *part[E] {
+	var first *part[E]
+	for i := range m.parts {
+		p := &m.parts[i]
+		if len(p.rest) > 0 && (first == nil || p.rest[0].common().name < first.rest[0].common().name) {
+			first = p
+		}
+	}
+	return first
+}
+
+func (p *part[E]) shows(e E, who principal.Principal) bool {
+	return e.visibleTo(who) && !(p.unscoped && len(e.needs()) > 0) && (p.hidden == nil || !p.hidden(e.common().name))
+}
+
+// encode returns the encodings of entries. Those of registered entries are made once for each revision.
+func (k *kind[E]) encode(found []E, r mcp.Revision) ([][]byte, error) {
+	encodings := make([][]byte, len(found))
+	var missing []int
+	for i, e := range found {
+		if encodings[i] = e.common().encodingIn(r); encodings[i] == nil {
+			missing = append(missing, i)
+		}
+	}
+	if missing == nil {
+		return encodings, nil
+	}
+	unknown := make([]E, len(missing))
+	for i, at := range missing {
+		unknown[i] = found[at]
+	}
+	raw, err := revision.AppendResult(nil, r, k.result(unknown, mcp.PageInfo{}, mcp.CacheHints{}), nil)
+	if err != nil {
+		return nil, err
+	}
+	var values []jsontext.Value
+	for _, value := range jsonrpc.All(raw) {
+		if value[0] == '[' {
+			err = jsonv2.Unmarshal(value, &values)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	for i, at := range missing {
+		encodings[at] = values[i]
+		found[at].common().keepEncoding(r, values[i])
+	}
+	return encodings, nil
+}
+
+// fillList appends the encoding of an empty list with entries in its array.
+func fillList(dst, empty []byte, entries [][]byte) []byte {
+	size := len(empty)
+	for _, e := range entries {
+		size += len(e) + 1
+	}
+	dst = append(slices.Grow(dst, size), '{')
+	for name, value := range jsonrpc.All(empty) {
+		if dst[len(dst)-1] != '{' {
+			dst = append(dst, ',')
+		}
+		dst = append(jsonrpc.AppendString(dst, name), ':')
+		if string(value) != "[]" {
+			dst = append(dst, value...)
+			continue
+		}
+		dst = append(dst, '[')
+		for i, e := range entries {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = append(dst, e...)
+		}
+		dst = append(dst, ']')
+	}
+	return append(dst, '}')
+}
+
+// cursors encodes and decodes list cursors. A cursor holds the name after which a page begins,
+// so it stays valid while entries are added and removed, and on every replica with the same
+// keys. It is sealed for its list and, if the list depends on the caller, for the caller: the
+// names of one caller's list are not for others, and a forged cursor could name a hidden entry.
+type cursors struct{ keys *seal.Keys }
+
+const maxCursor = 16 << 10 // bytes; enough for the longest URI, sealed
+
+// after returns the cursor of the page that begins after a name. The owner is nil for a list
+// that is the same for all callers.
+func (c cursors) after(list, name string, owner *principal.Principal) string {
+	text := make([]byte, 0, 1+sha256.Size+len(name))
+	if owner == nil {
+		text = append(text, 'a')
+	} else {
+		digest := digestOf(*owner)
+		text = append(append(text, 'o'), digest[:]...)
+	}
+	return c.keys.Seal("cursor of "+list, append(text, name...))
+}
+
+// of returns the name after which the requested page begins, "" for the first page.
+func (c cursors) of(asked *rpc.Call) (string, error) {
+	if err := checkNames(asked.Params(), "cursor", "_meta"); err != nil {
+		return "", err
+	}
+	raw, ok := asked.Params().Get("cursor")
+	switch {
+	case !ok:
+		return "", nil
+	case raw[0] != '"':
+		return "", invalidCursor("cursor must be a string")
+	case len(raw) > maxCursor:
+		return "", invalidCursor("cursor is too long")
+	}
+	opened, err := c.keys.Open("cursor of "+asked.Method(), jsonrpc.Unquote(raw))
+	if err != nil {
+		return "", invalidCursor(err.Error())
+	}
+	text := string(opened)
+	if name, ok := strings.CutPrefix(text, "a"); ok {
+		return name, nil
+	}
+	digest := digestOf(asked.Principal())
+	name, ok := strings.CutPrefix(text, "o"+string(digest[:]))
+	if !ok {
+		return "", invalidCursor(seal.ErrInvalid.Error())
+	}
+	return name, nil
+}
+
+func digestOf(who principal.Principal) [sha256.Size]byte { return sha256.Sum256([]byte(who.Key())) }
+
+func invalidCursor(reason string) error {
+	return jsonrpc.Errorf(jsonrpc.CodeInvalidParams,
+		"invalid cursor: %s: use the nextCursor of the previous page, or omit the cursor to start over", reason)
+}

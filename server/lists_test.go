@@ -1,0 +1,424 @@
+package server_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
+	"github.com/parley-mcp/parley/server"
+)
+
+var listMethods = map[string]string{ // and the arrays of their results
+	mcp.MethodListTools: "tools", mcp.MethodListPrompts: "prompts", mcp.MethodListResources: "resources",
+	mcp.MethodListResourceTemplates: "resourceTemplates",
+}
+
+// addEntries adds a tool, a prompt, a resource and a template of each name.
+func addEntries(s *server.Server, names string, options ...server.Option) {
+	nothing := func(context.Context, struct{}) (string, error) { return "", nil }
+	for name := range strings.FieldsSeq(names) {
+		var tool []server.ToolOption
+		var prompt []server.PromptOption
+		var resource []server.ResourceOption
+		for _, o := range options {
+			tool, prompt, resource = append(tool, o), append(prompt, o), append(resource, o)
+		}
+		server.AddTool(s, mcp.Tool{Name: name}, nothing, tool...)
+		server.AddPrompt(s, mcp.Prompt{Name: name}, nothing, prompt...)
+		server.AddStatic(s, mcp.Resource{URI: "x:" + name, Name: name}, "", resource...)
+		server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "x:" + name + "/{v}", Name: name},
+			func(context.Context, map[string]string) (string, error) { return "", nil }, resource...)
+	}
+}
+
+// pageAfter requests the page of a list after a cursor, "" for the first page. It returns the names of its entries.
+func pageAfter(t *testing.T, l *line, method, cursor string) (names []string, next, scope string) {
+	t.Helper()
+	params := ""
+	if cursor != "" {
+		params = fmt.Sprintf(`"cursor":%q`, cursor)
+	}
+	raw, rejected := l.ask(method, params)
+	if rejected != nil {
+		t.Fatalf("%s from %q: %v", method, cursor, rejected)
+	}
+	var page struct {
+		NextCursor *string
+		CacheScope string
+	}
+	var entries []struct{ Name string }
+	array, _ := jsonrpc.Get(raw, listMethods[method])
+	if err := json.Unmarshal(raw, &page); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(array, &entries); err != nil {
+		t.Fatalf("%v: %s", err, raw)
+	}
+	for _, e := range entries {
+		names = append(names, e.Name)
+	}
+	if page.NextCursor != nil {
+		if next = *page.NextCursor; next == "" {
+			t.Error("the next cursor is empty")
+		}
+	}
+	return names, next, page.CacheScope
+}
+
+// pagesOf returns the names of all entries of a list, with | between its pages, and the scope for caches.
+func pagesOf(t *testing.T, l *line, method string) (pages, scope string) {
+	t.Helper()
+	names, next, scope := pageAfter(t, l, method, "")
+	pages = strings.Join(names, " ")
+	for next != "" {
+		names, next, _ = pageAfter(t, l, method, next)
+		pages += "|" + strings.Join(names, " ")
+	}
+	return pages, scope
+}
+
+// names lists the names of the tools after a cursor, "" for the first page.
+func names(t *testing.T, l *line, cursor string) (page []string, next string) {
+	t.Helper()
+	page, next, _ = pageAfter(t, l, mcp.MethodListTools, cursor)
+	return page, next
+}
+
+// hideName returns a function for server.Server.Hide that hides one name from every caller.
+func hideName(hidden string) func(principal.Principal) func(list, name string) bool {
+	return func(principal.Principal) func(list, name string) bool {
+		return func(_, name string) bool { return name == hidden || name == "x:"+hidden || name == "x:"+hidden+"/{v}" }
+	}
+}
+
+// Each list has what its caller has, in the order of names, on pages of any size: of the server, restricted by
+// VisibleTo, of Personal, merged of both, and without what is hidden. It is public only if it is the same for all.
+func TestListsHaveTheEntriesOfTheirCallers(t *testing.T) {
+	ada, bob := person(t, "ada"), person(t, "bob")
+	only := func(caller principal.Principal) server.Option {
+		return server.VisibleTo(func(who principal.Principal, _ string) bool { return who == caller })
+	}
+	with := func(s *server.Server, others ...*server.Server) {
+		s.Personal = func(ctx context.Context) []*server.Server {
+			if server.PrincipalOf(ctx) == ada {
+				return others
+			}
+			return nil
+		}
+	}
+	for name, c := range map[string]struct {
+		build                 func(s *server.Server)
+		ada, bob              string
+		adaPrivate, bobPublic bool
+	}{
+		"own": {func(s *server.Server) { addEntries(s, "b A c a B") }, "A B a b c", "A B a b c", false, true},
+		"restricted": {func(s *server.Server) {
+			addEntries(s, "c a f")
+			addEntries(s, "b e", only(ada))
+			addEntries(s, "d g", only(bob))
+		}, "a b c e f", "a c d f g", true, false},
+		"of callers": {func(s *server.Server) {
+			hers := &server.Server{Personal: func(context.Context) []*server.Server { panic("called for a server of Personal") }}
+			addEntries(hers, "b a")
+			s.DeclareTools()
+			s.DeclarePrompts()
+			s.DeclareResources()
+			with(s, hers)
+		}, "a b", "", true, true},
+		"merged": {func(s *server.Server) {
+			addEntries(s, "x b f")
+			first, second := &server.Server{}, &server.Server{}
+			addEntries(first, "c b z")
+			addEntries(second, "a z c")
+			addEntries(second, "needs-scope", server.RequireScopes("admin"))
+			with(s, first, second)
+		}, "a b c f x z", "b f x", true, true},
+		"merged, of which some are restricted": {func(s *server.Server) {
+			addEntries(s, "a")
+			addEntries(s, "both", only(bob))
+			hers := &server.Server{}
+			addEntries(hers, "both")
+			addEntries(hers, "c d", only(bob))
+			with(s, hers)
+		}, "a both", "a both", true, false},
+		"hidden": {func(s *server.Server) {
+			addEntries(s, "a b c")
+			s.Hide = hideName("b")
+		}, "a c", "a c", true, false},
+		"merged and hidden": {func(s *server.Server) {
+			addEntries(s, "a b c")
+			s.Hide = hideName("b")
+			hers := &server.Server{Hide: hideName("e")}
+			addEntries(hers, "b d e")
+			with(s, hers)
+		}, "a c d", "a c", true, false},
+	} {
+		for _, middleware := range [][]call.Middleware{nil, {func(next call.Handler) call.Handler { return next }}} {
+			for size := range 8 {
+				s := quiet()
+				s.PageSize, s.Middleware, s.ListCache = size, middleware, server.CachePolicy{Public: true}
+				c.build(s)
+				hers, his := connectLineAs(t, s, ada), connectLineAs(t, s, bob)
+				for method := range listMethods {
+					for range 2 { // the second time from what is kept
+						got, scope := pagesOf(t, hers, method)
+						if want := inPages(c.ada, size); got != want || (scope == mcp.CacheScopePrivate) != c.adaPrivate {
+							t.Errorf("%s, pages of %d, %s of Ada: %s, %s, want %s", name, size, method, got, scope, want)
+						}
+						got, scope = pagesOf(t, his, method)
+						if want := inPages(c.bob, size); got != want || (scope == mcp.CacheScopePublic) != c.bobPublic {
+							t.Errorf("%s, pages of %d, %s of Bob: %s, %s, want %s", name, size, method, got, scope, want)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// The files of directories are listed together with the resources of a caller, and can be hidden.
+func TestFilesAreListedWithTheEntriesOfTheirCallers(t *testing.T) {
+	_, root := tree(t, map[string]string{"a": "", "b/c": "", "b/d": "", "e": "", "f": ""})
+	for size := range 8 {
+		s, hers := quiet(), &server.Server{}
+		s.PageSize = size
+		s.Hide = hideName("/b/d")
+		s.Personal = func(context.Context) []*server.Server { return []*server.Server{hers} }
+		server.AddFS(s, "x:/", root, server.FSOptions{})
+		for of, uris := range map[*server.Server][]string{s: {"x:/b"}, hers: {"x:/b/c", "x:/b/d", "x:/b/e"}} {
+			for _, uri := range uris {
+				server.AddStatic(of, mcp.Resource{URI: uri, Name: uri}, "")
+			}
+		}
+		got, scope := pagesOf(t, connectLine(t, s), mcp.MethodListResources)
+		if want := inPages("a x:/b b/c x:/b/e e f", size); got != want || scope != mcp.CacheScopePrivate {
+			t.Errorf("pages of %d: %s, %s, want %s", size, got, scope, want)
+		}
+	}
+}
+
+// inPages returns names with | between pages; a size of 0 is the default.
+func inPages(names string, size int) string {
+	if size == 0 {
+		return names
+	}
+	var pages []string
+	for page := range slices.Chunk(strings.Fields(names), size) {
+		pages = append(pages, strings.Join(page, " "))
+	}
+	return strings.Join(pages, "|")
+}
+
+// Pages of one caller are not kept for others, and a cursor is of no use to other callers (rule R7).
+func TestACursorOfACallerIsForThatCaller(t *testing.T) {
+	s := &server.Server{PageSize: 1, Logger: slog.New(slog.DiscardHandler)}
+	addEntries(s, "a b", server.VisibleTo(func(principal.Principal, string) bool { return true }))
+	_, next := names(t, connectLineAs(t, s, person(t, "ada")), "")
+	if n := s.ToolPages(); n != 0 {
+		t.Errorf("%d pages of one caller are kept", n)
+	}
+	connectLineAs(t, s, person(t, "bob")).wantError(mcp.MethodListTools, fmt.Sprintf(`"cursor":%q`, next),
+		jsonrpc.CodeInvalidParams, "for another caller")
+}
+
+// A cursor from before an entry was hidden stays valid.
+func TestCursorsStayValidWithHiddenEntries(t *testing.T) {
+	s := withTools(t, 1, "a", "c")
+	s.Logger = slog.New(slog.DiscardHandler)
+	bob := connectLineAs(t, s, person(t, "bob"))
+	_, next := names(t, bob, "")
+	nobody := server.VisibleTo(func(principal.Principal, string) bool { return false })
+	if err := s.RegisterTool(mcp.Tool{Name: "b"}, raw, nobody); err != nil {
+		t.Fatal(err)
+	}
+	if page, next := names(t, bob, next); strings.Join(page, " ") != "c" || next != "" {
+		t.Errorf("%v, then %q", page, next)
+	}
+}
+
+// LookupTool finds what the caller can list.
+func TestToolsAreLookedUpForTheirCallers(t *testing.T) {
+	for _, hidden := range []struct{ s, hers string }{{"", "secret"}, {"a", "x"}, {"x", "a"}} {
+		s, hers := personal(t)
+		s.Hide, hers.Hide = hideName(hidden.s), hideName(hidden.hers)
+		type named struct {
+			Name string `json:"name"`
+		}
+		server.AddTool(s, mcp.Tool{Name: "find"}, func(ctx context.Context, in named) (string, error) {
+			_, ok := s.LookupTool(ctx, in.Name)
+			return fmt.Sprintf("found: %t", ok), nil
+		})
+		ada := connectLineAs(t, s, person(t, "ada"))
+		listed, _ := names(t, ada, "")
+		for _, name := range []string{"a", "both", "open", "secret", "x"} {
+			want := fmt.Sprintf("found: %t", slices.Contains(listed, name))
+			if got := ada.callTool(fmt.Sprintf(`"name":"find","arguments":{"name":%q}`, name)); got.text != want {
+				t.Errorf("%v hidden, %q: %s, want %s", hidden, name, got.text, want)
+			}
+		}
+	}
+}
+
+func withTools(t *testing.T, pageSize int, names ...string) *server.Server {
+	s := &server.Server{PageSize: pageSize}
+	for _, name := range names {
+		if err := s.RegisterTool(mcp.Tool{Name: name}, raw); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+// Rule J18: cursors stay valid when tools are added and removed. No tool is listed twice, and no tool
+// that remains is left out.
+func TestCursorsStayValidWhenToolsChange(t *testing.T) {
+	s := withTools(t, 2, "b", "d", "f", "h")
+	s.Keys = [][]byte{[]byte(strings.Repeat("k", 32))}
+	l := connectLine(t, s)
+	_, next := names(t, l, "") // behind d
+	s.RemoveTool("d")
+	for _, name := range []string{"a", "c", "e"} {
+		if err := s.RegisterTool(mcp.Tool{Name: name}, raw); err != nil {
+			t.Fatal(err)
+		}
+	}
+	page, next := names(t, l, next)
+	if got := strings.Join(page, " "); got != "e f" {
+		t.Errorf("the second page is %s", got)
+	}
+	s.RemoveTool("h")
+	if page, next = names(t, l, next); len(page) > 0 || next != "" {
+		t.Errorf("the third page is %v, and then %q", page, next)
+	}
+	replica := withTools(t, 2, "a", "e", "f")
+	replica.Keys = s.Keys
+	_, next = names(t, connectLine(t, replica), "")
+	if page, _ := names(t, l, next); strings.Join(page, " ") != "f" {
+		t.Errorf("a replica's cursor leads to %v", page)
+	}
+}
+
+// Rule J18: an invalid cursor is an error that gives the reason.
+func TestInvalidCursorsAreRejected(t *testing.T) {
+	s := withTools(t, 1, "a", "b")
+	s.DeclarePrompts()
+	l := connectLine(t, s)
+	_, next := names(t, l, "")
+	for cursor, reason := range map[string]string{
+		`""`: "modified", `"x"`: "modified", `7`: "must be a string", `null`: "must be a string",
+		`{}`: "must be a string", `[]`: "must be a string", `true`: "must be a string",
+		`"` + next + `="`: "modified", `"` + next + ` "`: "modified", `"` + next + `\n"`: "modified",
+		`"` + next[1:] + `"`:                    "modified",
+		`"` + strings.Repeat("x", 17<<10) + `"`: "too long",
+	} {
+		l.wantError(mcp.MethodListTools, `"cursor":`+cursor, jsonrpc.CodeInvalidParams, "invalid cursor: ")
+		l.wantError(mcp.MethodListTools, `"cursor":`+cursor, jsonrpc.CodeInvalidParams, reason)
+	}
+	l.wantError(mcp.MethodListPrompts, fmt.Sprintf(`"cursor":%q`, next), jsonrpc.CodeInvalidParams, "for another purpose")
+	l.wantError(mcp.MethodListTools, `"Cursor":"x"`, jsonrpc.CodeInvalidParams, `must be written "cursor"`)
+}
+
+// FuzzCursor (rule J18) checks that a modified cursor is rejected.
+func FuzzCursor(f *testing.F) {
+	s := &server.Server{PageSize: 1, Logger: slog.New(slog.DiscardHandler)}
+	for _, name := range []string{"a", "b"} {
+		if err := s.RegisterTool(mcp.Tool{Name: name}, raw); err != nil {
+			f.Fatal(err)
+		}
+	}
+	l := connectLine(f, s)
+	cursor := s.CursorAfter(mcp.MethodListTools, "a")
+	f.Add(0, []byte{1}, "")
+	f.Add(len(cursor)-1, []byte{1}, "")
+	f.Add(3, []byte{}, "\n")
+	f.Fuzz(func(t *testing.T, at int, flip []byte, inserted string) {
+		changed := []byte(cursor)
+		for i, b := range flip {
+			changed[(max(at, 0)+i)%len(changed)] ^= b
+		}
+		at = max(at, 0) % len(cursor)
+		text := string(changed[:at]) + inserted + string(changed[at:])
+		params, err := json.Marshal(text)
+		if err != nil || !utf8.ValidString(text) || text == cursor {
+			return
+		}
+		l := &line{t: t, conn: l.conn}
+		result, rejected := l.ask(mcp.MethodListTools, `"cursor":`+string(params))
+		if rejected == nil || rejected.Code != jsonrpc.CodeInvalidParams {
+			t.Fatalf("%q was taken for %q: %s %v", text, cursor, result, rejected)
+		}
+	})
+}
+
+// A page is encoded once for each revision, and again when the tools have changed. Forged cursors
+// do not fill the memory.
+func TestCachedPagesAreBounded(t *testing.T) {
+	var all []string
+	for i := range 100 {
+		all = append(all, fmt.Sprintf("t%03d", i))
+	}
+	s := withTools(t, 10, all...)
+	l := connectLine(t, s)
+	walk := func() {
+		for _, next := names(t, l, ""); next != ""; {
+			_, next = names(t, l, next)
+		}
+	}
+	walk()
+	walk()
+	if n := s.ToolPages(); n != 10 {
+		t.Errorf("%d pages are kept", n)
+	}
+	for i := range 200 {
+		names(t, l, s.CursorAfter(mcp.MethodListTools, fmt.Sprintf("t%03dx", i))) // a cursor of an older list
+	}
+	if n := s.ToolPages(); n > 11 {
+		t.Errorf("%d pages are kept", n)
+	}
+	if s.RemoveTool("unknown"); s.ToolPages() == 0 {
+		t.Error("pages were dropped though nothing has changed")
+	}
+	s.RemoveTool("t000")
+	if n := s.ToolPages(); n != 0 {
+		t.Errorf("%d pages are kept of a list that has changed", n)
+	}
+	if page, _ := names(t, l, ""); page[0] != "t001" {
+		t.Errorf("the first page begins with %s", page[0])
+	}
+}
+
+func TestListensAreLimitedToDeclaredCapabilities(t *testing.T) {
+	var s server.Server
+	l := connectLine(t, &s)
+	capabilities := func() string {
+		raw, err := l.ask(mcp.MethodDiscover, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		found, _ := jsonrpc.Get(raw, "capabilities")
+		tools, _ := jsonrpc.Get(found, "tools")
+		return string(tools)
+	}
+	if got := capabilities(); got != "" {
+		t.Errorf("without tools: %s", got)
+	}
+	l.wantError(mcp.MethodListTools, "", jsonrpc.CodeMethodNotFound, "tools/list")
+	l.wantError(mcp.MethodCallTool, `"name":"a"`, jsonrpc.CodeMethodNotFound, "tools/call")
+	s.DeclareTools()
+	if got := capabilities(); got == "" {
+		t.Error("tools that are offered are not declared")
+	}
+	if len(list(t, l)) != 0 {
+		t.Error("there is a tool")
+	}
+	l.wantError(mcp.MethodCallTool, `"name":"a"`, jsonrpc.CodeInvalidParams, "unknown tool")
+}
