@@ -3,6 +3,8 @@ package jsonrpc_test
 import (
 	"encoding/json"
 	"math"
+	"slices"
+	"strings"
 	"testing"
 
 	jsonv2 "github.com/go-json-experiment/json"
@@ -100,5 +102,97 @@ func TestDecodedIDIsACopy(t *testing.T) {
 	copy(data, `"xyz"`)
 	if id.String() != `"abc"` {
 		t.Errorf("the id became %s when its input changed", id)
+	}
+}
+
+func TestSplitBatchReturnsEachElementUnchanged(t *testing.T) {
+	for _, want := range [][]string{
+		{samples[0]},
+		samples[:9],
+		{`1`, `"a,b]"`, `null`, `{}`, `[]`, `[1,[2,{"a":[3]}]]`, `-1.5e3`, `"\"]"`, `true`}, // Parse rejects each of them
+	} {
+		for _, data := range []string{
+			"[" + strings.Join(want, ",") + "]",
+			" \t\r\n[ \t\r\n" + strings.Join(want, " \t\r\n, \t\r\n") + " \t\r\n] \t\r\n",
+		} {
+			if !jsonrpc.IsBatch([]byte(data)) {
+				t.Errorf("IsBatch(%s) is false", data)
+			}
+			parts, err := jsonrpc.SplitBatch([]byte(data), jsonrpc.Limits{})
+			if err != nil {
+				t.Errorf("%s: %v", data, err)
+				continue
+			}
+			var got []string
+			for _, part := range parts {
+				if len(part) != cap(part) {
+					t.Errorf("%s: appending to a part would write into the input", data)
+				}
+				got = append(got, string(part))
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%s: split into %q, want %q", data, got, want)
+			}
+		}
+	}
+}
+
+func TestSplitBatchRejectsInvalidBatches(t *testing.T) {
+	for _, tc := range []struct {
+		data  string
+		batch bool // the result of IsBatch
+		code  int64
+	}{
+		{`[]`, true, jsonrpc.CodeInvalidRequest},
+		{` [ ] `, true, jsonrpc.CodeInvalidRequest},
+		{samples[0], false, jsonrpc.CodeInvalidRequest},
+		{`"["`, false, jsonrpc.CodeInvalidRequest},
+		{`1`, false, jsonrpc.CodeInvalidRequest},
+		{``, false, jsonrpc.CodeParseError},
+		{` `, false, jsonrpc.CodeParseError},
+		{`[`, true, jsonrpc.CodeParseError},
+		{`[1`, true, jsonrpc.CodeParseError},
+		{`[1,]`, true, jsonrpc.CodeParseError},
+		{`[1]]`, true, jsonrpc.CodeParseError},
+		{`[1][2]`, true, jsonrpc.CodeParseError},
+		{`[{"a":1,"a":2}]`, true, jsonrpc.CodeParseError},
+		{"[\"\xff\"]", true, jsonrpc.CodeParseError},
+		{"\ufeff[1]", false, jsonrpc.CodeParseError},
+		{"]", false, jsonrpc.CodeParseError},
+	} {
+		if got := jsonrpc.IsBatch([]byte(tc.data)); got != tc.batch {
+			t.Errorf("IsBatch(%q) = %t", tc.data, got)
+		}
+		parts, err := jsonrpc.SplitBatch([]byte(tc.data), jsonrpc.Limits{})
+		if err == nil || parts != nil {
+			t.Errorf("%q was split into %q", tc.data, parts)
+		} else if code := rejection(t, err).Code; code != tc.code {
+			t.Errorf("%q: %v, code %d, want %d", tc.data, err, code, tc.code)
+		}
+	}
+}
+
+func TestAppendWritesEachKindOfMessage(t *testing.T) {
+	seven, text := jsonrpc.IntID(7), jsonrpc.StringID("a\"b")
+	failure := &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "no\nsuch"}
+	detailed := &jsonrpc.Error{Code: 5, Message: "", Data: []byte(`[1]`)}
+	for _, tc := range []struct{ got, want string }{
+		{string(jsonrpc.AppendRequest(nil, seven, "ping", nil)), `{"jsonrpc":"2.0","id":7,"method":"ping"}`},
+		{string(jsonrpc.AppendRequest(nil, text, "a\"b", []byte(`{"x":1}`))), `{"jsonrpc":"2.0","id":"a\"b","method":"a\"b","params":{"x":1}}`},
+		{string(jsonrpc.AppendRequest(nil, seven, "ping", []byte{})), `{"jsonrpc":"2.0","id":7,"method":"ping"}`},
+		{string(jsonrpc.AppendNotification(nil, "n", nil)), `{"jsonrpc":"2.0","method":"n"}`},
+		{string(jsonrpc.AppendNotification(nil, "n", []byte(`{}`))), `{"jsonrpc":"2.0","method":"n","params":{}}`},
+		{string(jsonrpc.AppendResult(nil, text, []byte(`{}`))), `{"jsonrpc":"2.0","id":"a\"b","result":{}}`},
+		{string(append(jsonrpc.AppendResultHead(nil, seven), `{}}`...)), `{"jsonrpc":"2.0","id":7,"result":{}}`},
+		{string(jsonrpc.AppendError(nil, seven, failure, false)), `{"jsonrpc":"2.0","id":7,"error":{"code":-32601,"message":"no\nsuch"}}`},
+		{string(jsonrpc.AppendError(nil, seven, detailed, true)), `{"jsonrpc":"2.0","id":7,"error":{"code":5,"message":"","data":[1]}}`},
+		{string(jsonrpc.AppendError(nil, jsonrpc.ID{}, failure, true)), `{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"no\nsuch"}}`},
+		{string(jsonrpc.AppendError(nil, jsonrpc.ID{}, failure, false)), `{"jsonrpc":"2.0","error":{"code":-32601,"message":"no\nsuch"}}`},
+		{string(jsonrpc.AppendRequest([]byte("before"), seven, "m", nil)), `before{"jsonrpc":"2.0","id":7,"method":"m"}`},
+		{string(jsonrpc.AppendError([]byte("before"), seven, detailed, false)), `before{"jsonrpc":"2.0","id":7,"error":{"code":5,"message":"","data":[1]}}`},
+	} {
+		if tc.got != tc.want {
+			t.Errorf("wrote %s, want %s", tc.got, tc.want)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package jsonrpc
 
 import (
+	"errors"
 	"strconv"
 
 	"github.com/parley-mcp/parley/internal/jsonscan"
@@ -153,4 +154,180 @@ func (m *Message) failure(raw []byte) error {
 	}
 	m.Err = &Error{Code: n, Message: Unquote(message), Data: data}
 	return nil
+}
+
+// ID identifies a request among those that its sender has in flight. It is a JSON
+// string or integer, kept as it was written. The zero ID means that there is no
+// id, as in a notification. IDs are comparable: two are equal if their bytes on
+// the wire are.
+//
+// An ID taken from a [Message] is a view of the message's input, and keeps all of
+// the input in memory.
+type ID struct {
+	raw string
+}
+
+// StringID returns the id that is the JSON string s.
+func StringID(s string) ID { return ID{string(AppendString(nil, s))} }
+
+// IntID returns the id that is the integer n.
+func IntID(n int64) ID { return ID{strconv.FormatInt(n, 10)} }
+
+// IsZero reports whether there is no id.
+func (id ID) IsZero() bool { return id.raw == "" }
+
+// String returns the id as written on the wire: 7, or "seven" with its quotes.
+func (id ID) String() string { return id.raw }
+
+// Int returns the id as an integer and reports whether it is an integer of 64 bits.
+func (id ID) Int() (int64, bool) {
+	if id.raw == "" || id.raw[0] == '"' {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(id.raw, 10, 64)
+	return n, err == nil
+}
+
+// Append appends the id as written on the wire, or null for the zero ID.
+func (id ID) Append(dst []byte) []byte {
+	if id.raw == "" {
+		return append(dst, "null"...)
+	}
+	return append(dst, id.raw...)
+}
+
+// MarshalJSON implements json.Marshaler. An encoder may change the escapes of the
+// result; to echo an id byte for byte, use Append.
+func (id ID) MarshalJSON() ([]byte, error) { return id.Append(nil), nil }
+
+var errBadID = errors.New("id must be a JSON string or an integer without fraction and exponent")
+
+// UnmarshalJSON implements json.Unmarshaler. It copies data, which may be of any
+// length. Unlike most implementations it rejects null. It also rejects strings
+// that [Check] rejects, which encoding/json passes on.
+func (id *ID) UnmarshalJSON(data []byte) error {
+	if !isID(data) || Check(data, Limits{}) != nil {
+		return errBadID
+	}
+	id.raw = string(data)
+	return nil
+}
+
+// isID reports whether a valid JSON value is a string or an integer as MCP means
+// it: digits only, so 1.0 and 1e3 are not ids although they are whole numbers.
+func isID(value []byte) bool {
+	if len(value) == 0 {
+		return false
+	}
+	if value[0] == '"' {
+		return true
+	}
+	if value[0] == '-' {
+		value = value[1:]
+	}
+	return len(value) > 0 && jsonscan.SkipDigits(value, 0) == len(value)
+}
+
+// AppendRequest appends a request. The id must not be zero. Params must be a JSON
+// object, or empty for none.
+func AppendRequest(dst []byte, id ID, method string, params []byte) []byte {
+	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
+	dst = id.Append(dst)
+	return appendCall(dst, method, params)
+}
+
+// AppendNotification appends a notification. Params must be a JSON object, or
+// empty for none.
+func AppendNotification(dst []byte, method string, params []byte) []byte {
+	dst = append(dst, `{"jsonrpc":"2.0"`...)
+	return appendCall(dst, method, params)
+}
+
+func appendCall(dst []byte, method string, params []byte) []byte {
+	dst = append(dst, `,"method":`...)
+	dst = AppendString(dst, method)
+	if len(params) > 0 {
+		dst = append(dst, `,"params":`...)
+		dst = append(dst, params...)
+	}
+	return append(dst, '}')
+}
+
+// AppendResultHead appends a successful response up to its result. The caller
+// appends the result, a JSON object, and a closing brace. A large result is so
+// written only once, in place.
+func AppendResultHead(dst []byte, id ID) []byte {
+	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
+	dst = id.Append(dst)
+	return append(dst, `,"result":`...)
+}
+
+// AppendResult appends a successful response. The id must not be zero. The result
+// must be a JSON object.
+func AppendResult(dst []byte, id ID, result []byte) []byte {
+	dst = AppendResultHead(dst, id)
+	dst = append(dst, result...)
+	return append(dst, '}')
+}
+
+// AppendError appends a response that reports e. A zero id is written as null if
+// nullID is set, and left out otherwise. Revisions before 2025-11-25 require null
+// for a request whose id could not be read, later ones require its absence.
+// e.Data must be a JSON value, or empty for none.
+func AppendError(dst []byte, id ID, e *Error, nullID bool) []byte {
+	dst = append(dst, `{"jsonrpc":"2.0"`...)
+	if !id.IsZero() || nullID {
+		dst = append(dst, `,"id":`...)
+		dst = id.Append(dst)
+	}
+	dst = append(dst, `,"error":{"code":`...)
+	dst = strconv.AppendInt(dst, e.Code, 10)
+	dst = append(dst, `,"message":`...)
+	dst = AppendString(dst, e.Message)
+	if len(e.Data) > 0 {
+		dst = append(dst, `,"data":`...)
+		dst = append(dst, e.Data...)
+	}
+	return append(dst, "}}"...)
+}
+
+// IsBatch reports whether data begins like a JSON array. Only revision 2025-03-26
+// has batches.
+func IsBatch(data []byte) bool {
+	i := jsonscan.SkipSpace(data, 0)
+	return i < len(data) && data[i] == '['
+}
+
+// SplitBatch checks data, a JSON array, as strictly as [Parse] checks a message,
+// but leaves lone surrogates to Parse. It returns the elements as views of data;
+// the caller parses each of them. A batch that is empty or longer than
+// lim.MaxBatch is rejected as a whole. The error is an *InvalidMessageError.
+func SplitBatch(data []byte, lim Limits) ([][]byte, error) {
+	lim.setDefaults()
+	s := newScanner(data, &lim)
+	s.Surrogates = jsonscan.KeepSurrogates
+	if !whole(&s) {
+		return nil, malformed(&s, &lim)
+	}
+	if !IsBatch(data) {
+		return nil, reject(CodeInvalidRequest, "batch must be a JSON array")
+	}
+	var parts [][]byte
+	first := jsonscan.SkipSpace(data, jsonscan.SkipSpace(data, 0)+1)
+	for i := first; i < len(data) && data[i] != ']'; {
+		if len(parts) == lim.MaxBatch {
+			err := reject(CodeInvalidRequest, "too many messages in one batch, the limit is "+strconv.Itoa(lim.MaxBatch))
+			err.limit = &LimitError{"MaxBatch", lim.MaxBatch}
+			return nil, err
+		}
+		end := jsonscan.SkipValue(data, i)
+		parts = append(parts, data[i:end:end])
+		if i = jsonscan.SkipSpace(data, end); data[i] == ',' {
+			i = jsonscan.SkipSpace(data, i+1)
+		}
+	}
+	if len(parts) == 0 {
+		return nil, reject(CodeInvalidRequest, "batch is empty")
+	}
+	return parts, nil
 }

@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math/bits"
+	"slices"
+	"unicode/utf16"
 	"unicode/utf8"
+	"unsafe"
 )
 
 // text scans the string whose opening quote is at i and reports whether it
@@ -198,4 +201,146 @@ func hex4(d []byte, i int) (rune, bool) {
 		}
 	}
 	return r, true
+}
+
+// Unquote returns the text of a JSON string that has been scanned, quotes
+// included. The result is a view of raw if the string has no escapes, else a
+// copy. For anything but a string Unquote returns "".
+func Unquote(raw []byte) string {
+	if len(raw) < 2 || raw[0] != '"' {
+		return ""
+	}
+	raw = raw[1 : len(raw)-1]
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return View(raw)
+	}
+	return View(AppendUnescaped(make([]byte, 0, len(raw)), raw)) // no escape is shorter than its text
+}
+
+// AppendUnescaped appends the text of a JSON string that has been scanned, given
+// without its quotes. The text of a malformed string is unspecified.
+func AppendUnescaped(dst, raw []byte) []byte {
+	for {
+		i := bytes.IndexByte(raw, '\\')
+		if i < 0 || i+1 >= len(raw) {
+			return append(dst, raw...)
+		}
+		dst = append(dst, raw[:i]...)
+		raw = raw[i:]
+		n := 2
+		switch c := raw[1]; c {
+		case 'b':
+			dst = append(dst, '\b')
+		case 'f':
+			dst = append(dst, '\f')
+		case 'n':
+			dst = append(dst, '\n')
+		case 'r':
+			dst = append(dst, '\r')
+		case 't':
+			dst = append(dst, '\t')
+		case 'u':
+			n = 6
+			r, _ := hex4(raw, 2)
+			if utf16.IsSurrogate(r) {
+				n = 12
+				low, _ := hex4(raw, 8)
+				r = utf16.DecodeRune(r, low)
+			}
+			dst = utf8.AppendRune(dst, r)
+		default:
+			dst = append(dst, c)
+		}
+		raw = raw[min(n, len(raw)):]
+	}
+}
+
+// Offset returns the index in whole at which part, a slice of it, begins. It returns -1 if part is no
+// slice of whole.
+func Offset(whole, part []byte) int {
+	at := uintptr(unsafe.Pointer(unsafe.SliceData(part))) - uintptr(unsafe.Pointer(unsafe.SliceData(whole)))
+	if len(part) > len(whole) || at > uintptr(len(whole)-len(part)) {
+		return -1
+	}
+	return int(at)
+}
+
+// View returns b as a string without copying it. The caller must not change b
+// while the string is in use.
+func View(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+
+// letters are the letters of the escapes of two characters; 0 for other bytes.
+var letters = [utf8.RuneSelf]byte{'"': '"', '\\': '\\', '\b': 'b', '\f': 'f', '\n': 'n', '\r': 'r', '\t': 't'}
+
+// AppendString appends s as a JSON string, with as few escapes as JSON allows. Each byte that
+// is not UTF-8 becomes U+FFFD.
+func AppendString(dst []byte, s string) []byte {
+	const hex = "0123456789abcdef"
+	dst = append(dst, '"')
+	d := unsafe.Slice(unsafe.StringData(s), len(s)) // only read
+	for i := 0; ; {
+		if dst, i = appendShort(dst, d, i); i == len(d) {
+			return append(dst, '"')
+		}
+		if c := d[i]; c < ' ' {
+			dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+			i++
+			continue
+		}
+		end := skipUnescaped(d, i)
+		dst = appendUTF8(dst, d[i:end])
+		i = end
+	}
+}
+
+// appendShort appends the bytes of d from i on up to the first that is not ASCII or needs
+// an escape of six characters, and returns its index. It copies each eight bytes that it looks
+// at, because most strings have few escapes.
+func appendShort(dst, d []byte, i int) ([]byte, int) {
+	for i+8 <= len(d) {
+		n := len(dst)
+		if n+9 > cap(dst) {
+			dst = slices.Grow(dst, (len(d)-i)+(len(d)-i)/16+16) // with some escapes
+		}
+		w := binary.LittleEndian.Uint64(d[i:])
+		binary.LittleEndian.PutUint64(dst[n:n+8], w)
+		ends := special(w)
+		if ends == 0 {
+			dst = dst[:n+8]
+			i += 8
+			continue
+		}
+		plain := bits.TrailingZeros64(ends) / 8
+		n += plain
+		i += plain
+		c := d[i]
+		if c >= utf8.RuneSelf || letters[c] == 0 {
+			return dst[:n], i
+		}
+		dst = append(dst[:n], '\\', letters[c])
+		i++
+	}
+	for i < len(d) {
+		end := SkipPlain(d, i)
+		dst = append(dst, d[i:end]...)
+		if i = end; i == len(d) || d[i] >= utf8.RuneSelf || letters[d[i]] == 0 {
+			break
+		}
+		dst = append(dst, '\\', letters[d[i]])
+		i++
+	}
+	return dst, i
+}
+
+// appendUTF8 appends d and replaces each byte that is not UTF-8.
+func appendUTF8(dst, d []byte) []byte {
+	if utf8.Valid(d) {
+		return append(dst, d...)
+	}
+	for len(d) > 0 {
+		r, n := utf8.DecodeRune(d)
+		dst = utf8.AppendRune(dst, r)
+		d = d[n:]
+	}
+	return dst
 }

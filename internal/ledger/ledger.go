@@ -6,7 +6,9 @@ package ledger
 import (
 	"cmp"
 	"crypto/rand"
+	"encoding/json"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -233,4 +235,102 @@ func (l *Ledger) Check() (Totals, []Violation) {
 	}
 	l.checkTasks()
 	return l.totals, l.violations
+}
+
+// Totals are the sums of a ledger. A run has passed if all violations are 0.
+type Totals struct {
+	Calls   int `json:"calls"`
+	Results int `json:"results"`
+	Errors  int `json:"errors"`
+	Starts  int `json:"starts"` // of handlers
+	Events  int `json:"events"` // of streams
+	Tasks   int `json:"tasks"`
+	Faults  int `json:"faults"`
+
+	Lost       int `json:"lost"`
+	Duplicated int `json:"duplicated"`
+	Crossed    int `json:"crossed"`
+	Changed    int `json:"changed"`
+	Exceeded   int `json:"exceeded"`
+}
+
+func (t *Totals) count(kind Kind) {
+	*map[Kind]*int{
+		Lost: &t.Lost, Duplicated: &t.Duplicated, Crossed: &t.Crossed, Changed: &t.Changed, Exceeded: &t.Exceeded,
+	}[kind]++
+}
+
+// Violations returns the number of all violations.
+func (t Totals) Violations() int { return t.Lost + t.Duplicated + t.Crossed + t.Changed + t.Exceeded }
+
+func (t Totals) String() string {
+	return fmt.Sprintf("%d calls (%d results, %d errors), %d starts, %d events, %d tasks, %d faults: %d lost, %d duplicated, %d crossed, %d changed, %d exceeded",
+		t.Calls, t.Results, t.Errors, t.Starts, t.Events, t.Tasks, t.Faults, t.Lost, t.Duplicated, t.Crossed, t.Changed, t.Exceeded)
+}
+
+// Append appends the totals of a test to a file, as one line of JSON.
+func (t Totals) Append(path, test string, took time.Duration) error {
+	line, err := json.Marshal(struct {
+		Test    string  `json:"test"`
+		Seconds float64 `json:"seconds"`
+		Totals
+	}{test, took.Round(time.Millisecond).Seconds(), t})
+	if err != nil {
+		return fmt.Errorf("ledger: %w", err)
+	}
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return fmt.Errorf("ledger: %w", err)
+	}
+	_, err = file.Write(append(line, '\n'))
+	if closed := file.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		return fmt.Errorf("ledger: %w", err)
+	}
+	return nil
+}
+
+// Stream records the numbered events of one stream that may be cut and resumed. It is not safe for concurrent use.
+type Stream struct {
+	ledger *Ledger
+	name   string
+	last   int
+}
+
+// Stream returns the record of a stream whose events have the numbers 1, 2, 3 and so on.
+func (l *Ledger) Stream(name string) *Stream { return &Stream{ledger: l, name: name} }
+
+// Last returns the number of the last event.
+func (s *Stream) Last() int { return s.last }
+
+// Received records that the event with a number has arrived.
+func (s *Stream) Received(number int) {
+	l := s.ledger
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.totals.Events++
+	switch {
+	case number <= s.last:
+		l.violate(Duplicated, "event %d of stream %s arrives after event %d", number, s.name, s.last)
+		return
+	case number > s.last+1:
+		l.violate(Lost, "event %d of stream %s arrives after event %d", number, s.name, s.last)
+	}
+	s.last = number
+}
+
+// Purged records that the server has reported that it no longer has all events. The next event may have any greater
+// number.
+func (s *Stream) Purged(next int) { s.last = max(s.last, next-1) }
+
+// Ended records that the stream has ended, after a number of events.
+func (s *Stream) Ended(events int) {
+	l := s.ledger
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s.last < events {
+		l.violate(Lost, "stream %s has ended after event %d of %d", s.name, s.last, events)
+	}
 }

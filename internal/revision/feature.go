@@ -1,6 +1,13 @@
 package revision
 
-import "github.com/parley-mcp/parley/mcp"
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strings"
+
+	"github.com/parley-mcp/parley/mcp"
+)
 
 // Feature is a part of the protocol, other than a method, that some revisions have.
 type Feature struct {
@@ -44,4 +51,86 @@ var (
 // In reports whether revision r has the feature.
 func (f Feature) In(r mcp.Revision) bool {
 	return r >= f.first && (f.last == "" || r <= f.last)
+}
+
+// NotificationPrefix begins the names of notifications. The names of requests do not begin
+// with it.
+const NotificationPrefix = "notifications/"
+
+// maxExtensionMethod limits the names of methods, in bytes, because they are sent in a
+// header.
+const maxExtensionMethod = 128
+
+// officialMethods are the methods of official extensions since 2026-07-28. In 2025-11-25
+// some of these names belong to the core protocol.
+var officialMethods = map[string]string{
+	mcp.MethodGetTask:     mcp.ExtensionTasks,
+	mcp.MethodUpdateTask:  mcp.ExtensionTasks,
+	mcp.MethodCancelTask:  mcp.ExtensionTasks,
+	mcp.NotificationTasks: mcp.ExtensionTasks,
+}
+
+// CheckExtensionMethod returns an error if an extension must not define a method with this
+// name: the name is malformed, or belongs to any revision of the protocol.
+func CheckExtensionMethod(method, extension string) error {
+	if method == "" || len(method) > maxExtensionMethod {
+		return fmt.Errorf("a method name must have 1 to %d characters", maxExtensionMethod)
+	}
+	for _, segment := range strings.Split(method, "/") {
+		if segment == "" {
+			return fmt.Errorf("method %q: a name must not have empty segments", method)
+		}
+		for _, c := range []byte(segment) {
+			if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("_-.", c) >= 0) {
+				return fmt.Errorf("method %q: a name must consist of letters, digits, _ - . and /, not %q", method, c)
+			}
+		}
+	}
+	switch owner := officialMethods[method]; {
+	case owner == extension && owner != "":
+		return nil
+	case owner != "":
+		return fmt.Errorf("method %q belongs to the extension %s", method, owner)
+	case Lookup(method) != nil:
+		return fmt.Errorf("method %q belongs to the protocol: choose another name", method)
+	case strings.HasPrefix(method, "rpc."): // JSON-RPC 2.0, section 4
+		return fmt.Errorf("method %q: JSON-RPC reserves the prefix rpc.: choose another name", method)
+	}
+	return nil
+}
+
+// LeavesToExtensions reports whether revision r leaves a method to extensions.
+func LeavesToExtensions(method string, r mcp.Revision) bool {
+	if officialMethods[method] != "" {
+		return r.Modern()
+	}
+	return Lookup(method) == nil
+}
+
+// DowngradeClientCapabilities returns a client's capabilities in the form that a server of
+// revision r can read.
+func DowngradeClientCapabilities(r mcp.Revision, c mcp.ClientCapabilities) mcp.ClientCapabilities {
+	if r != onlyTasks {
+		c.Tasks = nil
+	}
+	if r < sinceExtensions {
+		c.Experimental, c.Extensions = declareAsExperimental(c.Experimental, c.Extensions)
+	}
+	return c
+}
+
+// declareAsExperimental declares extensions in a handshake. The schemas of the legacy
+// revisions know experimental capabilities only. Newer peers also look for extensions in
+// the handshake (SEP-2133, Capabilities), so they are declared in both places. The tasks
+// extension is left out, because legacy revisions have tasks in the core protocol or not at
+// all.
+func declareAsExperimental(experimental, extensions map[string]json.RawMessage) (both, early map[string]json.RawMessage) {
+	early = maps.Clone(extensions)
+	delete(early, mcp.ExtensionTasks)
+	if len(early) == 0 {
+		return experimental, nil
+	}
+	both = maps.Clone(early)
+	maps.Copy(both, experimental)
+	return both, early
 }
