@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -19,6 +18,7 @@ import (
 	"github.com/parley-mcp/parley/gateway"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/gatewaytest"
+	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
 	"github.com/parley-mcp/parley/server"
@@ -313,25 +313,8 @@ func poster(t *testing.T, s *server.Server, method string) func(arguments, more 
 		t.Helper()
 		body := `{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{"name":"bank__pay","arguments":` + arguments + more + `,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
 			`"io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"io.modelcontextprotocol/clientCapabilities":{"elicitation":{"form":{}}}}}}`
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, endpoint.URL, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for name, value := range map[string]string{
-			"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
-			"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": method, "Mcp-Name": "bank__pay",
-		} {
-			req.Header.Set(name, value)
-		}
-		answer, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer answer.Body.Close()
-		raw, err := io.ReadAll(answer.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		raw := []byte(wiretest.Text(t, wiretest.Do(t, http.MethodPost, endpoint.URL, body,
+			"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", method, "Mcp-Name", "bank__pay")))
 		if _, data, found := strings.Cut(string(raw), "data: "); found {
 			raw = []byte(data)
 		}

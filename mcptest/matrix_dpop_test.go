@@ -18,6 +18,7 @@ import (
 
 	"github.com/parley-mcp/parley/auth/devissuer"
 	"github.com/parley-mcp/parley/auth/jwt"
+	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -94,8 +95,8 @@ func (h *holder) post(authorization, proof string) string {
 	if proof != "" {
 		header = append(header, "DPoP", proof)
 	}
-	res := rawHTTP(h.t, http.MethodPost, h.w.url, `{"jsonrpc":"2.0","id":1,"method":"ping"}`, header...)
-	rawText(h.t, res)
+	res := wiretest.Do(h.t, http.MethodPost, h.w.url, `{"jsonrpc":"2.0","id":1,"method":"ping"}`, header...)
+	wiretest.Text(h.t, res)
 	if nonce := res.Header.Get("DPoP-Nonce"); nonce != "" {
 		h.nonce = nonce
 	}

@@ -2,12 +2,13 @@ package mcptest_test
 
 import (
 	"errors"
+	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/jsonrpc"
-	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
 
@@ -41,10 +42,11 @@ func TestRateOfToolCallsIsLimited(t *testing.T) {
 func TestAnonymousSessionsHaveSeparateLimits(t *testing.T) {
 	s := newServer()
 	s.Limits = server.Limits{CallsPerSecond: 1e-6, CallBurst: 1}
+	url := rawEndpoint(t, s)
 	const call = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"everything"}}`
 	for range 3 {
-		send := overHTTP(t, s, mcp.V20251125)
-		if got := send(t, call); !strings.Contains(got, `"result"`) {
+		got := wiretest.Text(t, wiretest.Do(t, http.MethodPost, url, call, wiretest.Session(t, url, "2025-11-25")...))
+		if !strings.Contains(got, `"result"`) {
 			t.Errorf("the first call of a session: %s", got)
 		}
 	}

@@ -13,12 +13,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
-	"github.com/parley-mcp/parley/transport"
 )
 
 // journal records the log messages that a client receives.
@@ -298,61 +297,24 @@ func TestServerRejectsInvalidLogLevel(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newRawPeer(t, logging(), mcp.V20251125)
-			if got := p.ask(t, message); !strings.Contains(got, `"code":-32602`) {
+			if got := p.Ask(message); !strings.Contains(got, `"code":-32602`) {
 				t.Errorf("response to %s: %s", message, got)
 			}
-			if got := p.ask(t, `{"jsonrpc":"2.0","id":"x","method":"logging/setLevel","params":{"level":"alert"}}`); got != `{"jsonrpc":"2.0","id":"x","result":{}}` {
+			if got := p.Ask(`{"jsonrpc":"2.0","id":"x","method":"logging/setLevel","params":{"level":"alert"}}`); got != `{"jsonrpc":"2.0","id":"x","result":{}}` {
 				t.Errorf("response to a valid level: %s", got)
 			}
 		})
 	}
 	p := newRawPeer(t, logging(), mcp.V20251125)
-	if got := p.ask(t, `{"jsonrpc":"2.0","id":"x","method":"logging/setLevel","params":{"level":"alert",`+modernMeta+`"alert"}}}`); !strings.Contains(got, `"code":-32601`) {
+	if got := p.Ask(`{"jsonrpc":"2.0","id":"x","method":"logging/setLevel","params":{"level":"alert",` + modernMeta + `"alert"}}}`); !strings.Contains(got, `"code":-32601`) {
 		t.Errorf("response in 2026-07-28, which does not have the method: %s", got)
 	}
 }
 
-// rawPeer is a client that sends raw messages over a stream.
-type rawPeer struct{ conn transport.Conn }
-
 // newRawPeer returns a peer after the handshake.
-func newRawPeer(t *testing.T, s *server.Server, r mcp.Revision) *rawPeer {
+func newRawPeer(t *testing.T, s *server.Server, r mcp.Revision) *wiretest.Peer {
 	t.Helper()
-	near, far := transport.Pipe()
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- s.ServeConn(ctx, far) }()
-	t.Cleanup(func() {
-		cancel()
-		<-done
-	})
-	p := &rawPeer{near}
-	p.ask(t, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"`+string(r)+`","clientInfo":{"name":"raw","version":"1"},"capabilities":{}}}`)
-	p.send(t, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	p := wiretest.Connect(t, s.ServeConn)
+	p.Handshake(string(r))
 	return p
-}
-
-func (p *rawPeer) send(t *testing.T, message string) {
-	t.Helper()
-	if err := p.conn.Write(t.Context(), []byte(message)); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func (p *rawPeer) receive(t *testing.T) string {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	message, err := p.conn.Read(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(message)
-}
-
-// ask sends a message and returns the next message from the server.
-func (p *rawPeer) ask(t *testing.T, message string) string {
-	t.Helper()
-	p.send(t, message)
-	return p.receive(t)
 }

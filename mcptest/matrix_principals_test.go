@@ -1,7 +1,6 @@
 package mcptest_test
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/server"
@@ -27,7 +27,7 @@ type rawClient struct {
 	token    string
 	revision mcp.Revision
 	session  string // the session id, or the endpoint in 2024-11-05
-	events   *bufio.Reader
+	events   *wiretest.Events
 }
 
 // newRawClient returns a client for a user. It starts a session if the revision has sessions.
@@ -40,11 +40,11 @@ func (w *realm) newRawClient(t *testing.T, r mcp.Revision, user string) *rawClie
 		return c
 	case r == mcp.V20241105:
 		res := c.do(http.MethodGet, w.url, "", "Accept", "text/event-stream")
-		c.events = bufio.NewReader(res.Body)
-		_, endpoint := rawEvent(t, c.events)
+		c.events = wiretest.ReadEvents(res.Body)
+		endpoint := c.events.Data()
 		c.session = strings.TrimSuffix(w.url, "/mcp") + endpoint
 		c.do(http.MethodPost, c.session, initialize)
-		rawEvent(t, c.events)
+		c.events.Data()
 	default:
 		c.session = c.do(http.MethodPost, w.url, initialize).Header.Get("Mcp-Session-Id")
 	}
@@ -54,7 +54,7 @@ func (w *realm) newRawClient(t *testing.T, r mcp.Revision, user string) *rawClie
 
 func (c *rawClient) do(method, url, body string, header ...string) *http.Response {
 	c.t.Helper()
-	return rawHTTP(c.t, method, url, body, append([]string{"Authorization", "Bearer " + c.token}, header...)...)
+	return wiretest.Do(c.t, method, url, body, append([]string{"Authorization", "Bearer " + c.token}, header...)...)
 }
 
 // target returns the URL that messages are posted to.
@@ -91,18 +91,17 @@ func (c *rawClient) ask(method, params string) string {
 		if params != "" {
 			params += ","
 		}
-		return rawText(c.t, c.do(http.MethodPost, c.url, fmt.Sprintf(`{"jsonrpc":"2.0","id":"r1","method":%q,"params":{%s"_meta":{
+		return wiretest.Text(c.t, c.do(http.MethodPost, c.url, fmt.Sprintf(`{"jsonrpc":"2.0","id":"r1","method":%q,"params":{%s"_meta":{
 			"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}}}}`, method, params), header...))
 	}
 	res := c.do(http.MethodPost, c.target(), fmt.Sprintf(`{"jsonrpc":"2.0","id":"r1","method":%q,"params":{%s}}`, method, params), c.headers()...)
 	if c.events == nil {
-		return rawText(c.t, res)
+		return wiretest.Text(c.t, res)
 	}
 	if res.StatusCode != http.StatusAccepted {
-		return rawText(c.t, res)
+		return wiretest.Text(c.t, res)
 	}
-	_, response := rawEvent(c.t, c.events)
-	return response
+	return c.events.Data()
 }
 
 // member returns a string member of the result of a response.
@@ -191,7 +190,7 @@ func TestSessionOfOtherUserDoesNotExist(t *testing.T) {
 			unknown := stolen
 			unknown.session = strings.Replace(ada.session, ada.session[len(ada.session)-4:], "AAAA", 1)
 			other := unknown.do(method, unknown.target(), ping, append(unknown.headers(), "Accept", "application/json, text/event-stream")...)
-			if got, want := rawText(t, res), rawText(t, other); res.StatusCode != http.StatusNotFound || got != want || other.StatusCode != res.StatusCode {
+			if got, want := wiretest.Text(t, res), wiretest.Text(t, other); res.StatusCode != http.StatusNotFound || got != want || other.StatusCode != res.StatusCode {
 				t.Errorf("%s: response for ada's session: %s %s; for an unknown session: %s %s", method, res.Status, got, other.Status, want)
 			}
 		}
@@ -219,7 +218,7 @@ func TestStreamOfOtherUserCannotBeResumed(t *testing.T) {
 			if v != ada && res.StatusCode == http.StatusOK { // do not read a stream that may stay open
 				return "a stream", res.StatusCode
 			}
-			return rawText(t, res), res.StatusCode
+			return wiretest.Text(t, res), res.StatusCode
 		}
 		stolen := *bob
 		stolen.session = ada.session

@@ -22,6 +22,7 @@ import (
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/internal/syncbuffer"
+	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 	"github.com/parley-mcp/parley/store"
@@ -191,15 +192,7 @@ func (l *leaking) use(c *client.Client, tools ...string) {
 
 // send sends a request that package client would not send.
 func (l *leaking) send(method, address, body string, header ...string) {
-	req, err := http.NewRequestWithContext(l.t.Context(), method, address, strings.NewReader(body))
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Accept", "application/json, text/event-stream")
-	for i := 0; i < len(header); i += 2 {
-		req.Header.Set(header[i], header[i+1])
-	}
+	req := wiretest.NewRequest(l.t.Context(), method, address, body, header...)
 	if strings.HasPrefix(body, "grant_type") || strings.HasPrefix(body, "token=") {
 		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}

@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/wiretest"
+
 	"go.uber.org/goleak"
 
 	"github.com/parley-mcp/parley/call"
@@ -24,13 +26,13 @@ import (
 func TestAbandonedHandshakesLeaveNoGoroutine(t *testing.T) {
 	for name, abandon := range map[string]func(e *endpoint, version string){
 		"Streamable HTTP, half of initialize": func(e *endpoint, version string) {
-			e.abandon(postOf("/", fmt.Sprintf(initializeBody, version), "")[:200], "")
+			e.abandon(postOf("/", fmt.Sprintf(wiretest.Initialize, version), "")[:200], "")
 		},
 		"Streamable HTTP, initialize": func(e *endpoint, version string) {
-			e.abandon(postOf("/", fmt.Sprintf(initializeBody, version), ""), "HTTP/1.1 200")
+			e.abandon(postOf("/", fmt.Sprintf(wiretest.Initialize, version), ""), "HTTP/1.1 200")
 		},
 		"Streamable HTTP, stream before notifications/initialized": func(e *endpoint, version string) {
-			id := e.do("POST", "/", fmt.Sprintf(initializeBody, version)).header.Get("Mcp-Session-Id")
+			id := e.do("POST", "/", fmt.Sprintf(wiretest.Initialize, version)).header.Get("Mcp-Session-Id")
 			e.abandon(getOf(id), "HTTP/1.1 200")
 		},
 		"Streamable HTTP, stream": func(e *endpoint, version string) {
@@ -41,14 +43,18 @@ func TestAbandonedHandshakesLeaveNoGoroutine(t *testing.T) {
 			conn := e.connect()
 			fmt.Fprint(conn, getOf(""))
 			path := strings.TrimPrefix(readUntil(e.t, conn, "data: /"), "data: ")
-			if a := e.do("POST", path, fmt.Sprintf(initializeBody, version)); a.status != 202 {
+			if a := e.do("POST", path, fmt.Sprintf(wiretest.Initialize, version)); a.status != 202 {
 				e.t.Fatalf("%s", a)
 			}
 			reset(conn)
 			eventually(e.t, func() bool { return e.do("POST", path, pingBody).status == 404 })
 		},
-		"byte stream, half of initialize": func(e *endpoint, version string) { e.abandonStream(fmt.Sprintf(initializeBody, version)[:40], false) },
-		"byte stream, initialize":         func(e *endpoint, version string) { e.abandonStream(fmt.Sprintf(initializeBody, version)+"\n", true) },
+		"byte stream, half of initialize": func(e *endpoint, version string) {
+			e.abandonStream(fmt.Sprintf(wiretest.Initialize, version)[:40], false)
+		},
+		"byte stream, initialize": func(e *endpoint, version string) {
+			e.abandonStream(fmt.Sprintf(wiretest.Initialize, version)+"\n", true)
+		},
 	} {
 		for _, version := range []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"} {
 			t.Run(name+"/"+version, func(t *testing.T) {
@@ -151,27 +157,26 @@ func TestSubscriptionsCanBeOpenedAgain(t *testing.T) {
 		w := connect(t, s)
 		for i := range 50 {
 			id := fmt.Sprint(2 + i)
-			w.send(listenRequest(id, `{"toolsListChanged":true}`))
-			w.expect(acknowledged(id, `{"toolsListChanged":true}`))
-			w.send(cancelled(id))
+			w.Send(listenRequest(id, `{"toolsListChanged":true}`))
+			w.Expect(acknowledged(id, `{"toolsListChanged":true}`))
+			w.Send(cancelled(id))
 		}
-		w.send(listenRequest(`1`, `{"toolsListChanged":true}`))
-		w.expect(acknowledged(`1`, `{"toolsListChanged":true}`))
+		w.Send(listenRequest(`1`, `{"toolsListChanged":true}`))
+		w.Expect(acknowledged(`1`, `{"toolsListChanged":true}`))
 		down := make(chan error, 1)
 		go func() { down <- s.Shutdown(t.Context()) }()
-		w.expect(ended(`1`)...)
+		w.Expect(ended(`1`)...)
 		if err := <-down; err != nil {
 			t.Error(err)
 		}
-		<-w.served
-		w.served <- nil // the cleanup function waits for it
+		_ = w.Served()
 		goleak.VerifyNone(t, before)
 	})
 	t.Run("HTTP", func(t *testing.T) {
 		e := endpointOf(t, changeable())
-		open := func() *events {
-			stream := newEvents(t, e.open(t.Context(), "POST", "/", listenRequest(`1`, `{"toolsListChanged":true}`), "MCP-Protocol-Version", "2026-07-28", "Mcp-Method", "subscriptions/listen"))
-			if _, data, _ := stream.next(); data != acknowledged(`1`, `{"toolsListChanged":true}`) {
+		open := func() *wiretest.Events {
+			stream := wiretest.Stream(t, e.open(t.Context(), "POST", "/", listenRequest(`1`, `{"toolsListChanged":true}`), "MCP-Protocol-Version", "2026-07-28", "Mcp-Method", "subscriptions/listen"))
+			if data := stream.Data(); data != acknowledged(`1`, `{"toolsListChanged":true}`) {
 				t.Fatal(data)
 			}
 			return stream
@@ -180,18 +185,18 @@ func TestSubscriptionsCanBeOpenedAgain(t *testing.T) {
 		e.http.Client().CloseIdleConnections()
 		before := goleak.IgnoreCurrent()
 		for range 50 {
-			open().body.Close()
+			open().Close()
 		}
 		last := open()
 		if err := e.server.Shutdown(t.Context()); err != nil {
 			t.Error(err)
 		}
 		for _, want := range append(ended(`1`), "") {
-			if _, data, _ := last.next(); data != want {
+			if data := last.Data(); data != want {
 				t.Errorf("got %s, want %s", data, want)
 			}
 		}
-		last.body.Close()
+		last.Close()
 		e.http.Client().CloseIdleConnections()
 		goleak.VerifyNone(t, before)
 	})
@@ -202,7 +207,7 @@ func TestAQuestionEndsWhenItsClientLeaves(t *testing.T) {
 	for _, version := range []string{"2025-03-26", "2025-11-25"} {
 		synctest.Test(t, func(t *testing.T) {
 			f := newBubbleFleet(t, 1)
-			start := inBubble(f.servers[0], http.MethodPost, strings.Replace(fmt.Sprintf(initializeBody, version), `{}`, `{"sampling":{}}`, 1))
+			start := inBubble(f.servers[0], http.MethodPost, strings.Replace(fmt.Sprintf(wiretest.Initialize, version), `{}`, `{"sampling":{}}`, 1))
 			session := []string{"Mcp-Session-Id", start.Header().Get("Mcp-Session-Id"), "Accept", "text/event-stream, application/json"}
 			x := f.open(0, http.MethodPost, stepCall, session...)
 			ended := make(chan error, 1)
@@ -214,7 +219,7 @@ func TestAQuestionEndsWhenItsClientLeaves(t *testing.T) {
 			asked := x.frames()
 			x.leave()
 			time.Sleep(9 * time.Second)
-			again := f.resume(0, session, asked[0].id)
+			again := f.resume(0, session, asked[0].ID)
 			time.Sleep(time.Minute)
 			if synctest.Wait(); len(ended) > 0 {
 				t.Fatalf("%s: the question has ended although its client has returned: %v", version, <-ended)
@@ -225,7 +230,7 @@ func TestAQuestionEndsWhenItsClientLeaves(t *testing.T) {
 				t.Errorf("%s: after %v: %v", version, time.Since(left), err)
 			}
 			close(f.steps)
-			if got := f.resume(0, session, asked[0].id).frames(); len(got) == 0 || !strings.Contains(got[len(got)-1].data, `"id":1,"result"`) {
+			if got := f.resume(0, session, asked[0].ID).frames(); len(got) == 0 || !strings.Contains(got[len(got)-1].Data, `"id":1,"result"`) {
 				t.Errorf("%s: the call has no response: %v", version, got)
 			}
 		})

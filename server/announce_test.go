@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/server"
@@ -41,7 +42,7 @@ func (b *unreliableBus) Subscribe(ctx context.Context, topic string, queue int) 
 const listenToAll = `{"toolsListChanged":true,"resourcesListChanged":true,"resourceSubscriptions":["note://a"]}`
 
 // replicasWithSubscriber returns two replicas, and a client that has subscribed to changes at the second.
-func replicasWithSubscriber(t *testing.T, bus store.Bus, keys ...[]byte) (first, second *server.Server, w *wire) {
+func replicasWithSubscriber(t *testing.T, bus store.Bus, keys ...[]byte) (first, second *server.Server, w *wiretest.Peer) {
 	newReplica := func() *server.Server {
 		s := changeable()
 		s.Bus, s.Logger = bus, slog.New(slog.DiscardHandler)
@@ -56,8 +57,8 @@ func replicasWithSubscriber(t *testing.T, bus store.Bus, keys ...[]byte) (first,
 		t.Fatal(err)
 	}
 	w = connect(t, second)
-	w.send(listenRequest(`1`, listenToAll))
-	w.expect(acknowledged(`1`, listenToAll))
+	w.Send(listenRequest(`1`, listenToAll))
+	w.Expect(acknowledged(`1`, listenToAll))
 	synctest.Wait()
 	return first, second, w
 }
@@ -67,11 +68,11 @@ func TestChangesAtOneReplicaReachTheClientsOfAnother(t *testing.T) {
 		first, second, w := replicasWithSubscriber(t, store.NewMemory(store.MemoryOptions{}))
 		first.ResourceUpdated("note://b") // not subscribed
 		first.ResourceUpdated("note://a")
-		w.expect(updated(`1`, "note://a"))
+		w.Expect(updated(`1`, "note://a"))
 		server.AddTool(first, newTool("new"), nothing)
-		w.expect(tagged(`1`, "tools/list_changed"))
+		w.Expect(tagged(`1`, "tools/list_changed"))
 		first.RemoveResource("note://a")
-		w.expect(tagged(`1`, "resources/list_changed"))
+		w.Expect(tagged(`1`, "resources/list_changed"))
 
 		onlyAda := server.VisibleTo(func(who principal.Principal, _ string) bool { return who != principal.Local })
 		server.AddTool(first, newTool("hidden"), nothing, onlyAda)
@@ -79,7 +80,7 @@ func TestChangesAtOneReplicaReachTheClientsOfAnother(t *testing.T) {
 		server.AddTool(first, newTool("hidden2"), nothing) // the second replica knows who can see it
 		time.Sleep(time.Second)
 		second.ResourceUpdated("note://a")
-		w.expect(updated(`1`, "note://a")) // and nothing before it
+		w.Expect(updated(`1`, "note://a")) // and nothing before it
 	})
 }
 
@@ -90,7 +91,7 @@ func TestAnnouncementsThatCannotBeReadBecomeAnyChange(t *testing.T) {
 		other[0] = 1
 		first, _, w := replicasWithSubscriber(t, store.NewMemory(store.MemoryOptions{}), make([]byte, 32), other)
 		first.ResourceUpdated("note://b") // not subscribed
-		w.expect(tagged(`1`, "tools/list_changed"), tagged(`1`, "resources/list_changed"), updated(`1`, "note://a"))
+		w.Expect(tagged(`1`, "tools/list_changed"), tagged(`1`, "resources/list_changed"), updated(`1`, "note://a"))
 	})
 }
 
@@ -102,7 +103,7 @@ func TestAnnouncementsAreRepeatedUntilTheBusIsUp(t *testing.T) {
 		first.ResourceUpdated("note://a")
 		time.Sleep(time.Minute)
 		bus.down.Store(false)
-		w.expect(updated(`1`, "note://a"))
+		w.Expect(updated(`1`, "note://a"))
 	})
 }
 
@@ -110,7 +111,7 @@ func TestAnnouncementsThatAreTooLongBecomeAnyChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first, _, w := replicasWithSubscriber(t, store.NewMemory(store.MemoryOptions{}))
 		first.ResourceUpdated("note://" + strings.Repeat("x", store.MaxMessage))
-		w.expect(tagged(`1`, "tools/list_changed"), tagged(`1`, "resources/list_changed"), updated(`1`, "note://a"))
+		w.Expect(tagged(`1`, "tools/list_changed"), tagged(`1`, "resources/list_changed"), updated(`1`, "note://a"))
 	})
 }
 
@@ -124,7 +125,7 @@ func TestLostAnnouncementsAreReplacedByAllChanges(t *testing.T) {
 			first.ResourceUpdated("note://" + strings.Repeat("x", i))
 		}
 		bus.down.Store(false)
-		w.expect(tagged(`1`, "tools/list_changed"), tagged(`1`, "resources/list_changed"), updated(`1`, "note://a"))
+		w.Expect(tagged(`1`, "tools/list_changed"), tagged(`1`, "resources/list_changed"), updated(`1`, "note://a"))
 	})
 }
 
@@ -136,11 +137,11 @@ func TestAddingToolsWhileTheBusIsDownDoesNotBlock(t *testing.T) {
 		s.Bus, s.Logger = bus, slog.New(slog.DiscardHandler)
 		defer s.Shutdown(t.Context())
 		w := connect(t, s)
-		w.send(listenRequest(`1`, `{"toolsListChanged":true}`))
-		w.expect(acknowledged(`1`, `{"toolsListChanged":true}`))
+		w.Send(listenRequest(`1`, `{"toolsListChanged":true}`))
+		w.Expect(acknowledged(`1`, `{"toolsListChanged":true}`))
 		started := time.Now()
 		server.AddTool(s, mcp.Tool{Name: "new"}, nothing)
-		w.expect(tagged(`1`, "tools/list_changed"))
+		w.Expect(tagged(`1`, "tools/list_changed"))
 		if waited := time.Since(started); waited > 0 {
 			t.Errorf("waited %v", waited)
 		}
@@ -166,9 +167,9 @@ func TestAServerThatServesReceivesTheAnnouncementsOfOthers(t *testing.T) {
 			t.Fatal(err)
 		}
 		w := connect(t, second)
-		w.send(listenRequest(`1`, listenToAll))
-		w.expect(acknowledged(`1`, listenToAll))
+		w.Send(listenRequest(`1`, listenToAll))
+		w.Expect(acknowledged(`1`, listenToAll))
 		first.ResourceUpdated("note://a")
-		w.expect(updated(`1`, "note://a"))
+		w.Expect(updated(`1`, "note://a"))
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
@@ -59,24 +60,24 @@ func interview(t *testing.T, modern bool, tool, answer string) (response string,
 	t.Helper()
 	l := connectLine(t, inquisitive())
 	if !modern {
-		l.send(strings.Replace(fmt.Sprintf(initializeBody, "2025-11-25"), `"capabilities":{}`, `"capabilities":`+everyCapability, 1))
-		l.receive()
-		l.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":%q}}`, tool))
+		l.Send(strings.Replace(fmt.Sprintf(wiretest.Initialize, "2025-11-25"), `"capabilities":{}`, `"capabilities":`+everyCapability, 1))
+		l.Receive()
+		l.Send(fmt.Sprintf(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":%q}}`, tool))
 	}
 	more := ""
 	for range 20 {
 		if modern {
 			call := request(2, mcp.MethodCallTool, fmt.Sprintf(`"name":%q%s`, tool, more))
-			l.send(strings.Replace(call, `clientCapabilities":{}`, `clientCapabilities":`+everyCapability, 1))
+			l.Send(strings.Replace(call, `clientCapabilities":{}`, `clientCapabilities":`+everyCapability, 1))
 		}
-		text := l.receive()
+		text := l.Receive()
 		m, err := jsonrpc.Parse([]byte(text), jsonrpc.Limits{})
 		if err != nil {
 			t.Fatalf("%s: %v", text, err)
 		}
 		if m.Kind == jsonrpc.Request {
 			asked++
-			l.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, answer))
+			l.Send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, answer))
 			continue
 		}
 		questions, ok := jsonrpc.Get(m.Raw, "inputRequests")
@@ -175,30 +176,30 @@ func TestAnswersWithoutAQuestionAreIgnored(t *testing.T) {
 	s := inquisitive()
 	begin := func() *line {
 		l := connectLine(t, s)
-		l.send(strings.Replace(fmt.Sprintf(initializeBody, "2025-11-25"), `"capabilities":{}`, `"capabilities":`+everyCapability, 1))
-		l.receive()
+		l.Send(strings.Replace(fmt.Sprintf(wiretest.Initialize, "2025-11-25"), `"capabilities":{}`, `"capabilities":`+everyCapability, 1))
+		l.Receive()
 		return l
 	}
 	mine, other := begin(), begin()
-	mine.send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"roots"}}`)
-	question, err := jsonrpc.Parse([]byte(mine.receive()), jsonrpc.Limits{})
+	mine.Send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"roots"}}`)
+	question, err := jsonrpc.Parse([]byte(mine.Receive()), jsonrpc.Limits{})
 	if err != nil || question.Method != mcp.MethodListRoots {
 		t.Fatal(question.Method, err)
 	}
 	forged := `{"roots":[{"uri":"file:///forged"}]}`
 	for _, l := range []*line{mine, other} {
 		for _, id := range []string{`1`, `"` + question.ID.String() + `"`, question.ID.String() + `0`, `-1`} {
-			l.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, id, forged))
+			l.Send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, id, forged))
 		}
 	}
-	other.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, question.ID, forged))
-	other.send(`{"jsonrpc":"2.0","id":3,"method":"ping"}`)
-	if got := other.receive(); got != `{"jsonrpc":"2.0","id":3,"result":{}}` {
+	other.Send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, question.ID, forged))
+	other.Send(`{"jsonrpc":"2.0","id":3,"method":"ping"}`)
+	if got := other.Receive(); got != `{"jsonrpc":"2.0","id":3,"result":{}}` {
 		t.Error(got)
 	}
-	mine.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"roots":[{"uri":"file:///mine"}]}}`, question.ID))
-	mine.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, question.ID, forged)) // the question is answered already
-	if got := mine.receive(); !strings.Contains(got, "file:///mine") {
+	mine.Send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"roots":[{"uri":"file:///mine"}]}}`, question.ID))
+	mine.Send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, question.ID, forged)) // the question is answered already
+	if got := mine.Receive(); !strings.Contains(got, "file:///mine") {
 		t.Error(got)
 	}
 }
@@ -270,24 +271,23 @@ func TestAnInvalidResponseEndsTheQuestion(t *testing.T) {
 			})
 			const call = `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"roots"}}`
 			version, batch := strings.CutSuffix(version, " batch")
-			hello := strings.Replace(fmt.Sprintf(initializeBody, version), `"capabilities":{}`, `"capabilities":{"roots":{}}`, 1)
+			hello := strings.Replace(fmt.Sprintf(wiretest.Initialize, version), `"capabilities":{}`, `"capabilities":{"roots":{}}`, 1)
 			path, header := "/", []string(nil)
-			var stream *events
+			var stream *wiretest.Events
 			if version == "2024-11-05" {
 				pair := e.pair("/")
-				path, stream = pair.endpoint, pair.events
+				path, stream = pair.endpoint, pair.Events
 				e.do("POST", path, hello)
-				stream.next()
+				stream.Data()
 				e.do("POST", path, call)
 			} else {
 				header = []string{"Mcp-Session-Id", e.do("POST", path, hello).header.Get("Mcp-Session-Id"), "MCP-Protocol-Version", version}
-				e.do("POST", path, initializedBody, header...)
-				stream = newEvents(t, e.open(t.Context(), "POST", path, call, header...))
+				e.do("POST", path, wiretest.Initialized, header...)
+				stream = wiretest.Stream(t, e.open(t.Context(), "POST", path, call, header...))
 			}
 			question := ""
 			for !strings.Contains(question, "roots/list") {
-				var ok bool
-				if _, question, ok = stream.next(); !ok {
+				if question = stream.Data(); question == "" {
 					t.Fatal("nothing was asked")
 				}
 			}
@@ -302,7 +302,7 @@ func TestAnInvalidResponseEndsTheQuestion(t *testing.T) {
 			if a := e.do("POST", path, none, header...); a.status != want {
 				t.Errorf("%s", a)
 			}
-			if _, data, ok := stream.next(); !ok || !strings.Contains(data, `"id":2`) || !strings.Contains(data, `"isError":true`) || !strings.Contains(data, "invalid response") {
+			if data := stream.Data(); !strings.Contains(data, `"id":2`) || !strings.Contains(data, `"isError":true`) || !strings.Contains(data, "invalid response") {
 				t.Errorf("the call was answered with %q", data)
 			}
 		})

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/parley-mcp/parley/internal/revision"
+	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -17,9 +18,9 @@ func FuzzBatch(f *testing.F) {
 	s := httpServer()
 	s.Limits.CallsPerSecond = -1
 	l := connectLine(f, s)
-	l.send(fmt.Sprintf(initializeBody, mcp.V20250326))
-	l.receive()
-	l.send(initializedBody)
+	l.Send(fmt.Sprintf(wiretest.Initialize, mcp.V20250326))
+	l.Receive()
+	l.Send(wiretest.Initialized)
 	f.Add([]byte{0, 1, 2, 3, 4, 5}, "")
 	f.Add([]byte{}, "")
 	f.Add([]byte{0, 6, 0}, "")
@@ -68,10 +69,10 @@ func FuzzBatch(f *testing.F) {
 				total++
 			}
 		}
-		l := &line{t: t, conn: l.conn}
-		l.send(batch)
+		l := &line{&wiretest.Peer{T: t, Conn: l.Conn}}
+		l.Send(batch)
 		if whole || total > 0 {
-			response := l.receive()
+			response := l.Receive()
 			if whole {
 				if m, err := jsonrpc.Parse([]byte(response), jsonrpc.Limits{}); err != nil || m.Err == nil || !m.ID.IsZero() {
 					t.Fatalf("%s is answered with %s", batch, response)
@@ -80,8 +81,8 @@ func FuzzBatch(f *testing.F) {
 				checkResponses(t, batch, response, want, total)
 			}
 		}
-		l.send(`{"jsonrpc":"2.0","id":"after","method":"ping"}`)
-		if response := l.receive(); response != `{"jsonrpc":"2.0","id":"after","result":{}}` {
+		l.Send(`{"jsonrpc":"2.0","id":"after","method":"ping"}`)
+		if response := l.Receive(); response != `{"jsonrpc":"2.0","id":"after","result":{}}` {
 			t.Fatalf("%s is answered with %s", batch, response)
 		}
 	})

@@ -1,7 +1,6 @@
 package server_test
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -13,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/wiretest"
+
 	"go.uber.org/goleak"
 
 	"github.com/parley-mcp/parley/internal/spec"
@@ -21,60 +22,12 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
-// stateless is the _meta of a request of 2026-07-28.
-const stateless = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
-
 func listenRequest(id, filter string) string {
-	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"subscriptions/listen","params":{%s,"notifications":%s}}`, id, stateless, filter)
-}
-
-// wire is the client's end of a connection; it reads and writes messages.
-type wire struct {
-	t      *testing.T
-	conn   transport.Conn
-	served chan error
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"subscriptions/listen","params":{%s,"notifications":%s}}`, id, wiretest.Meta, filter)
 }
 
 // connect serves a new connection.
-func connect(t *testing.T, s *server.Server) *wire {
-	near, far := transport.Pipe()
-	w := &wire{t, near, make(chan error, 1)}
-	go func() { w.served <- s.ServeConn(context.Background(), far) }()
-	t.Cleanup(func() {
-		near.Close()
-		<-w.served
-	})
-	return w
-}
-
-func (w *wire) send(messages ...string) {
-	w.t.Helper()
-	for _, m := range messages {
-		if err := w.conn.Write(w.t.Context(), []byte(m)); err != nil {
-			w.t.Fatal(err)
-		}
-	}
-}
-
-func (w *wire) receive() string {
-	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), 10*time.Second)
-	defer cancel()
-	m, err := w.conn.Read(ctx)
-	if err != nil {
-		w.t.Fatalf("nothing came: %v", err)
-	}
-	return string(m)
-}
-
-func (w *wire) expect(want ...string) {
-	w.t.Helper()
-	for _, m := range want {
-		if got := w.receive(); got != m {
-			w.t.Fatalf("received\n%s\nwant\n%s", got, m)
-		}
-	}
-}
+func connect(t *testing.T, s *server.Server) *wiretest.Peer { return wiretest.Connect(t, s.ServeConn) }
 
 func acknowledged(id, filter string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":%s},"notifications":%s}}`, id, filter)
@@ -115,52 +68,52 @@ func changeable() *server.Server {
 func TestListenIsAcknowledgedFirst(t *testing.T) {
 	s := changeable()
 	w := connect(t, s)
-	w.send(listenRequest(`1`, `{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":false,"resourceSubscriptions":["note://a"],"taskIds":["x"]}`))
-	w.expect(acknowledged(`1`, `{"toolsListChanged":true,"resourceSubscriptions":["note://a"]}`))
+	w.Send(listenRequest(`1`, `{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":false,"resourceSubscriptions":["note://a"],"taskIds":["x"]}`))
+	w.Expect(acknowledged(`1`, `{"toolsListChanged":true,"resourceSubscriptions":["note://a"]}`))
 	server.AddTool(s, newTool("second"), nothing)
-	w.expect(tagged(`1`, "tools/list_changed"))
+	w.Expect(tagged(`1`, "tools/list_changed"))
 	s.RemoveResource("note://a")  // not asked for
 	s.ResourceUpdated("note://b") // nor this
 	s.ResourceUpdated("note://a")
-	w.expect(updated(`1`, "note://a"))
+	w.Expect(updated(`1`, "note://a"))
 }
 
 func TestListenIDsAreEchoedByteForByte(t *testing.T) {
 	for _, id := range []string{`9007199254740993`, `"caf\u00e9\/<&>"`, `"é"`, `-0`} {
 		s := changeable()
 		w := connect(t, s)
-		w.send(listenRequest(id, `{"toolsListChanged":true}`))
-		w.expect(acknowledged(id, `{"toolsListChanged":true}`))
+		w.Send(listenRequest(id, `{"toolsListChanged":true}`))
+		w.Expect(acknowledged(id, `{"toolsListChanged":true}`))
 		s.RemoveTool("first")
-		w.expect(tagged(id, "tools/list_changed"))
+		w.Expect(tagged(id, "tools/list_changed"))
 		go s.Shutdown(context.Background())
-		w.expect(ended(id)...)
+		w.Expect(ended(id)...)
 	}
 }
 
 func TestTwoListensOnOneConnectionAreSeparate(t *testing.T) {
 	s := changeable()
 	w := connect(t, s)
-	w.send(listenRequest(`"a"`, `{"toolsListChanged":true}`))
-	w.expect(acknowledged(`"a"`, `{"toolsListChanged":true}`))
-	w.send(listenRequest(`"b"`, `{"resourceSubscriptions":["note://a"]}`))
-	w.expect(acknowledged(`"b"`, `{"resourceSubscriptions":["note://a"]}`))
+	w.Send(listenRequest(`"a"`, `{"toolsListChanged":true}`))
+	w.Expect(acknowledged(`"a"`, `{"toolsListChanged":true}`))
+	w.Send(listenRequest(`"b"`, `{"resourceSubscriptions":["note://a"]}`))
+	w.Expect(acknowledged(`"b"`, `{"resourceSubscriptions":["note://a"]}`))
 	s.RemoveTool("first")
-	w.expect(tagged(`"a"`, "tools/list_changed"))
+	w.Expect(tagged(`"a"`, "tools/list_changed"))
 	s.ResourceUpdated("note://a")
-	w.expect(updated(`"b"`, "note://a"))
+	w.Expect(updated(`"b"`, "note://a"))
 
-	w.send(cancelled(`"a"`))
+	w.Send(cancelled(`"a"`))
 	// Messages are served in order: the response to this one means that the one before is served.
-	w.send(`{"jsonrpc":"2.0","id":3,"method":"server/discover","params":{` + stateless + `}}`)
-	if m := w.receive(); !strings.Contains(m, `"id":3`) {
+	w.Send(`{"jsonrpc":"2.0","id":3,"method":"server/discover","params":{` + wiretest.Meta + `}}`)
+	if m := w.Receive(); !strings.Contains(m, `"id":3`) {
 		t.Fatalf("after the cancellation: %s", m)
 	}
 	server.AddTool(s, newTool("first"), nothing)
 	s.ResourceUpdated("note://a")
-	w.expect(updated(`"b"`, "note://a"))
+	w.Expect(updated(`"b"`, "note://a"))
 	go s.Shutdown(context.Background())
-	w.expect(ended(`"b"`)...)
+	w.Expect(ended(`"b"`)...)
 }
 
 func TestInvalidFiltersAreRejected(t *testing.T) {
@@ -188,16 +141,16 @@ func TestInvalidFiltersAreRejected(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := connect(t, changeable())
-			w.send(listenRequest(`1`, filter))
-			if m := w.receive(); !strings.Contains(m, `"code":-32602`) {
+			w.Send(listenRequest(`1`, filter))
+			if m := w.Receive(); !strings.Contains(m, `"code":-32602`) {
 				t.Errorf("answered %.300s", m)
 			}
 		})
 	}
 	t.Run("1,024 URIs are not too many", func(t *testing.T) {
 		w := connect(t, changeable())
-		w.send(listenRequest(`1`, `{"resourceSubscriptions":`+quoted(uris[:1024])+`}`))
-		if m := w.receive(); !strings.Contains(m, "acknowledged") {
+		w.Send(listenRequest(`1`, `{"resourceSubscriptions":`+quoted(uris[:1024])+`}`))
+		if m := w.Receive(); !strings.Contains(m, "acknowledged") {
 			t.Errorf("answered %.300s", m)
 		}
 	})
@@ -209,27 +162,27 @@ func TestListensDoNotCountAsRequestsInFlight(t *testing.T) {
 	s.Limits.MaxInflight = 1
 	w := connect(t, s)
 	for i := range 64 {
-		w.send(listenRequest(fmt.Sprint(i), `{"toolsListChanged":true}`))
-		w.expect(acknowledged(fmt.Sprint(i), `{"toolsListChanged":true}`))
+		w.Send(listenRequest(fmt.Sprint(i), `{"toolsListChanged":true}`))
+		w.Expect(acknowledged(fmt.Sprint(i), `{"toolsListChanged":true}`))
 	}
-	w.send(listenRequest(`64`, `{"toolsListChanged":true}`))
-	if m := w.receive(); !strings.Contains(m, `"id":64,"error":{"code":-32603,"message":"too many subscriptions`) {
+	w.Send(listenRequest(`64`, `{"toolsListChanged":true}`))
+	if m := w.Receive(); !strings.Contains(m, `"id":64,"error":{"code":-32603,"message":"too many subscriptions`) {
 		t.Fatalf("the 65th subscription: %s", m)
 	}
-	w.send(`{"jsonrpc":"2.0","id":"call","method":"tools/call","params":{` + stateless + `,"name":"first"}}`)
-	if m := w.receive(); !strings.Contains(m, `"id":"call","result"`) {
+	w.Send(`{"jsonrpc":"2.0","id":"call","method":"tools/call","params":{` + wiretest.Meta + `,"name":"first"}}`)
+	if m := w.Receive(); !strings.Contains(m, `"id":"call","result"`) {
 		t.Fatalf("a call in addition to 64 subscriptions: %s", m)
 	}
-	w.send(cancelled(`7`), listenRequest(`65`, `{"toolsListChanged":true}`))
-	w.expect(acknowledged(`65`, `{"toolsListChanged":true}`))
+	w.Send(cancelled(`7`), listenRequest(`65`, `{"toolsListChanged":true}`))
+	w.Expect(acknowledged(`65`, `{"toolsListChanged":true}`))
 }
 
 // A client that reads late receives each change once, however often it happened.
 func TestManyChangesBecomeOneNotificationForASlowReader(t *testing.T) {
 	s := changeable()
 	w := connect(t, s)
-	w.send(listenRequest(`1`, `{"toolsListChanged":true,"resourceSubscriptions":["note://a"]}`))
-	w.expect(acknowledged(`1`, `{"toolsListChanged":true,"resourceSubscriptions":["note://a"]}`))
+	w.Send(listenRequest(`1`, `{"toolsListChanged":true,"resourceSubscriptions":["note://a"]}`))
+	w.Expect(acknowledged(`1`, `{"toolsListChanged":true,"resourceSubscriptions":["note://a"]}`))
 	for i := range 10_000 {
 		s.ResourceUpdated("note://a")
 		if i%2 == 0 {
@@ -238,9 +191,9 @@ func TestManyChangesBecomeOneNotificationForASlowReader(t *testing.T) {
 			s.RemoveTool("flicker")
 		}
 	}
-	w.send(cancelled(`1`), `{"jsonrpc":"2.0","id":2,"method":"server/discover","params":{`+stateless+`}}`)
+	w.Send(cancelled(`1`), `{"jsonrpc":"2.0","id":2,"method":"server/discover","params":{`+wiretest.Meta+`}}`)
 	n := 0
-	for !strings.Contains(w.receive(), `"id":2`) {
+	for !strings.Contains(w.Receive(), `"id":2`) {
 		n++
 	}
 	// The connection holds 64 messages. One more is being written, one waits for each resource and list, and the end of
@@ -255,13 +208,13 @@ func TestTheEndOfTheInputEndsListens(t *testing.T) {
 	s.Limits.Grace = time.Hour
 	near, far := transport.Pipe()
 	half := &halfOpen{Conn: far, eof: make(chan struct{})}
-	w := &wire{t, near, make(chan error, 1)}
-	go func() { w.served <- s.ServeConn(context.Background(), half) }()
-	w.send(listenRequest(`1`, `{"toolsListChanged":true}`))
-	w.expect(acknowledged(`1`, `{"toolsListChanged":true}`))
+	w, served := &wiretest.Peer{T: t, Conn: near}, make(chan error, 1)
+	go func() { served <- s.ServeConn(context.Background(), half) }()
+	w.Send(listenRequest(`1`, `{"toolsListChanged":true}`))
+	w.Expect(acknowledged(`1`, `{"toolsListChanged":true}`))
 	close(half.eof)
-	w.expect(ended(`1`)...)
-	if err := <-w.served; err != nil {
+	w.Expect(ended(`1`)...)
+	if err := <-served; err != nil {
 		t.Error(err)
 	}
 }
@@ -301,7 +254,7 @@ func TestSessionsReceiveOnlyTheirSubscriptions(t *testing.T) {
 			w := connect(t, s)
 			expect := func(want ...string) {
 				t.Helper()
-				w.expect(want...)
+				w.Expect(want...)
 				for _, m := range want {
 					method := map[bool]string{true: "resources/subscribe", false: ""}[strings.Contains(m, `"result"`)]
 					if err := spec.ValidateMessage(r, []byte(m), method); err != nil {
@@ -309,29 +262,29 @@ func TestSessionsReceiveOnlyTheirSubscriptions(t *testing.T) {
 					}
 				}
 			}
-			w.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":%q,"clientInfo":{"name":"c","version":"1"},"capabilities":{}}}`, r))
-			if m := w.receive(); !strings.Contains(m, `"listChanged":true`) || !strings.Contains(m, `"subscribe":true`) {
+			w.Send(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":%q,"clientInfo":{"name":"c","version":"1"},"capabilities":{}}}`, r))
+			if m := w.Receive(); !strings.Contains(m, `"listChanged":true`) || !strings.Contains(m, `"subscribe":true`) {
 				t.Fatalf("capabilities: %s", m)
 			}
 			s.RemoveTool("first") // before the end of the handshake
-			w.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`, `{"jsonrpc":"2.0","id":2,"method":"ping"}`)
+			w.Send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`, `{"jsonrpc":"2.0","id":2,"method":"ping"}`)
 			expect(`{"jsonrpc":"2.0","id":2,"result":{}}`)
 
 			server.AddTool(s, newTool("first"), nothing)
 			expect(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
 			s.ResourceUpdated("note://a") // without a subscription
-			w.send(`{"jsonrpc":"2.0","id":3,"method":"resources/subscribe","params":{"uri":"note://a"}}`)
+			w.Send(`{"jsonrpc":"2.0","id":3,"method":"resources/subscribe","params":{"uri":"note://a"}}`)
 			expect(`{"jsonrpc":"2.0","id":3,"result":{}}`)
 			s.ResourceUpdated("note://b")
 			s.ResourceUpdated("note://a")
 			expect(`{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"note://a"}}`)
-			w.send(`{"jsonrpc":"2.0","id":4,"method":"resources/unsubscribe","params":{"uri":"note://a"}}`)
+			w.Send(`{"jsonrpc":"2.0","id":4,"method":"resources/unsubscribe","params":{"uri":"note://a"}}`)
 			expect(`{"jsonrpc":"2.0","id":4,"result":{}}`)
 			s.ResourceUpdated("note://a")
 			s.RemoveResource("note://a")
 			expect(`{"jsonrpc":"2.0","method":"notifications/resources/list_changed"}`)
-			w.send(`{"jsonrpc":"2.0","id":5,"method":"resources/subscribe","params":{"uri":1}}`)
-			if m := w.receive(); !strings.Contains(m, `"code":-32602`) {
+			w.Send(`{"jsonrpc":"2.0","id":5,"method":"resources/subscribe","params":{"uri":1}}`)
+			if m := w.Receive(); !strings.Contains(m, `"code":-32602`) {
 				t.Errorf("a URI that is none: %s", m)
 			}
 		})
@@ -341,63 +294,29 @@ func TestSessionsReceiveOnlyTheirSubscriptions(t *testing.T) {
 func TestSubscriptionsOfASessionAreBounded(t *testing.T) {
 	s := changeable()
 	w := connect(t, s)
-	w.send(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","clientInfo":{"name":"c","version":"1"},"capabilities":{}}}`)
-	w.receive()
-	w.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	w.Send(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","clientInfo":{"name":"c","version":"1"},"capabilities":{}}}`)
+	w.Receive()
+	w.Send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	for i := range 1025 {
-		w.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"resources/subscribe","params":{"uri":"note://%d"}}`, i+1, i))
-		m := w.receive()
+		w.Send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"resources/subscribe","params":{"uri":"note://%d"}}`, i+1, i))
+		m := w.Receive()
 		if ok := strings.Contains(m, `"result":{}`); ok != (i < 1024) {
 			t.Fatalf("subscription %d: %s", i+1, m)
 		}
 	}
 }
 
-// post sends a request over HTTP and returns the events of the response.
-func post(t *testing.T, url string, header http.Header, body string) (*http.Response, *bufio.Scanner) {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, values := range header {
-		req.Header[name] = values
-	}
-	req.Header.Set("Content-Type", "application/json")
-	if req.Header.Get("Accept") == "" {
-		req.Header.Set("Accept", "application/json, text/event-stream")
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { resp.Body.Close() })
-	return resp, bufio.NewScanner(resp.Body)
-}
-
-// nextEvent returns the data of the next event, "" at the end of the stream.
-func nextEvent(events *bufio.Scanner) string {
-	for events.Scan() {
-		if data, ok := strings.CutPrefix(events.Text(), "data: "); ok && data != "" { // the priming event is empty
-			return data
-		}
-	}
-	return ""
-}
-
-func listenHeader() http.Header {
-	return http.Header{"Mcp-Protocol-Version": {"2026-07-28"}, "Mcp-Method": {"subscriptions/listen"}}
-}
+var listenHeader = []string{"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "subscriptions/listen"}
 
 func TestListenOverHTTPEndsWithAResult(t *testing.T) {
 	s := changeable()
 	endpoint := httptest.NewServer(s)
 	defer endpoint.Close()
-	_, events := post(t, endpoint.URL, listenHeader(), listenRequest(`1`, `{"toolsListChanged":true}`))
+	events := wiretest.Stream(t, wiretest.Do(t, "POST", endpoint.URL, listenRequest(`1`, `{"toolsListChanged":true}`), listenHeader...))
 	expect := func(want ...string) {
 		t.Helper()
 		for _, m := range want {
-			if got := nextEvent(events); got != m {
+			if got := events.Data(); got != m {
 				t.Fatalf("event\n%s\nwant\n%s", got, m)
 			}
 		}
@@ -416,11 +335,9 @@ func TestListenOverHTTPEndsWithAResult(t *testing.T) {
 func TestListenWithoutAnEventStreamIsRejected(t *testing.T) {
 	endpoint := httptest.NewServer(changeable())
 	defer endpoint.Close()
-	header := listenHeader()
-	header.Set("Accept", "application/json")
-	resp, body := post(t, endpoint.URL, header, listenRequest(`1`, `{"toolsListChanged":true}`))
-	if body.Scan(); resp.StatusCode != http.StatusBadRequest || !strings.Contains(body.Text(), `"code":-32600`) {
-		t.Errorf("%s %s", resp.Status, body.Text())
+	resp := wiretest.Do(t, "POST", endpoint.URL, listenRequest(`1`, `{"toolsListChanged":true}`), append(listenHeader, "Accept", "application/json")...)
+	if text := wiretest.Text(t, resp); resp.StatusCode != http.StatusBadRequest || !strings.Contains(text, `"code":-32600`) {
+		t.Errorf("%s %s", resp.Status, text)
 	}
 }
 
@@ -437,44 +354,32 @@ func TestChangesGoToOneStreamOfASession(t *testing.T) {
 	})
 	endpoint := httptest.NewServer(s)
 	defer endpoint.Close()
-	resp, _ := post(t, endpoint.URL, nil, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","clientInfo":{"name":"c","version":"1"},"capabilities":{}}}`)
-	session := http.Header{"Mcp-Session-Id": {resp.Header.Get("Mcp-Session-Id")}}
-	post(t, endpoint.URL, session, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
-
-	get := func() *bufio.Scanner {
-		req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, endpoint.URL, nil)
-		req.Header = session.Clone()
-		req.Header.Set("Accept", "text/event-stream")
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil || resp.StatusCode != http.StatusOK {
-			t.Fatal(resp, err)
-		}
-		t.Cleanup(func() { resp.Body.Close() })
-		return bufio.NewScanner(resp.Body)
+	session := wiretest.Session(t, endpoint.URL, "2025-11-25")
+	get := func() *wiretest.Events {
+		return wiretest.Stream(t, wiretest.Do(t, "GET", endpoint.URL, "", append(session, "Accept", "text/event-stream")...))
 	}
 	older := get()
-	called := make(chan *bufio.Scanner, 1)
+	called := make(chan *wiretest.Events, 1)
 	go func() {
-		_, events := post(t, endpoint.URL, session, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"wait","_meta":{"progressToken":1}}}`)
-		called <- events
+		called <- wiretest.ReadEvents(wiretest.Do(t, "POST", endpoint.URL, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"wait","_meta":{"progressToken":1}}}`, session...).Body)
 	}()
 	<-waiting
 	s.RemoveTool("first")
 	const changed = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`
-	if got := nextEvent(older); got != changed {
+	if got := older.Data(); got != changed {
 		t.Fatalf("the standalone stream has %s", got)
 	}
 	newer := get()
-	if got := nextEvent(older); got != "" {
+	if got := older.Data(); got != "" {
 		t.Errorf("the older stream goes on with %s", got)
 	}
 	server.AddTool(s, newTool("first"), nothing)
-	if got := nextEvent(newer); got != changed {
+	if got := newer.Data(); got != changed {
 		t.Fatalf("the newer stream has %s", got)
 	}
 	close(goOn)
 	for events := <-called; ; {
-		m := nextEvent(events)
+		m := events.Data()
 		if m == "" {
 			break
 		}
@@ -483,10 +388,10 @@ func TestChangesGoToOneStreamOfASession(t *testing.T) {
 		}
 	}
 	// Subscriptions outlive the stream.
-	post(t, endpoint.URL, session, `{"jsonrpc":"2.0","id":3,"method":"resources/subscribe","params":{"uri":"note://a"}}`)
+	wiretest.Do(t, "POST", endpoint.URL, `{"jsonrpc":"2.0","id":3,"method":"resources/subscribe","params":{"uri":"note://a"}}`, session...)
 	last := get()
 	s.ResourceUpdated("note://a")
-	if got := nextEvent(last); got != `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"note://a"}}` {
+	if got := last.Data(); got != `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"note://a"}}` {
 		t.Errorf("the last stream has %s", got)
 	}
 	if err := s.Shutdown(t.Context()); err != nil {
@@ -499,13 +404,12 @@ func TestListensAreReleasedWhenTheyEnd(t *testing.T) {
 	s := changeable()
 	w := connect(t, s)
 	for i := range 8 {
-		w.send(listenRequest(fmt.Sprint(i), `{"toolsListChanged":true}`))
-		w.expect(acknowledged(fmt.Sprint(i), `{"toolsListChanged":true}`))
+		w.Send(listenRequest(fmt.Sprint(i), `{"toolsListChanged":true}`))
+		w.Expect(acknowledged(fmt.Sprint(i), `{"toolsListChanged":true}`))
 	}
-	w.conn.Close()
-	if err := <-w.served; err != nil {
+	w.Conn.Close()
+	if err := w.Served(); err != nil {
 		t.Error(err)
 	}
-	w.served <- nil // the cleanup function waits for it
 	goleak.VerifyNone(t, before)
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/parley-mcp/parley/internal/wiretest"
+
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/parley-mcp/parley/internal/revision"
@@ -50,9 +52,9 @@ func fuzzDecode(f *testing.F, r mcp.Revision) {
 	connect := func(t testing.TB) *line {
 		l := connectLine(t, s)
 		if !r.Modern() {
-			l.send(fmt.Sprintf(initializeBody, r))
-			l.receive()
-			l.send(initializedBody)
+			l.Send(fmt.Sprintf(wiretest.Initialize, r))
+			l.Receive()
+			l.Send(wiretest.Initialized)
 		}
 		return l
 	}
@@ -75,7 +77,7 @@ func fuzzDecode(f *testing.F, r mcp.Revision) {
 		members["_meta"] = map[string]any{"progressToken": "p", "x.example/y": 1}
 		if r.Modern() {
 			var meta map[string]any
-			_ = json.Unmarshal([]byte("{"+stateless+"}"), &meta)
+			_ = json.Unmarshal([]byte("{"+wiretest.Meta+"}"), &meta)
 			maps.Copy(members["_meta"].(map[string]any), meta["_meta"].(map[string]any))
 		}
 		return members
@@ -100,12 +102,12 @@ func fuzzDecode(f *testing.F, r mcp.Revision) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l := &line{t: t, conn: connected.conn}
+		l := &line{&wiretest.Peer{T: t, Conn: connected.Conn}}
 		if method == mcp.MethodInitialize {
 			l = connectLine(t, s)
 		}
-		l.send(string(raw))
-		response := l.receive()
+		l.Send(string(raw))
+		response := l.Receive()
 		m, err := jsonrpc.Parse([]byte(response), jsonrpc.Limits{})
 		if err != nil || m.Kind != jsonrpc.Response {
 			t.Fatalf("%s is answered with %s: %v", raw, response, err)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -24,14 +25,14 @@ func TestBodiesWithAContentCodingAreUnsupported(t *testing.T) {
 		w.Close()
 		return b.String()
 	}
-	modernBody, modernHeader := modern("1", mcp.MethodDiscover, "")
+	modernBody, modernHeader := wiretest.Modern("1", mcp.MethodDiscover, "")
 	for name, request := range map[string]struct {
 		path, body string
 		header     []string
 		status     int // without a coding
 	}{
 		"stateless": {"/", modernBody, modernHeader, http.StatusOK},
-		"handshake": {"/", fmt.Sprintf(initializeBody, "2025-11-25"), nil, http.StatusOK},
+		"handshake": {"/", fmt.Sprintf(wiretest.Initialize, "2025-11-25"), nil, http.StatusOK},
 		"session":   {"/", pingBody, session, http.StatusOK},
 		"batch":     {"/", "[" + pingBody + "]", session, http.StatusOK},
 		"pair":      {pair.endpoint, pingBody, nil, http.StatusAccepted},

@@ -52,8 +52,8 @@ func TestExtensionsCanChangeWhileTheServerServes(t *testing.T) {
 	const run = `{"jsonrpc":"2.0","id":1,"method":"%s","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"extensions":{"com.example/jobs":{},"com.example/other":{}}}}}}`
 	works := func(method string) bool {
 		t.Helper()
-		l.send(fmt.Sprintf(run, method))
-		got := l.receive()
+		l.Send(fmt.Sprintf(run, method))
+		got := l.Receive()
 		if ok := strings.Contains(got, `"resultType":"complete"`); ok || strings.Contains(got, "-32601") {
 			return ok
 		}
@@ -91,13 +91,13 @@ func TestExtensionOfDependsOnTheRequest(t *testing.T) {
 	server.AddExtension(s, server.Extension{ID: "com.example/jobs", Requests: map[string]server.ExtensionRequest{"jobs/run": noResult}})
 	l := connectLine(t, s)
 	const declaring = `{"jsonrpc":"2.0","id":1,"method":"jobs/run","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"extensions":{"com.example/jobs":%s}}}}}`
-	l.send(fmt.Sprintf(declaring, "{}"))
-	if got := l.receive(); !strings.Contains(got, `"resultType":"complete"`) {
+	l.Send(fmt.Sprintf(declaring, "{}"))
+	if got := l.Receive(); !strings.Contains(got, `"resultType":"complete"`) {
 		t.Errorf("%s", got)
 	}
 	l.wantError("jobs/run", "", mcp.CodeMissingCapability, "com.example/jobs")
-	l.send(fmt.Sprintf(declaring, "true")) // settings must be an object
-	if got := l.receive(); !strings.Contains(got, "-32602") && !strings.Contains(got, "-32021") {
+	l.Send(fmt.Sprintf(declaring, "true")) // settings must be an object
+	if got := l.Receive(); !strings.Contains(got, "-32602") && !strings.Contains(got, "-32021") {
 		t.Errorf("%s", got)
 	}
 	l.wantError("jobs/stop", "", jsonrpc.CodeMethodNotFound, "jobs/stop")
@@ -135,8 +135,8 @@ func TestTasksExtensionCanChangeWhileTheServerServes(t *testing.T) {
 	s := &server.Server{Logger: slog.New(slog.DiscardHandler)}
 	l := connectLine(t, s)
 	isOwn := func() bool {
-		l.send(`{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{"taskId":"x","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}}}`)
-		return strings.Contains(l.receive(), `"resultType":"complete"`)
+		l.Send(`{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{"taskId":"x","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}}}`)
+		return strings.Contains(l.Receive(), `"resultType":"complete"`)
 	}
 	for range 2 {
 		if isOwn() {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
@@ -46,7 +47,7 @@ func FuzzFilePath(f *testing.F) {
 		if !utf8.ValidString(path) {
 			return // no JSON string
 		}
-		l := &line{t: t, conn: l.conn}
+		l := &line{&wiretest.Peer{T: t, Conn: l.Conn}}
 		quoted := func(s string) string { return string(jsonrpc.AppendString(nil, s)) }
 		raw, rejected := l.ask(mcp.MethodReadResource, `"uri":`+quoted("file:///d/"+path))
 		var read mcp.ReadResourceResult

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 	"github.com/parley-mcp/parley/store"
@@ -39,10 +40,10 @@ func askingReplicas(t *testing.T, keys [][]byte) (first, second *endpoint, ended
 const elicitingClient = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"%s","clientInfo":{"name":"c","version":"1"},"capabilities":{"elicitation":{},"roots":{}}}}`
 
 // beginAsk calls a tool that asks the client. It returns the event stream of the call and the id of the question.
-func beginAsk(t *testing.T, e *endpoint, session []string, tool string, id int, method string) (*events, json.RawMessage) {
+func beginAsk(t *testing.T, e *endpoint, session []string, tool string, id int, method string) (*wiretest.Events, json.RawMessage) {
 	t.Helper()
-	stream := newEvents(t, e.open(t.Context(), http.MethodPost, "/", fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":{}}}`, id, tool), session...))
-	_, data, _ := stream.next()
+	stream := wiretest.Stream(t, e.open(t.Context(), http.MethodPost, "/", fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":{}}}`, id, tool), session...))
+	data := stream.Data()
 	var question struct {
 		ID     json.RawMessage
 		Method string
@@ -67,7 +68,7 @@ func TestAnswersAndCancellationsReachTheReplicaOfTheirCall(t *testing.T) {
 			if a := second.do(http.MethodPost, "/", answer, session...); a.status != http.StatusAccepted {
 				t.Errorf("the answer: %s", a)
 			}
-			if _, data, _ := stream.next(); !strings.Contains(data, fmt.Sprintf(`"text":"%d characters"`, length)) {
+			if data := stream.Data(); !strings.Contains(data, fmt.Sprintf(`"text":"%d characters"`, length)) {
 				t.Errorf("the response: %.200s", data)
 			}
 			<-ended
@@ -79,7 +80,7 @@ func TestAnswersAndCancellationsReachTheReplicaOfTheirCall(t *testing.T) {
 			if err := <-ended; err == nil {
 				t.Error("the call was not cancelled")
 			}
-			stream.body.Close()
+			stream.Close()
 		}
 	}
 }
@@ -104,11 +105,11 @@ func TestAnswersOfClientsThatDisconnectReachTheReplicaOfTheirCall(t *testing.T) 
 		if w.Code != http.StatusAccepted {
 			t.Fatalf("status %d %s", w.Code, w.Body)
 		}
-		if _, data, _ := stream.next(); !strings.Contains(data, `"text":"1 roots"`) {
+		if data := stream.Data(); !strings.Contains(data, `"text":"1 roots"`) {
 			t.Errorf("the response: %.200s", data)
 		}
 		<-ended
-		stream.body.Close()
+		stream.Close()
 	}
 }
 
@@ -128,7 +129,7 @@ func TestAnswersAndCancellationsInABatchReachTheReplicaOfTheirCall(t *testing.T)
 		if a := second.do(http.MethodPost, "/", answer, session...); a.status != want.status || a.body != want.body {
 			t.Errorf("the answer with %q: %s", request, a)
 		}
-		if _, data, _ := stream.next(); !strings.Contains(data, `"text":"1 roots"`) {
+		if data := stream.Data(); !strings.Contains(data, `"text":"1 roots"`) {
 			t.Errorf("the response: %s", data)
 		}
 		<-ended
@@ -141,7 +142,7 @@ func TestAnswersAndCancellationsInABatchReachTheReplicaOfTheirCall(t *testing.T)
 		if err := <-ended; err == nil {
 			t.Error("the call was not cancelled")
 		}
-		stream.body.Close()
+		stream.Close()
 	}
 }
 

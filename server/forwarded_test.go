@@ -31,15 +31,15 @@ func TestForwardedResultsAreCompleteInTasks(t *testing.T) {
 				t.Fatal(err)
 			}
 			w := connect(t, s)
-			w.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t",` + withoutTasks + `}}`)
-			if got := w.receive(); !strings.Contains(got, members) {
+			w.Send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t",` + withoutTasks + `}}`)
+			if got := w.Receive(); !strings.Contains(got, members) {
 				t.Errorf("without a task: %s", got)
 			}
-			w.send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"t",` + withTasks + `}}`)
-			id := member(t, w.receive(), "taskId")
+			w.Send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"t",` + withTasks + `}}`)
+			id := member(t, w.Receive(), "taskId")
 			synctest.Wait()
-			w.send(`{"jsonrpc":"2.0","id":3,"method":"tasks/get","params":{"taskId":"` + id + `",` + withTasks + `}}`)
-			if got := w.receive(); !strings.Contains(got, `"result":{"resultType":"complete",`+members+`}`) {
+			w.Send(`{"jsonrpc":"2.0","id":3,"method":"tasks/get","params":{"taskId":"` + id + `",` + withTasks + `}}`)
+			if got := w.Receive(); !strings.Contains(got, `"result":{"resultType":"complete",`+members+`}`) {
 				t.Errorf("in a task: %s", got)
 			}
 		})

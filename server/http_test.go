@@ -20,6 +20,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
@@ -164,67 +165,29 @@ func (e *endpoint) do(method, path, body string, header ...string) answer {
 
 func (e *endpoint) open(ctx context.Context, method, path, body string, header ...string) *http.Response {
 	e.t.Helper()
-	req, err := http.NewRequestWithContext(ctx, method, e.http.URL+path, strings.NewReader(body))
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	if body == "" {
-		req.Body, req.ContentLength = nil, 0
-	}
-	if method == http.MethodPost {
-		req.Header.Set("Content-Type", "application/json")
-		req.Header.Set("Accept", "application/json, text/event-stream")
-	}
-	for i := 0; i < len(header); i += 2 {
-		switch name := header[i]; {
-		case name == "Host":
-			req.Host = header[i+1]
-		case header[i+1] == "":
-			req.Header.Del(name)
-		case name == "Content-Type" || name == "Accept":
-			req.Header.Set(name, header[i+1])
-		default:
-			req.Header.Add(name, header[i+1])
-		}
-	}
-	resp, err := e.http.Client().Do(req)
+	resp, err := e.http.Client().Do(wiretest.NewRequest(ctx, method, e.http.URL+path, body, header...))
 	if err != nil {
 		e.t.Fatal(err)
 	}
 	return resp
 }
 
-// modern returns a request of 2026-07-28 and its headers.
-func modern(id, method, params string) (body string, header []string) {
-	if params != "" {
-		params += ","
-	}
-	header = []string{"MCP-Protocol-Version", "2026-07-28", "Mcp-Method", method}
-	var named struct{ Name string }
-	if json.Unmarshal([]byte("{"+strings.TrimSuffix(params, ",")+"}"), &named) == nil && named.Name != "" {
-		header = append(header, "Mcp-Name", named.Name)
-	}
-	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":%q,"params":{%s%s}}`, id, method, params, stateless), header
-}
-
 func (e *endpoint) modern(id, method, params string, header ...string) answer {
 	e.t.Helper()
-	body, own := modern(id, method, params)
+	body, own := wiretest.Modern(id, method, params)
 	return e.do(http.MethodPost, "/", body, append(own, header...)...)
 }
-
-const initializeBody = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"%s","clientInfo":{"name":"c","version":"1"},"capabilities":{}}}`
 
 // session starts a session of a revision and returns the headers of its requests.
 func (e *endpoint) session(version string) []string {
 	e.t.Helper()
-	a := e.do(http.MethodPost, "/", fmt.Sprintf(initializeBody, version))
+	a := e.do(http.MethodPost, "/", fmt.Sprintf(wiretest.Initialize, version))
 	id := a.header.Get("Mcp-Session-Id")
 	if a.status != http.StatusOK || id == "" {
 		e.t.Fatalf("initialize: %s", a)
 	}
 	header := []string{"Mcp-Session-Id", id, "MCP-Protocol-Version", version}
-	if a := e.do(http.MethodPost, "/", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, header...); a.status != http.StatusAccepted || a.body != "" {
+	if a := e.do(http.MethodPost, "/", wiretest.Initialized, header...); a.status != http.StatusAccepted || a.body != "" {
 		e.t.Fatalf("initialized: %s", a)
 	}
 	return header
@@ -238,49 +201,6 @@ func (e *endpoint) alive() {
 	}
 }
 
-// events reads an event stream event by event.
-type events struct {
-	t    *testing.T
-	body io.ReadCloser
-	scan *bufio.Scanner
-}
-
-func newEvents(t *testing.T, resp *http.Response) *events {
-	t.Helper()
-	if kind := resp.Header.Get("Content-Type"); resp.StatusCode != http.StatusOK || kind != "text/event-stream" {
-		raw, _ := io.ReadAll(resp.Body)
-		t.Fatalf("no event stream: %d %s %s", resp.StatusCode, kind, raw)
-	}
-	e := &events{t, resp.Body, bufio.NewScanner(resp.Body)}
-	e.scan.Buffer(nil, 16<<20)
-	t.Cleanup(func() { resp.Body.Close() })
-	return e
-}
-
-// next returns the next event without comments; ok is false at the end of the stream.
-func (e *events) next() (name, data string, ok bool) {
-	for e.scan.Scan() {
-		line := e.scan.Text()
-		switch {
-		case line == "" && data != "":
-			return name, data, true
-		case strings.HasPrefix(line, "event: "):
-			name = line[len("event: "):]
-		case strings.HasPrefix(line, "data: "):
-			data += line[len("data: "):]
-		}
-	}
-	return "", "", false
-}
-
-// ends checks that the stream ends without further events.
-func (e *events) ends() {
-	e.t.Helper()
-	if name, data, ok := e.next(); ok {
-		e.t.Errorf("then came %s %s", name, data)
-	}
-}
-
 const foreign = "http://evil.example"
 
 // Rules T1, T2: the origin is checked for each method, in each era, on each of its endpoints.
@@ -288,12 +208,12 @@ func TestOriginIsCheckedOnEveryMethod(t *testing.T) {
 	e := newEndpoint(t)
 	session := e.session("2025-11-25")
 	pairURL := e.pair("/").endpoint
-	modernBody, modernHeader := modern("1", mcp.MethodDiscover, "")
+	modernBody, modernHeader := wiretest.Modern("1", mcp.MethodDiscover, "")
 	own := e.http.URL
 	for what, send := range map[string]func(header ...string) int{
 		"POST, stateless": func(h ...string) int { return e.do("POST", "/", modernBody, append(h, modernHeader...)...).status },
 		"POST, handshake": func(h ...string) int {
-			return e.do("POST", "/", fmt.Sprintf(initializeBody, "2025-11-25"), h...).status
+			return e.do("POST", "/", fmt.Sprintf(wiretest.Initialize, "2025-11-25"), h...).status
 		},
 		"POST, session": func(h ...string) int {
 			return e.do("POST", "/", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, append(h, session...)...).status
@@ -392,7 +312,7 @@ func TestAClientThatDoesNotAcceptEventStreamsGetsJSON(t *testing.T) {
 	e := newEndpoint(t)
 	for era, ask := range map[string]func() answer{
 		"modern": func() answer {
-			body, header := modern("1", "tools/call", `"name":"count","arguments":{"to":3}`)
+			body, header := wiretest.Modern("1", "tools/call", `"name":"count","arguments":{"to":3}`)
 			body = strings.Replace(body, `"_meta":{`, `"_meta":{"progressToken":1,`, 1)
 			return e.do("POST", "/", body, append(header, "Accept", "application/json")...)
 		},
@@ -410,7 +330,7 @@ const countCall = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name
 
 // pair is the client's side of the 2024-11-05 transport.
 type pair struct {
-	*events
+	*wiretest.Events
 	endpoint string // path and query
 	close    func()
 }
@@ -418,12 +338,12 @@ type pair struct {
 func (e *endpoint) pair(path string) *pair {
 	e.t.Helper()
 	ctx, cancel := context.WithCancel(e.t.Context())
-	p := &pair{events: newEvents(e.t, e.open(ctx, "GET", path, "", "Accept", "text/event-stream")), close: cancel}
-	name, data, _ := p.next()
-	if name != "endpoint" {
-		e.t.Fatalf("the stream begins with %s %s", name, data)
+	p := &pair{Events: wiretest.Stream(e.t, e.open(ctx, "GET", path, "", "Accept", "text/event-stream")), close: cancel}
+	first, _ := p.Next()
+	if first.Name != "endpoint" {
+		e.t.Fatalf("the stream begins with %+v", first)
 	}
-	p.endpoint = data
+	p.endpoint = first.Data
 	return p
 }
 
@@ -441,17 +361,17 @@ func TestPairBeginsWithItsEndpoint(t *testing.T) {
 		}
 	}
 	post(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, 202)
-	if _, data, _ := p.next(); !strings.Contains(data, `"code":-32600`) || !strings.Contains(data, `"id":1`) {
+	if data := p.Data(); !strings.Contains(data, `"code":-32600`) || !strings.Contains(data, `"id":1`) {
 		t.Errorf("before the handshake: %s", data)
 	}
-	post(fmt.Sprintf(initializeBody, "2024-11-05"), 202)
-	if _, data, _ := p.next(); !strings.Contains(data, `"protocolVersion":"2024-11-05"`) {
+	post(fmt.Sprintf(wiretest.Initialize, "2024-11-05"), 202)
+	if data := p.Data(); !strings.Contains(data, `"protocolVersion":"2024-11-05"`) {
 		t.Errorf("%s", data)
 	}
 	post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`, 202)
 	post(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"count","arguments":{"to":2},"_meta":{"progressToken":"p"}}}`, 202)
 	for _, want := range []string{`"progress":1`, `"progress":2`, `"text":"done"`} {
-		if _, data, _ := p.next(); !strings.Contains(data, want) {
+		if data := p.Data(); !strings.Contains(data, want) {
 			t.Errorf("%s, want %s", data, want)
 		}
 	}
@@ -462,7 +382,7 @@ func TestPairBeginsWithItsEndpoint(t *testing.T) {
 		t.Errorf("another session's: %s", a)
 	}
 	post(`{"jsonrpc":"2.0","id":4,"method":"ping"}`, 202)
-	if _, data, _ := p.next(); data != `{"jsonrpc":"2.0","id":4,"result":{}}` {
+	if data := p.Data(); data != `{"jsonrpc":"2.0","id":4,"result":{}}` {
 		t.Errorf("%s", data)
 	}
 }
@@ -472,8 +392,8 @@ func TestPairBeginsWithItsEndpoint(t *testing.T) {
 func TestPairEndsWithItsStream(t *testing.T) {
 	e := newEndpoint(t)
 	p := e.pair("/")
-	e.do("POST", p.endpoint, fmt.Sprintf(initializeBody, "2024-11-05"))
-	p.next()
+	e.do("POST", p.endpoint, fmt.Sprintf(wiretest.Initialize, "2024-11-05"))
+	p.Data()
 	e.do("POST", p.endpoint, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"wait"}}`)
 	w := <-e.waiting
 	p.close()
@@ -487,7 +407,7 @@ func TestPairEndsWithItsStream(t *testing.T) {
 // eventually waits for a condition that another goroutine brings about.
 func eventually(t *testing.T, happened func() bool) {
 	t.Helper()
-	timeout := time.After(patience)
+	timeout := time.After(wiretest.Patience)
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for !happened() {
@@ -619,8 +539,8 @@ func TestUnknownVersionsAreRejected(t *testing.T) {
 		{"POST", ping, []string{"Mcp-Session-Id", session[1], "Mcp-Session-Id", session[1]}, 400},
 		{"POST", ping, []string{"Mcp-Session-Id", session[1]}, 200}, // the session implies the version
 		{"POST", ping, []string{"Mcp-Session-Id", session[1], "MCP-Protocol-Version", "2025-06-18"}, 200},
-		{"POST", fmt.Sprintf(initializeBody, "2025-11-25"), []string{"MCP-Protocol-Version", "nonsense"}, 400},
-		{"POST", fmt.Sprintf(initializeBody, "2025-11-25"), []string{"MCP-Protocol-Version", "2025-06-18"}, 200},
+		{"POST", fmt.Sprintf(wiretest.Initialize, "2025-11-25"), []string{"MCP-Protocol-Version", "nonsense"}, 400},
+		{"POST", fmt.Sprintf(wiretest.Initialize, "2025-11-25"), []string{"MCP-Protocol-Version", "2025-06-18"}, 200},
 	} {
 		if a := e.do(tc.method, "/", tc.body, tc.header...); a.status != tc.status {
 			t.Errorf("%s with %q: %s", tc.method, tc.header, a)
@@ -780,25 +700,25 @@ func TestBatchIsServedInTheOneRevisionThatHasIt(t *testing.T) {
 	if a := e.do("POST", "/", "["+notice+","+notice+"]", session...); a.status != 202 || a.body != "" {
 		t.Errorf("notifications only: %s", a)
 	}
-	counting := newEvents(t, e.open(t.Context(), "POST", "/", "["+countCall+"]", session...))
+	counting := wiretest.Stream(t, e.open(t.Context(), "POST", "/", "["+countCall+"]", session...))
 	for range 3 {
-		if _, data, _ := counting.next(); !strings.Contains(data, "notifications/progress") {
+		if data := counting.Data(); !strings.Contains(data, "notifications/progress") {
 			t.Errorf("%s", data)
 		}
 	}
-	if _, data, _ := counting.next(); !strings.HasPrefix(data, `[{"jsonrpc":"2.0","id":1,"result"`) {
+	if data := counting.Data(); !strings.HasPrefix(data, `[{"jsonrpc":"2.0","id":1,"result"`) {
 		t.Errorf("%s", data)
 	}
-	counting.ends()
+	counting.Ends(t)
 	for what, body := range map[string]string{
 		"empty": "[]", "duplicate id": "[" + fmt.Sprintf(echo, 1) + "," + fmt.Sprintf(echo, 1) + "]",
-		"the handshake": "[" + fmt.Sprintf(initializeBody, "2025-03-26") + "]", "101": "[" + strings.Repeat(notice+",", 100) + notice + "]",
+		"the handshake": "[" + fmt.Sprintf(wiretest.Initialize, "2025-03-26") + "]", "101": "[" + strings.Repeat(notice+",", 100) + notice + "]",
 	} {
 		if a := e.do("POST", "/", body, session...); a.status != 400 {
 			t.Errorf("%s: %s", what, a)
 		}
 	}
-	if a := e.do("POST", "/", "["+fmt.Sprintf(initializeBody, "2025-03-26")+"]"); a.status != 400 || a.header.Get("Mcp-Session-Id") != "" {
+	if a := e.do("POST", "/", "["+fmt.Sprintf(wiretest.Initialize, "2025-03-26")+"]"); a.status != 400 || a.header.Get("Mcp-Session-Id") != "" {
 		t.Errorf("a handshake in a batch: %s", a)
 	}
 }
@@ -855,7 +775,7 @@ func (e *endpoint) connect() *net.TCPConn {
 		e.t.Fatal(err)
 	}
 	e.t.Cleanup(func() { conn.Close() })
-	_ = conn.SetDeadline(time.Now().Add(patience))
+	_ = conn.SetDeadline(time.Now().Add(wiretest.Patience))
 	return conn.(*net.TCPConn)
 }
 
@@ -901,17 +821,17 @@ func TestBrokenBodiesAreRejected(t *testing.T) {
 }
 
 // callOf opens a call of the tool "wait", and waits until its first progress notification has arrived.
-func (e *endpoint) callOf(ctx context.Context, era string) (*events, waiting) {
+func (e *endpoint) callOf(ctx context.Context, era string) (*wiretest.Events, waiting) {
 	e.t.Helper()
 	var resp *http.Response
 	if era == "modern" {
-		body, header := modern("1", "tools/call", `"name":"wait"`)
+		body, header := wiretest.Modern("1", "tools/call", `"name":"wait"`)
 		resp = e.open(ctx, "POST", "/", strings.Replace(body, `"_meta":{`, `"_meta":{"progressToken":1,`, 1), header...)
 	} else {
 		resp = e.open(ctx, "POST", "/", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"wait","_meta":{"progressToken":1}}}`, e.session("2025-11-25")...)
 	}
-	stream := newEvents(e.t, resp)
-	if _, data, _ := stream.next(); !strings.Contains(data, "notifications/progress") {
+	stream := wiretest.Stream(e.t, resp)
+	if data := stream.Data(); !strings.Contains(data, "notifications/progress") {
 		e.t.Fatalf("%s", data)
 	}
 	return stream, <-e.waiting
@@ -926,7 +846,7 @@ func TestClosingTheResponseCancels(t *testing.T) {
 	hangUp()
 	select {
 	case <-w.ctx.Done():
-	case <-time.After(patience):
+	case <-time.After(wiretest.Patience):
 		t.Fatal("the handler was not cancelled")
 	}
 	if err := <-w.ended; err == nil {
@@ -940,7 +860,7 @@ func TestClosingTheResponseCancels(t *testing.T) {
 func TestNoMessageIsSentForACancelledRequest(t *testing.T) {
 	e := newEndpoint(t)
 	for _, token := range []string{``, `"progressToken":1,`} {
-		body, header := modern("1", "tools/call", `"name":"wait"`)
+		body, header := wiretest.Modern("1", "tools/call", `"name":"wait"`)
 		body = strings.Replace(body, `"_meta":{`, `"_meta":{`+token, 1)
 		conn := e.connect()
 		fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\nContent-Length: %d\r\n", len(body))
@@ -966,7 +886,7 @@ func TestDisconnectDoesNotCancelInASession(t *testing.T) {
 	session := e.session("2025-11-25")
 	ctx, hangUp := context.WithCancel(t.Context())
 	resp := e.open(ctx, "POST", "/", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"wait","_meta":{"progressToken":1}}}`, append(session, "X-Watched", "1")...)
-	newEvents(t, resp).next()
+	wiretest.Stream(t, resp).Data()
 	w := <-e.waiting
 	hangUp()
 	<-(<-e.arrived).Done() // the server has noticed
@@ -1016,7 +936,7 @@ func TestACancelledRequestOfASessionGetsNoResponse(t *testing.T) {
 // requests, and headers that tell proxies not to buffer.
 func TestTheResponseStreamBelongsToTheCall(t *testing.T) {
 	e := newEndpoint(t)
-	modernBody, modernHeader := modern("1", "tools/call", `"name":"count","arguments":{"to":50}`)
+	modernBody, modernHeader := wiretest.Modern("1", "tools/call", `"name":"count","arguments":{"to":50}`)
 	for era, open := range map[string]func() *http.Response{
 		"modern": func() *http.Response {
 			return e.open(t.Context(), "POST", "/", strings.Replace(modernBody, `"_meta":{`, `"_meta":{"progressToken":1,`, 1), modernHeader...)
@@ -1029,17 +949,17 @@ func TestTheResponseStreamBelongsToTheCall(t *testing.T) {
 		if resp.Header.Get("X-Accel-Buffering") != "no" || !strings.Contains(resp.Header.Get("Cache-Control"), "no-cache") {
 			t.Errorf("%s: %v", era, resp.Header)
 		}
-		stream := newEvents(t, resp)
+		stream := wiretest.Stream(t, resp)
 		for i := range 50 {
-			_, data, _ := stream.next()
+			data := stream.Data()
 			if !strings.HasPrefix(data, `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":`+strconv.Itoa(i+1)+`,`) {
 				t.Fatalf("%s: %.200s", era, data)
 			}
 		}
-		if _, data, _ := stream.next(); !strings.Contains(data, `"id":1,"result"`) {
+		if data := stream.Data(); !strings.Contains(data, `"id":1,"result"`) {
 			t.Errorf("%s: %s", era, data)
 		}
-		stream.ends()
+		stream.Ends(t)
 	}
 }
 
@@ -1056,7 +976,7 @@ func TestLargeResultsArriveCompletely(t *testing.T) {
 // bounded, and in 2026-07-28 closing the response ends the call.
 func TestAReaderThatStopsBlocksOnlyItsCall(t *testing.T) {
 	e := newEndpoint(t)
-	body, header := modern("1", "tools/call", `"name":"count","arguments":{"to":50000}`)
+	body, header := wiretest.Modern("1", "tools/call", `"name":"count","arguments":{"to":50000}`)
 	resp := e.open(t.Context(), "POST", "/", strings.Replace(body, `"_meta":{`, `"_meta":{"progressToken":1,`, 1), header...)
 	defer resp.Body.Close() // without reading the 50 MB
 	e.alive()
@@ -1078,17 +998,17 @@ func TestAHandlerThatEndsItsGoroutineIsContained(t *testing.T) {
 	})
 	const call = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"exit","_meta":{"progressToken":1}}}`
 	p := e.pair("/")
-	e.do("POST", p.endpoint, fmt.Sprintf(initializeBody, "2024-11-05"))
-	p.next()
+	e.do("POST", p.endpoint, fmt.Sprintf(wiretest.Initialize, "2024-11-05"))
+	p.Data()
 	for range 3 {
 		e.do("POST", p.endpoint, call)
-		p.next() // progress
-		if _, data, _ := p.next(); !strings.Contains(data, `"isError":true`) {
+		p.Data() // progress
+		if data := p.Data(); !strings.Contains(data, `"isError":true`) {
 			t.Errorf("on a pair: %s", data)
 		}
 	}
 	session := e.session("2025-11-25")
-	statelessBody, statelessHeader := modern("1", "tools/call", `"name":"exit"`)
+	statelessBody, statelessHeader := wiretest.Modern("1", "tools/call", `"name":"exit"`)
 	for range 3 {
 		for _, r := range []struct {
 			body   string
@@ -1130,8 +1050,8 @@ func TestShutdownWaitsForRequestsInFlight(t *testing.T) {
 		default:
 		}
 		close(w.release)
-		stream.next() // the second report
-		if _, data, _ := stream.next(); !strings.Contains(data, `"text":"waited"`) {
+		stream.Data() // the second report
+		if data := stream.Data(); !strings.Contains(data, `"text":"waited"`) {
 			t.Errorf("%s: %s", era, data)
 		}
 		if err := <-done; err != nil {
@@ -1150,13 +1070,13 @@ func TestShutdownWaitsForRequestsInFlight(t *testing.T) {
 func TestShutdownEndsOpenStreams(t *testing.T) {
 	e := newEndpoint(t)
 	session := e.session("2025-11-25")
-	standalone := newEvents(t, e.open(t.Context(), "GET", "/", "", append(session, "Accept", "text/event-stream")...))
+	standalone := wiretest.Stream(t, e.open(t.Context(), "GET", "/", "", append(session, "Accept", "text/event-stream")...))
 	p := e.pair("/")
 	if err := e.server.Shutdown(t.Context()); err != nil {
 		t.Error(err)
 	}
-	standalone.ends()
-	p.ends()
+	standalone.Ends(t)
+	p.Ends(t)
 	if a := e.do("GET", "/", "", append(session, "Accept", "text/event-stream")...); a.status != 503 {
 		t.Errorf("%s", a)
 	}
@@ -1166,8 +1086,8 @@ func TestShutdownEndsOpenStreams(t *testing.T) {
 func TestShutdownFinishesAPair(t *testing.T) {
 	e := newEndpoint(t)
 	p := e.pair("/")
-	e.do("POST", p.endpoint, fmt.Sprintf(initializeBody, "2024-11-05"))
-	p.next()
+	e.do("POST", p.endpoint, fmt.Sprintf(wiretest.Initialize, "2024-11-05"))
+	p.Data()
 	e.do("POST", p.endpoint, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"wait"}}`)
 	w := <-e.waiting
 	done := make(chan error)
@@ -1177,10 +1097,10 @@ func TestShutdownFinishesAPair(t *testing.T) {
 		t.Error("cancelled")
 	}
 	close(w.release)
-	if _, data, _ := p.next(); !strings.Contains(data, `"text":"waited"`) {
+	if data := p.Data(); !strings.Contains(data, `"text":"waited"`) {
 		t.Errorf("%s", data)
 	}
-	p.ends()
+	p.Ends(t)
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
@@ -1200,8 +1120,8 @@ func TestShutdownCancelsWhenItsContextEnds(t *testing.T) {
 		<-w.ended
 		var last string
 		for {
-			_, data, ok := stream.next()
-			if !ok {
+			data := stream.Data()
+			if data == "" {
 				break
 			}
 			last = data

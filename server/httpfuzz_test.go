@@ -19,6 +19,7 @@ import (
 
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/principal"
 )
 
@@ -34,7 +35,7 @@ const fuzzedToken = "correct-token"
 // FuzzHTTPHandler sends any bytes to a server that requires a token. The server does not panic, answers with known
 // statuses, ends, and serves a call only if a request has the token.
 func FuzzHTTPHandler(f *testing.F) {
-	const modern = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"text":"a"},` + stateless + `}}`
+	const modern = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"text":"a"},` + wiretest.Meta + `}}`
 	post := func(header, body string) []byte {
 		return []byte("POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n" + header + "\r\n" + body)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/server"
@@ -25,7 +26,7 @@ func TestConcurrentRequestsOverTheLimitAreToldToRetry(t *testing.T) {
 	e := newEndpoint(t, func(s *server.Server) { s.Limits.MaxInflight = most })
 	session := e.session("2025-03-26")
 	pair := e.pair("/")
-	e.do("POST", pair.endpoint, fmt.Sprintf(initializeBody, "2024-11-05"))
+	e.do("POST", pair.endpoint, fmt.Sprintf(wiretest.Initialize, "2024-11-05"))
 	for name, send := range map[string]func(id int) answer{
 		"session": func(id int) answer { return e.do("POST", "/", fmt.Sprintf(waitCall, id), session...) },
 		"batch": func(id int) answer {
@@ -110,7 +111,7 @@ func TestModernRequestsAreCountedByPrincipal(t *testing.T) {
 			calls := addWait(s)
 			s.Limits, s.Auth = with.limits, with.auth
 			send := func(method, params string, who []string) *httptest.ResponseRecorder {
-				body, header := modern("1", method, params)
+				body, header := wiretest.Modern("1", method, params)
 				return inBubble(s, http.MethodPost, body, append(append(header, "Accept", "application/json, text/event-stream"), who...)...)
 			}
 			var serving sync.WaitGroup

@@ -20,21 +20,21 @@ func TestWhileListeningRunsForCallersWithAStream(t *testing.T) {
 	s.WhileListening = func(ctx context.Context) { d.follow(ctx, server.PrincipalOf(ctx).Subject()) }
 	listen := request(1, mcp.MethodListen, `"notifications":{"toolsListChanged":true}`)
 	ada, again := connectLineAs(t, s, person(t, "ada")), connectLineAs(t, s, person(t, "ada"))
-	ada.send(listen)
-	ada.receive()
+	ada.Send(listen)
+	ada.Receive()
 	d.expect(t, "+ada")
-	again.send(listen)
-	again.receive()
+	again.Send(listen)
+	again.Receive()
 	bob := connectLineAs(t, s, person(t, "bob"))
-	bob.send(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","clientInfo":{"name":"c","version":"1"},"capabilities":{}}}`)
-	bob.receive()
-	bob.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	bob.Send(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","clientInfo":{"name":"c","version":"1"},"capabilities":{}}}`)
+	bob.Receive()
+	bob.Send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	d.expect(t, "+bob")
 	other := connectLineAs(t, s, person(t, "eve"))
-	other.send(request(1, mcp.MethodListen, `"notifications":{"resourceSubscriptions":["note://a"]}`)) // no lists
-	other.receive()
-	ada.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
-	again.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
+	other.Send(request(1, mcp.MethodListen, `"notifications":{"resourceSubscriptions":["note://a"]}`)) // no lists
+	other.Receive()
+	ada.Send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
+	again.Send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
 	d.expect(t, "-ada")
 	if err := s.Shutdown(t.Context()); err != nil {
 		t.Error(err)
@@ -82,17 +82,17 @@ func TestOtherReplicasLearnThatPersonalListsHaveChanged(t *testing.T) {
 		}
 		synctest.Wait()
 		client := connectLineAs(t, replicas[0], ada)
-		client.send(request(1, mcp.MethodListen, `"notifications":{"toolsListChanged":true}`))
-		client.receive()
+		client.Send(request(1, mcp.MethodListen, `"notifications":{"toolsListChanged":true}`))
+		client.Receive()
 		replicas[0].PersonalUpdated(ada, "note://a") // which does not concern lists
 		replicas[0].PersonalChanged(ada)
-		client.receive()
+		client.Receive()
 		for range 3 { // tools, prompts and resources, at the other replica only
 			if caller := <-outdated; caller != ada.Key() {
 				t.Errorf("the lists of %q have changed", caller)
 			}
 		}
-		client.receive() // again, because the other replica had the previous lists
+		client.Receive() // again, because the other replica had the previous lists
 		synctest.Wait()
 		select {
 		case <-outdated:

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
@@ -351,7 +352,7 @@ func FuzzCursor(f *testing.F) {
 		if err != nil || !utf8.ValidString(text) || text == cursor {
 			return
 		}
-		l := &line{t: t, conn: l.conn}
+		l := &line{&wiretest.Peer{T: t, Conn: l.Conn}}
 		result, rejected := l.ask(mcp.MethodListTools, `"cursor":`+string(params))
 		if rejected == nil || rejected.Code != jsonrpc.CodeInvalidParams {
 			t.Fatalf("%q was taken for %q: %s %v", text, cursor, result, rejected)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/internal/revision"
+	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
@@ -85,7 +86,7 @@ func TestARequestInABatchDoesNotCompleteTheHandshake(t *testing.T) {
 	const batch = `[{"jsonrpc":"2.0","id":1,"method":"notifications/initialized"}]`
 	synctest.Test(t, func(t *testing.T) {
 		s := httpServer()
-		rec := inBubble(s, http.MethodPost, fmt.Sprintf(initializeBody, "2025-03-26"))
+		rec := inBubble(s, http.MethodPost, fmt.Sprintf(wiretest.Initialize, "2025-03-26"))
 		session := []string{"Mcp-Session-Id", rec.Header().Get("Mcp-Session-Id")}
 		if rec := inBubble(s, http.MethodPost, batch, session...); !strings.Contains(rec.Body.String(), `"code":-32601`) {
 			t.Errorf("%s", rec.Body)

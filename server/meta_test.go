@@ -67,8 +67,8 @@ func TestMetaKeysOfResultsAreChecked(t *testing.T) {
 		l.wantError(mcp.MethodCallTool, `"name":"x"`, jsonrpc.CodeInternalError, "internal error")
 	}
 	key = "com.example/x"
-	l.send(strings.Replace(request(1, mcp.MethodCallTool, `"name":"x"`), `"_meta":{`, `"_meta":{"-x":1,"dev.mcp/x":2,`, 1))
-	if got := l.receive(); !strings.Contains(got, `"com.example/x":1`) {
+	l.Send(strings.Replace(request(1, mcp.MethodCallTool, `"name":"x"`), `"_meta":{`, `"_meta":{"-x":1,"dev.mcp/x":2,`, 1))
+	if got := l.Receive(); !strings.Contains(got, `"com.example/x":1`) {
 		t.Errorf("%s", got)
 	}
 }

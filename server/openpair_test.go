@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -22,16 +23,16 @@ func TestAGETWithoutASessionOpensThePairWithAnyLegacyVersion(t *testing.T) {
 			continue
 		}
 		version := []string{"MCP-Protocol-Version", string(r)}
-		stream := newEvents(t, e.open(t.Context(), "GET", "/", "", append(version, "Accept", "text/event-stream")...))
-		name, endpoint, _ := stream.next()
-		if name != "endpoint" {
-			t.Errorf("%s: the stream begins with %s %s", r, name, endpoint)
+		stream := wiretest.Stream(t, e.open(t.Context(), "GET", "/", "", append(version, "Accept", "text/event-stream")...))
+		first, _ := stream.Next()
+		if first.Name != "endpoint" {
+			t.Errorf("%s: the stream begins with %+v", r, first)
 			continue
 		}
-		if a := e.do("POST", endpoint, fmt.Sprintf(initializeBody, r), version...); a.status != http.StatusAccepted {
+		if a := e.do("POST", first.Data, fmt.Sprintf(wiretest.Initialize, r), version...); a.status != http.StatusAccepted {
 			t.Errorf("%s: %s", r, a)
 		}
-		if _, data, _ := stream.next(); !strings.Contains(data, `"protocolVersion":"`+string(r)+`"`) {
+		if data := stream.Data(); !strings.Contains(data, `"protocolVersion":"`+string(r)+`"`) {
 			t.Errorf("%s: %s", r, data)
 		}
 	}

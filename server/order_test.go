@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
@@ -34,8 +35,8 @@ func TestRequestOnThePairIsAcceptedBeforeItsStatus(t *testing.T) {
 	e := endpointOf(t, s)
 	p := e.pair("/")
 	post := func(body string) { e.do(http.MethodPost, p.endpoint, body) }
-	post(fmt.Sprintf(initializeBody, mcp.V20241105))
-	p.next()
+	post(fmt.Sprintf(wiretest.Initialize, mcp.V20241105))
+	p.Data()
 	request := func(id int, tool string) string {
 		return message(mcp.V20241105, id, mcp.MethodCallTool, fmt.Sprintf(`"name":%q,"arguments":{"text":"x"}`, tool))
 	}
@@ -47,16 +48,16 @@ func TestRequestOnThePairIsAcceptedBeforeItsStatus(t *testing.T) {
 			if !errors.Is(err, call.ErrCancelled) {
 				t.Errorf("the handler's context ended with %v", err)
 			}
-		case <-time.After(patience):
+		case <-time.After(wiretest.Patience):
 			t.Fatal("the call was not cancelled")
 		}
 		post(request(id+1000, "block"))
 		post(request(id+1000, "echo"))
-		if _, data, _ := p.next(); !strings.Contains(data, `"code":-32600`) {
+		if data := p.Data(); !strings.Contains(data, `"code":-32600`) {
 			t.Errorf("the second request: %s", data)
 		}
 		release <- struct{}{}
-		if _, data, _ := p.next(); !strings.Contains(data, "released") {
+		if data := p.Data(); !strings.Contains(data, "released") {
 			t.Errorf("the first request: %s", data)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
@@ -96,9 +97,9 @@ func TestOverloadHasOneErrorOnEveryWire(t *testing.T) {
 		e := endpointOf(t, s)
 		session := e.session("2025-03-26")
 		pair := e.pair("/")
-		e.do("POST", pair.endpoint, fmt.Sprintf(initializeBody, "2024-11-05"))
-		pair.next()
-		body, header := modern("1", mcp.MethodCallTool, waiting)
+		e.do("POST", pair.endpoint, fmt.Sprintf(wiretest.Initialize, "2024-11-05"))
+		pair.Data()
+		body, header := wiretest.Modern("1", mcp.MethodCallTool, waiting)
 		for name, send := range map[string]func() answer{
 			"stateless": func() answer { return e.do("POST", "/", body, header...) },
 			"session":   func() answer { return e.do("POST", "/", fmt.Sprintf(waitCall, 1), session...) },
@@ -114,7 +115,7 @@ func TestOverloadHasOneErrorOnEveryWire(t *testing.T) {
 			close(w.release)
 			<-first
 			if name == "pair" {
-				pair.next()
+				pair.Data()
 			}
 		}
 	})
@@ -123,7 +124,7 @@ func TestOverloadHasOneErrorOnEveryWire(t *testing.T) {
 		var log bytes.Buffer
 		e := endpointOf(t, newServer(&log, server.Limits{SessionsPerAddress: 1}))
 		e.session("2025-11-25")
-		over(t, "session", e.do("POST", "/", fmt.Sprintf(initializeBody, "2025-11-25")), http.StatusServiceUnavailable, "sessions")
+		over(t, "session", e.do("POST", "/", fmt.Sprintf(wiretest.Initialize, "2025-11-25")), http.StatusServiceUnavailable, "sessions")
 		logged(t, &log, "sessions")
 	})
 
@@ -132,8 +133,8 @@ func TestOverloadHasOneErrorOnEveryWire(t *testing.T) {
 		s := newServer(&log, server.Limits{})
 		l := connectLine(t, s)
 		for i := range 65 {
-			l.send(message(mcp.V20260728, i+1, mcp.MethodListen, `"notifications":{}`))
-			response := l.receive()
+			l.Send(message(mcp.V20260728, i+1, mcp.MethodListen, `"notifications":{}`))
+			response := l.Receive()
 			if i == 64 {
 				checkOverload(t, "stream", response, "subscriptions")
 			}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/server"
@@ -68,7 +69,7 @@ func TestMessagesOfAPairReachTheReplicaWithItsEventStream(t *testing.T) {
 				})
 			})
 			x, endpoint := f.openPair(0)
-			f.accept(1, endpoint, fmt.Sprintf(elicitingClient, "2024-11-05"), initializedBody)
+			f.accept(1, endpoint, fmt.Sprintf(elicitingClient, "2024-11-05"), wiretest.Initialized)
 			f.accept(2, endpoint, `{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{"uri":"note://a"}}`,
 				`{"jsonrpc":"2.0","id":"long","method":"tools/call","params":{"name":"echo","arguments":{"text":"`+strings.Repeat("x", 100_000)+`"}}}`,
 				`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"roots","arguments":{}}}`)
@@ -99,7 +100,7 @@ func TestMessagesOfAPairThatHasEndedAreRejected(t *testing.T) {
 			t.Errorf("an unknown pair: %d %s", status, text)
 		}
 		x, endpoint := f.openPair(0)
-		f.accept(1, endpoint, fmt.Sprintf(initializeBody, "2024-11-05"), initializedBody)
+		f.accept(1, endpoint, fmt.Sprintf(wiretest.Initialize, "2024-11-05"), wiretest.Initialized)
 		time.Sleep(time.Hour)
 		f.accept(1, endpoint, ping)
 		x.leave()
@@ -110,7 +111,7 @@ func TestMessagesOfAPairThatHasEndedAreRejected(t *testing.T) {
 			}
 		}
 		x, endpoint = f.openPair(0)
-		f.accept(1, endpoint, fmt.Sprintf(initializeBody, "2024-11-05"), initializedBody)
+		f.accept(1, endpoint, fmt.Sprintf(wiretest.Initialize, "2024-11-05"), wiretest.Initialized)
 		f.stores[0].cut.Store(true)
 		time.Sleep(20 * time.Second)
 		if status, text := f.post(1, endpoint, ping); status != http.StatusNotFound || !strings.Contains(text, "the server process with its event stream has ended: open a new event stream") {
@@ -139,7 +140,7 @@ func TestHandlersOfNotificationsOfAPairAreLimited(t *testing.T) {
 			}
 		})
 		x, endpoint := f.openPair(0)
-		f.accept(1, endpoint, fmt.Sprintf(elicitingClient, "2024-11-05"), initializedBody)
+		f.accept(1, endpoint, fmt.Sprintf(elicitingClient, "2024-11-05"), wiretest.Initialized)
 		for range 10 {
 			f.accept(1, endpoint, `{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`)
 		}
@@ -181,7 +182,7 @@ func TestMessagesOfAPairKeepTheirCaller(t *testing.T) {
 		})
 		as := func(token string) []string { return []string{"Authorization", "Bearer " + token} }
 		x, endpoint := f.openPair(0, as("ada.read")...)
-		for _, body := range []string{fmt.Sprintf(initializeBody, "2024-11-05"), initializedBody, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"who"}}`} {
+		for _, body := range []string{fmt.Sprintf(wiretest.Initialize, "2024-11-05"), wiretest.Initialized, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"who"}}`} {
 			if status, text := f.post(1, endpoint, body, as("ada.read")...); status != http.StatusAccepted {
 				t.Fatal(status, text)
 			}

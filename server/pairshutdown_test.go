@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 	"github.com/parley-mcp/parley/store"
@@ -36,7 +37,7 @@ func TestAShutdownFinishesTheCallsOfAPair(t *testing.T) {
 			})
 		})
 		x, endpoint := f.openPair(0)
-		f.accept(1, endpoint, fmt.Sprintf(elicitingClient, "2024-11-05"), initializedBody,
+		f.accept(1, endpoint, fmt.Sprintf(elicitingClient, "2024-11-05"), wiretest.Initialized,
 			`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"roots","arguments":{}}}`)
 		got := x.messages()
 		var question struct{ ID json.RawMessage }

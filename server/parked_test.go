@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 	"github.com/parley-mcp/parley/store"
@@ -38,17 +39,17 @@ func parkedReplica(memory *store.Memory, runs, ended *atomic.Int32) *server.Serv
 }
 
 // callBook sends a round of the call on w, with the answer to the last round.
-func callBook(w *wire, last, content string) {
-	w.t.Helper()
+func callBook(w *wiretest.Peer, last, content string) {
+	w.T.Helper()
 	more := ""
 	if last != "" {
-		more = `"requestState":"` + member(w.t, last, "requestState") + `",`
+		more = `"requestState":"` + member(w.T, last, "requestState") + `",`
 		if content != "" {
-			more += `"inputResponses":{"` + inputKey(w.t, last) + `":{"action":"accept","content":` + content + `}},`
+			more += `"inputResponses":{"` + inputKey(w.T, last) + `":{"action":"accept","content":` + content + `}},`
 		}
 	}
-	meta := strings.Replace(stateless, `Capabilities":{}`, `Capabilities":{"elicitation":{}},"progressToken":"p"`, 1)
-	w.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"book","arguments":{},` + more + meta + `}}`)
+	meta := strings.Replace(wiretest.Meta, `Capabilities":{}`, `Capabilities":{"elicitation":{}},"progressToken":"p"`, 1)
+	w.Send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"book","arguments":{},` + more + meta + `}}`)
 }
 
 func TestHandlerOfAParkedCallRunsOnce(t *testing.T) {
@@ -56,34 +57,34 @@ func TestHandlerOfAParkedCallRunsOnce(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			memory := store.NewMemory(store.MemoryOptions{})
 			var runs, ended atomic.Int32
-			var wires []*wire
+			var wires []*wiretest.Peer
 			for range replicas {
 				s := parkedReplica(memory, &runs, &ended)
 				defer s.Shutdown(t.Context())
 				wires = append(wires, connect(t, s))
 			}
-			at := func(round int) *wire { return wires[round%replicas] }
+			at := func(round int) *wiretest.Peer { return wires[round%replicas] }
 			callBook(at(0), "", "")
-			first := at(0).receive()
+			first := at(0).Receive()
 			callBook(at(1), first, `{"Name":"Ada"}`)
-			second := at(1).receive()
+			second := at(1).Receive()
 			if replicas == 1 { // progress is for the request at the replica of the handler
 				if !strings.Contains(second, `"method":"notifications/progress"`) {
 					t.Errorf("no progress: %s", second)
 				}
-				second = at(1).receive()
+				second = at(1).Receive()
 			}
 			callBook(at(2), second, "") // the question stays
-			third := at(2).receive()
+			third := at(2).Receive()
 			if inputKey(t, third) != inputKey(t, second) || inputKey(t, first) == inputKey(t, second) {
 				t.Errorf("%s\n%s\n%s", first, second, third)
 			}
 			callBook(at(3), third, `{"City":"London"}`)
-			if got := at(3).receive(); !strings.Contains(got, `"text":"Ada in London"`) || runs.Load() != 1 || ended.Load() != 1 {
+			if got := at(3).Receive(); !strings.Contains(got, `"text":"Ada in London"`) || runs.Load() != 1 || ended.Load() != 1 {
 				t.Errorf("%d runs: %s", runs.Load(), got)
 			}
 			callBook(at(4), third, `{"City":"London"}`)
-			if got := at(4).receive(); !strings.Contains(got, `"code":-32602`) || !strings.Contains(got, "without it") || runs.Load() != 1 {
+			if got := at(4).Receive(); !strings.Contains(got, `"code":-32602`) || !strings.Contains(got, "without it") || runs.Load() != 1 {
 				t.Error(got)
 			}
 			if members, err := memory.List(t.Context(), "local/tasks", "", 10); err != nil || len(members) != 0 {
@@ -95,11 +96,11 @@ func TestHandlerOfAParkedCallRunsOnce(t *testing.T) {
 
 func TestParkedCallsEnd(t *testing.T) {
 	for name, c := range map[string]struct {
-		end  func(w *wire, s *server.Server, memory *store.Memory)
+		end  func(w *wiretest.Peer, s *server.Server, memory *store.Memory)
 		want string
 	}{
-		"time": {func(*wire, *server.Server, *store.Memory) { time.Sleep(time.Hour) }, `"code":-32602`},
-		"the process": {func(_ *wire, s *server.Server, _ *store.Memory) {
+		"time": {func(*wiretest.Peer, *server.Server, *store.Memory) { time.Sleep(time.Hour) }, `"code":-32602`},
+		"the process": {func(_ *wiretest.Peer, s *server.Server, _ *store.Memory) {
 			ctx, cancel := context.WithCancel(context.Background())
 			cancel()
 			s.Shutdown(ctx)
@@ -113,14 +114,14 @@ func TestParkedCallsEnd(t *testing.T) {
 			defer s.Shutdown(t.Context())
 			w, second := connect(t, s), connect(t, other)
 			callBook(w, "", "")
-			first := w.receive()
+			first := w.Receive()
 			c.end(w, s, memory)
 			synctest.Wait()
 			if ended.Load() != 1 {
 				t.Errorf("%s: the handler still runs", name)
 			}
 			callBook(second, first, `{"Name":"Ada"}`)
-			if got := second.receive(); !strings.Contains(got, c.want) || runs.Load() != 1 {
+			if got := second.Receive(); !strings.Contains(got, c.want) || runs.Load() != 1 {
 				t.Errorf("%s: %s", name, got)
 			}
 		})
@@ -158,9 +159,9 @@ func TestCancellingARequestOfAParkedCallEndsIt(t *testing.T) {
 		}, server.Parked())
 		defer s.Shutdown(t.Context())
 		w := connect(t, s)
-		w.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"wait","arguments":{},` + stateless + `}}`)
+		w.Send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"wait","arguments":{},` + wiretest.Meta + `}}`)
 		<-started
-		w.send(cancelled(`1`))
+		w.Send(cancelled(`1`))
 		synctest.Wait()
 		if ended.Load() != 1 {
 			t.Error("the handler still runs")
@@ -177,7 +178,7 @@ func TestParkedCallsBelongToTheirRequest(t *testing.T) {
 		defer s.Shutdown(t.Context())
 		w := connect(t, s)
 		callBook(w, "", "")
-		first := w.receive()
+		first := w.Receive()
 		state := member(t, first, "requestState")
 		forged := regexp.MustCompile(`.$`).ReplaceAllStringFunc(state, func(c string) string {
 			if c == "A" {
@@ -189,8 +190,8 @@ func TestParkedCallsBelongToTheirRequest(t *testing.T) {
 			`"name":"book","arguments":{"x":1},"requestState":"` + state + `"`,
 			`"name":"book","arguments":{},"requestState":"` + forged + `"`,
 		} {
-			w.send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{` + params + `,` + stateless + `}}`)
-			if got := w.receive(); !strings.Contains(got, `"code":-32602,"message":"invalid requestState`) {
+			w.Send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{` + params + `,` + wiretest.Meta + `}}`)
+			if got := w.Receive(); !strings.Contains(got, `"code":-32602,"message":"invalid requestState`) {
 				t.Error(got)
 			}
 		}
@@ -216,21 +217,21 @@ func TestCallsThatAskNothingAreNotParked(t *testing.T) {
 			}
 		}, server.Parked())
 		defer s.Shutdown(t.Context())
-		wires := []*wire{connect(t, s), connect(t, s), connect(t, s)}
+		wires := []*wiretest.Peer{connect(t, s), connect(t, s), connect(t, s)}
 		for _, w := range wires {
 			callBook(w, "", "")
-			if got := w.receive(); !strings.Contains(got, `"progressToken":"p","progress":1`) {
+			if got := w.Receive(); !strings.Contains(got, `"progressToken":"p","progress":1`) {
 				t.Errorf("no progress: %s", got)
 			}
 		}
-		wires[0].send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,` + stateless + `}}`)
+		wires[0].Send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,` + wiretest.Meta + `}}`)
 		synctest.Wait()
 		if members, err := memory.List(t.Context(), "local/tasks", "", 10); err != nil || len(members) != 0 {
 			t.Errorf("in the store: %v %v", members, err)
 		}
 		close(release)
 		for _, w := range wires[1:] {
-			if got := w.receive(); !strings.Contains(got, `"text":"done"`) {
+			if got := w.Receive(); !strings.Contains(got, `"text":"done"`) {
 				t.Error(got)
 			}
 		}
@@ -242,7 +243,7 @@ func TestARequestForAParkedCallEndsWithItsReplica(t *testing.T) {
 	for phase := range 5 {
 		synctest.Test(t, func(t *testing.T) {
 			memory := store.NewMemory(store.MemoryOptions{})
-			var wires []*wire
+			var wires []*wiretest.Peer
 			var stores []*cutStore
 			for range 2 {
 				db := &cutStore{Memory: memory}
@@ -258,12 +259,12 @@ func TestARequestForAParkedCallEndsWithItsReplica(t *testing.T) {
 				wires, stores = append(wires, connect(t, s)), append(stores, db)
 			}
 			callBook(wires[0], "", "")
-			first := wires[0].receive()
+			first := wires[0].Receive()
 			callBook(wires[1], first, `{"Name":"Ada"}`)
 			time.Sleep(time.Minute + time.Duration(phase)*time.Second)
 			stores[0].cut.Store(true)
 			begun := time.Now()
-			m, err := wires[1].conn.Read(t.Context())
+			m, err := wires[1].Conn.Read(t.Context())
 			if took := time.Since(begun); err != nil || !strings.Contains(string(m), "the process that ran the task has ended") || took > 20*time.Second {
 				t.Errorf("after %v: %s %v", took, m, err)
 			}

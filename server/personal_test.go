@@ -80,24 +80,24 @@ func TestSubscriptionsToPersonalResources(t *testing.T) {
 	ada, bob := person(t, "ada"), person(t, "bob")
 	hers, his := connectLineAs(t, s, ada), connectLineAs(t, s, bob)
 	listen := request(1, mcp.MethodListen, `"notifications":{"toolsListChanged":true,"resourceSubscriptions":["note://secret"]}`)
-	his.send(listen)
-	his.receive()
-	hers.send(listen)
-	hers.receive()
+	his.Send(listen)
+	his.Receive()
+	hers.Send(listen)
+	hers.Receive()
 	d.expect(t, "+note://secret")
 	s.PersonalUpdated(ada, "note://secret")
 	s.PersonalUpdated(bob, "note://other")
-	if got := hers.receive(); !strings.Contains(got, "resources/updated") {
+	if got := hers.Receive(); !strings.Contains(got, "resources/updated") {
 		t.Error(got)
 	}
 	s.PersonalChanged(ada)
-	if got := hers.receive(); !strings.Contains(got, "tools/list_changed") {
+	if got := hers.Receive(); !strings.Contains(got, "tools/list_changed") {
 		t.Error(got)
 	}
 	s.PersonalChanged(bob)
-	if got := his.receive(); !strings.Contains(got, "tools/list_changed") { // and nothing before it
+	if got := his.Receive(); !strings.Contains(got, "tools/list_changed") { // and nothing before it
 		t.Error(got)
 	}
-	hers.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
+	hers.Send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
 	d.expect(t, "-note://secret")
 }

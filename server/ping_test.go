@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/server"
 )
 
@@ -69,12 +70,7 @@ func (l *listening) first() string {
 func listen(t *testing.T, s *server.Server, said func(data string), header ...string) *listening {
 	l := &listening{ResponseWriter: httptest.NewRecorder(), said: said, ended: make(chan struct{})}
 	ctx, cancel := context.WithCancel(t.Context())
-	req := httptest.NewRequest(http.MethodGet, "/", nil).WithContext(ctx)
-	req.Host = "localhost"
-	req.Header.Set("Accept", "text/event-stream")
-	for i := 0; i < len(header); i += 2 {
-		req.Header.Set(header[i], header[i+1])
-	}
+	req := wiretest.NewRequest(ctx, http.MethodGet, "http://localhost/", "", append(header, "Accept", "text/event-stream")...)
 	go func() {
 		s.ServeHTTP(l, req)
 		close(l.ended)
@@ -118,7 +114,7 @@ func TestSilentSessionClientsAreDisconnected(t *testing.T) {
 				s.Logger = slog.New(slog.NewTextHandler(&log, nil))
 				calls := addWait(s)
 				session := begin(t, s)
-				inBubble(s, http.MethodPost, initializedBody, session...)
+				inBubble(s, http.MethodPost, wiretest.Initialized, session...)
 				answer := func(data string) {
 					if answer, ok := pong(data); ok {
 						if rec := inBubble(s, http.MethodPost, answer, session...); rec.Code != 202 {
@@ -190,7 +186,7 @@ func TestSilentPairClientsAreDisconnected(t *testing.T) {
 				}
 			})
 			endpoint <- stream.first()
-			post(fmt.Sprintf(initializeBody, "2024-11-05"))
+			post(fmt.Sprintf(wiretest.Initialize, "2024-11-05"))
 			post(fmt.Sprintf(waitCall, 1))
 			handling := <-calls
 			time.Sleep(2 * time.Minute)
@@ -218,9 +214,9 @@ func TestSilentConnectionClientsAreDisconnected(t *testing.T) {
 				s := httpServer()
 				s.KeepAlive = does.every
 				l := connectLine(t, s)
-				l.send(fmt.Sprintf(initializeBody, "2025-11-25"))
-				l.receive()
-				l.send(initializedBody)
+				l.Send(fmt.Sprintf(wiretest.Initialize, "2025-11-25"))
+				l.Receive()
+				l.Send(wiretest.Initialized)
 				var mu sync.Mutex
 				pings := 0
 				reading, stop := context.WithCancel(t.Context())
@@ -228,7 +224,7 @@ func TestSilentConnectionClientsAreDisconnected(t *testing.T) {
 				go func() {
 					defer close(read)
 					for {
-						data, err := l.conn.Read(reading)
+						data, err := l.Conn.Read(reading)
 						if err != nil {
 							return
 						}
@@ -241,7 +237,7 @@ func TestSilentConnectionClientsAreDisconnected(t *testing.T) {
 						pings++
 						mu.Unlock()
 						if does.answer {
-							l.send(answer)
+							l.Send(answer)
 						}
 					}
 				}()
@@ -252,17 +248,19 @@ func TestSilentConnectionClientsAreDisconnected(t *testing.T) {
 					t.Errorf("%d pings", pings)
 				}
 				synctest.Wait()
-				select {
-				case err := <-l.served:
-					l.served <- err
+				if does.lost {
 					var silent *call.SilentError
-					if !does.lost || !errors.As(err, &silent) || silent.For != 2*time.Minute {
+					if err := l.Served(); !errors.As(err, &silent) || silent.For != 2*time.Minute {
 						t.Errorf("it ended with %v", err)
 					}
-				default:
-					if does.lost {
-						t.Error("it is still being served")
-					}
+					return
+				}
+				got := l.Ask(pingBody)
+				for strings.Contains(got, `"method":"ping"`) { // sent in the meantime
+					got = l.Receive()
+				}
+				if !strings.Contains(got, `"result":{}`) {
+					t.Errorf("a ping is answered with %q", got)
 				}
 			})
 		})

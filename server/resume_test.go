@@ -1,7 +1,6 @@
 package server_test
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
@@ -22,65 +22,32 @@ import (
 // resumableRevisions are the revisions whose streams can be resumed.
 var resumableRevisions = []string{"2025-03-26", "2025-06-18", "2025-11-25"}
 
-// frame is one event with all its fields.
-type frame struct{ id, retry, data string }
-
-// seq returns the number in the event's id.
-func (f frame) seq() string { return f.id[strings.LastIndexByte(f.id, '.')+1:] }
-
 // frames reads an event stream until it ends or n events have arrived.
-func frames(t *testing.T, resp *http.Response, n int) (all []frame) {
+func frames(t *testing.T, resp *http.Response, n int) []wiretest.Event {
 	t.Helper()
-	if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != "text/event-stream" {
-		raw := new(strings.Builder)
-		_, _ = bufio.NewReader(resp.Body).WriteTo(raw)
-		t.Fatalf("no event stream: %s %s", resp.Status, raw)
-	}
-	return scanFrames(bufio.NewScanner(resp.Body), n)
+	return wiretest.Stream(t, resp).Take(n)
 }
 
-func scanFrames(scan *bufio.Scanner, n int) (all []frame) {
-	scan.Buffer(nil, 16<<20)
-	var f frame
-	for len(all) < n && scan.Scan() {
-		field, value, _ := strings.Cut(scan.Text(), ": ")
-		switch field {
-		case "id":
-			f.id = value
-		case "retry":
-			f.retry = value
-		case "data":
-			f.data += value
-		case "":
-			if f != (frame{}) {
-				all = append(all, f)
-			}
-			f = frame{}
-		}
-	}
-	return all
-}
-
-const everything = 1 << 20
+const everything = -1
 
 // wantNumbered fails unless the events are progress from first to last with matching numbers.
-func wantNumbered(t *testing.T, got []frame, first, last int) {
+func wantNumbered(t *testing.T, got []wiretest.Event, first, last int) {
 	t.Helper()
 	if len(got) < last-first+1 {
 		t.Fatalf("%d events, want %d to %d: %.300v", len(got), first, last, got)
 	}
 	for i := range last - first + 1 {
 		n := strconv.Itoa(first + i)
-		if f := got[i]; f.seq() != n || !strings.Contains(f.data, `"progress":`+n+`,`) {
+		if f := got[i]; f.Seq() != n || !strings.Contains(f.Data, `"progress":`+n+`,`) {
 			t.Fatalf("event %s is %.200v", n, f)
 		}
 	}
 }
 
 // wantAnswer fails unless the last event is the response.
-func wantAnswer(t *testing.T, got []frame, seq int) {
+func wantAnswer(t *testing.T, got []wiretest.Event, seq int) {
 	t.Helper()
-	if len(got) == 0 || got[len(got)-1].seq() != strconv.Itoa(seq) || !strings.Contains(got[len(got)-1].data, `"id":1,"result"`) {
+	if len(got) == 0 || got[len(got)-1].Seq() != strconv.Itoa(seq) || !strings.Contains(got[len(got)-1].Data, `"id":1,"result"`) {
 		t.Fatalf("the last event is not the response, with number %d: %.300v", seq, got)
 	}
 }
@@ -121,7 +88,7 @@ const stepCall = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name"
 
 // begin starts a call, makes it report n times and reads the reports. Then the client disconnects, and
 // begin waits until the server has noticed.
-func (s *stepping) begin(session []string, n int) []frame {
+func (s *stepping) begin(session []string, n int) []wiretest.Event {
 	s.t.Helper()
 	ctx, hangUp := context.WithCancel(s.t.Context())
 	defer hangUp()
@@ -154,7 +121,7 @@ func TestEventsOfASessionHaveIDs(t *testing.T) {
 		for range 3 {
 			got := frames(t, e.open(t.Context(), "POST", "/", countCall, session...), everything)
 			if primed := r == "2025-11-25"; primed {
-				if p := got[0]; p.data != "" || p.retry != "1000" || p.seq() != "0" {
+				if p := got[0]; p.Data != "" || p.Retry != "1000" || p.Seq() != "0" {
 					t.Errorf("%s: the stream begins with %v", r, p)
 				}
 				got = got[1:]
@@ -162,11 +129,11 @@ func TestEventsOfASessionHaveIDs(t *testing.T) {
 			wantNumbered(t, got, 1, 3)
 			wantAnswer(t, got, 4)
 			for _, f := range got {
-				stream, _, _ := strings.Cut(f.id, ".")
-				if streams[stream] = true; seen[f.id] || f.retry != "" {
+				stream, _, _ := strings.Cut(f.ID, ".")
+				if streams[stream] = true; seen[f.ID] || f.Retry != "" {
 					t.Errorf("%s: %v", r, f)
 				}
-				seen[f.id] = true
+				seen[f.ID] = true
 			}
 		}
 		if len(streams) != 3 {
@@ -179,25 +146,25 @@ func TestEventsOfASessionHaveIDs(t *testing.T) {
 func TestEventsOfOtherRevisionsHaveNoIDs(t *testing.T) {
 	e := newEndpoint(t)
 	for _, f := range frames(t, e.open(t.Context(), "POST", "/", countCall, e.session("2024-11-05")...), everything) {
-		if f.id != "" || f.retry != "" {
+		if f.ID != "" || f.Retry != "" {
 			t.Errorf("2024-11-05: %v", f)
 		}
 	}
 	old := e.session("2024-11-05")
 	standalone := e.open(t.Context(), "GET", "/", "", append(old, "Accept", "text/event-stream", "Last-Event-ID", "7")...)
 	e.server.RemoveTool("big")
-	if got := frames(t, standalone, 1); got[0].id != "" || got[0].retry != "" || got[0].data == "" {
+	if got := frames(t, standalone, 1); got[0].ID != "" || got[0].Retry != "" || got[0].Data == "" {
 		t.Errorf("2024-11-05: %v", got)
 	}
 	standalone.Body.Close()
-	body, header := modern("1", "tools/call", `"name":"count","arguments":{"to":3}`)
+	body, header := wiretest.Modern("1", "tools/call", `"name":"count","arguments":{"to":3}`)
 	body = strings.Replace(body, `"_meta":{`, `"_meta":{"progressToken":1,`, 1)
 	got := frames(t, e.open(t.Context(), "POST", "/", body, append(header, "Last-Event-ID", "p.1")...), everything)
 	if len(got) != 4 {
 		t.Fatalf("2026-07-28: %v", got)
 	}
 	for _, f := range got {
-		if f.id != "" || f.retry != "" {
+		if f.ID != "" || f.Retry != "" {
 			t.Errorf("2026-07-28: %v", f)
 		}
 	}
@@ -213,12 +180,12 @@ func TestAResumedStreamContinuesWhereItBroke(t *testing.T) {
 		wantNumbered(t, got[len(got)-3:], 1, 3)
 		e.steps <- 4 // while the client is disconnected
 		for after := 1; after <= 3; after++ {
-			resp := e.resume(session, got[len(got)-4+after].id)
+			resp := e.resume(session, got[len(got)-4+after].ID)
 			wantNumbered(t, frames(t, resp, 7-after), after+1, 7)
 			resp.Body.Close()
 		}
-		resp := e.resume(session, got[len(got)-1].id)
-		read := make(chan []frame)
+		resp := e.resume(session, got[len(got)-1].ID)
+		read := make(chan []wiretest.Event)
 		go func() { read <- frames(t, resp, everything) }()
 		e.steps <- 2 // after it has reconnected
 		close(e.steps)
@@ -226,10 +193,10 @@ func TestAResumedStreamContinuesWhereItBroke(t *testing.T) {
 		wantNumbered(t, live, 4, 9)
 		wantAnswer(t, live, 10)
 
-		late := frames(t, e.resume(session, got[len(got)-2].id), everything)
+		late := frames(t, e.resume(session, got[len(got)-2].ID), everything)
 		wantNumbered(t, late, 3, 9)
 		wantAnswer(t, late, 10)
-		if rest := frames(t, e.resume(session, late[len(late)-1].id), everything); len(rest) != 0 {
+		if rest := frames(t, e.resume(session, late[len(late)-1].ID), everything); len(rest) != 0 {
 			t.Errorf("%s: behind the response came %v", r, rest)
 		}
 	}
@@ -241,7 +208,7 @@ func TestAStreamCanBeResumedFromItsBeginning(t *testing.T) {
 	session := e.session("2025-11-25")
 	first := e.begin(session, 1)[0]
 	close(e.steps)
-	got := frames(t, e.resume(session, first.id), everything)
+	got := frames(t, e.resume(session, first.ID), everything)
 	wantNumbered(t, got, 1, 1)
 	wantAnswer(t, got, 2)
 }
@@ -251,8 +218,8 @@ func TestForgedEventIDsReplayNothing(t *testing.T) {
 	e := newStepping(t)
 	session, other := e.session("2025-11-25"), e.session("2025-11-25")
 	got := e.begin(session, 2)
-	id := got[1].id
-	foreign := frames(t, e.open(t.Context(), "POST", "/", countCall, other...), everything)[1].id
+	id := got[1].ID
+	foreign := frames(t, e.open(t.Context(), "POST", "/", countCall, other...), everything)[1].ID
 	name, _, _ := strings.Cut(id, ".")
 	for _, last := range []string{
 		"1", ".", ".1", name, name + ".", name + ".01", name + ".+1", name + ".-1", name + ".1.1", name + ".99", name + ".18446744073709551615", name + ".18446744073709551616",
@@ -277,15 +244,15 @@ func TestForgedEventIDsReplayNothing(t *testing.T) {
 func TestNewerResumeTakesOver(t *testing.T) {
 	e := newStepping(t)
 	session := e.session("2025-11-25")
-	id := e.begin(session, 2)[1].id
+	id := e.begin(session, 2)[1].ID
 	older := e.resume(session, id)
-	if got := frames(t, older, 1); got[0].seq() != "2" {
+	if got := frames(t, older, 1); got[0].Seq() != "2" {
 		t.Fatal(got)
 	}
 	newer := e.resume(session, id)
-	read := make(chan []frame)
+	read := make(chan []wiretest.Event)
 	go func() { read <- frames(t, newer, everything) }()
-	if rest := scanFrames(bufio.NewScanner(older.Body), everything); len(rest) != 0 {
+	if rest := wiretest.ReadEvents(older.Body).Take(everything); len(rest) != 0 {
 		t.Errorf("the older one goes on with %v", rest)
 	}
 	close(e.steps)
@@ -302,11 +269,11 @@ func TestResumeEndsTheFirstConnection(t *testing.T) {
 	go func() { opened <- e.open(t.Context(), "POST", "/", stepCall, session...) }()
 	e.steps <- 2
 	first := <-opened
-	id := frames(t, first, 3)[1].id
+	id := frames(t, first, 3)[1].ID
 	second := e.resume(session, id)
-	read := make(chan []frame)
+	read := make(chan []wiretest.Event)
 	go func() { read <- frames(t, second, everything) }()
-	if rest := scanFrames(bufio.NewScanner(first.Body), everything); len(rest) != 0 {
+	if rest := wiretest.ReadEvents(first.Body).Take(everything); len(rest) != 0 {
 		t.Errorf("the first one goes on with %v", rest)
 	}
 	close(e.steps)
@@ -322,14 +289,14 @@ func TestResumeOfAPurgedStreamIsRejected(t *testing.T) {
 	got := e.begin(session, 2)
 	e.steps <- 999
 	e.steps <- 0                                                            // all steps have been reported
-	wantNumbered(t, frames(t, e.resume(session, got[0].id), 1000), 2, 1001) // 2 to 1001 are stored
+	wantNumbered(t, frames(t, e.resume(session, got[0].ID), 1000), 2, 1001) // 2 to 1001 are stored
 	e.steps <- 1
 	e.steps <- 0
-	a := e.do("GET", "/", "", append(session, "Accept", "text/event-stream", "Last-Event-ID", got[0].id)...)
+	a := e.do("GET", "/", "", append(session, "Accept", "text/event-stream", "Last-Event-ID", got[0].ID)...)
 	if code, id := a.code(t); a.status != http.StatusGone || code == 0 || id != "" && id != "null" || !strings.Contains(a.body, "no longer stored") {
 		t.Errorf("%s", a)
 	}
-	resp := e.resume(session, got[1].id)
+	resp := e.resume(session, got[1].ID)
 	close(e.steps)
 	wantAnswer(t, frames(t, resp, everything), 1003)
 }
@@ -344,11 +311,11 @@ func TestAMissingResultIsReportedOnResume(t *testing.T) {
 	})
 	session := e.session("2025-11-25")
 	got := frames(t, e.open(t.Context(), "POST", "/", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"huge","_meta":{"progressToken":1}}}`, session...), everything)
-	if len(got) != 3 || got[2].id != "" || len(got[2].data) < 5<<20 {
-		t.Fatalf("%d events, and the last one has the id %q", len(got), got[len(got)-1].id)
+	if len(got) != 3 || got[2].ID != "" || len(got[2].Data) < 5<<20 {
+		t.Fatalf("%d events, and the last one has the id %q", len(got), got[len(got)-1].ID)
 	}
 	for _, f := range got[:2] {
-		if a := e.do("GET", "/", "", append(session, "Accept", "text/event-stream", "Last-Event-ID", f.id)...); a.status != http.StatusGone {
+		if a := e.do("GET", "/", "", append(session, "Accept", "text/event-stream", "Last-Event-ID", f.ID)...); a.status != http.StatusGone {
 			t.Errorf("behind %v: %.200s", f, a.String())
 		}
 	}
@@ -373,20 +340,20 @@ func TestTheStandaloneStreamCanBeResumed(t *testing.T) {
 		<-(<-e.arrived).Done()
 		e.server.RemoveTool("count")
 		last := got[len(got)-1]
-		if last.seq() != "1" || !strings.Contains(last.data, "tools/list_changed") {
+		if last.Seq() != "1" || !strings.Contains(last.Data, "tools/list_changed") {
 			t.Fatalf("%s: %v", r, got)
 		}
-		resp = e.open(t.Context(), "GET", "/", "", append(session, "Accept", "text/event-stream", "Last-Event-ID", last.id)...)
-		if got := frames(t, resp, 1); got[0].seq() != "2" || !strings.Contains(got[0].data, "tools/list_changed") {
+		resp = e.open(t.Context(), "GET", "/", "", append(session, "Accept", "text/event-stream", "Last-Event-ID", last.ID)...)
+		if got := frames(t, resp, 1); got[0].Seq() != "2" || !strings.Contains(got[0].Data, "tools/list_changed") {
 			t.Errorf("%s: it goes on with %v", r, got)
 		}
 		// Another connection replaces it, and it ends.
 		third := e.open(t.Context(), "GET", "/", "", append(session, "Accept", "text/event-stream")...)
 		defer third.Body.Close()
-		if rest := scanFrames(bufio.NewScanner(resp.Body), everything); len(rest) != 0 {
+		if rest := wiretest.ReadEvents(resp.Body).Take(everything); len(rest) != 0 {
 			t.Errorf("%s: then came %v", r, rest)
 		}
-		if a := e.do("GET", "/", "", append(session, "Accept", "text/event-stream", "Last-Event-ID", last.id)...); a.status != http.StatusGone {
+		if a := e.do("GET", "/", "", append(session, "Accept", "text/event-stream", "Last-Event-ID", last.ID)...); a.status != http.StatusGone {
 			t.Errorf("%s: resumed after it is over: %s", r, a)
 		}
 	}
@@ -398,7 +365,7 @@ func TestAnEndedSessionStoresNoEvents(t *testing.T) {
 	e := newStepping(t)
 	e.server.KV, e.server.Log = kept, kept
 	session := e.session("2025-11-25")
-	id := e.begin(session, 2)[1].id
+	id := e.begin(session, 2)[1].ID
 	if got := kept.streams(t); got == 0 {
 		t.Error("nothing is held while the session lasts")
 	}
@@ -415,7 +382,7 @@ func TestAnEndedSessionStoresNoEvents(t *testing.T) {
 func TestManyResumesUseOneConnection(t *testing.T) {
 	e := newStepping(t)
 	session := e.session("2025-11-25")
-	id := e.begin(session, 100)[1].id
+	id := e.begin(session, 100)[1].ID
 	e.steps <- 0
 	var resuming sync.WaitGroup
 	var over atomic.Int32
@@ -430,7 +397,7 @@ func TestManyResumesUseOneConnection(t *testing.T) {
 			}
 			defer resp.Body.Close()
 			for i, f := range frames(t, resp, everything) { // cut at any point, without a gap before it
-				if f.seq() != strconv.Itoa(i+2) {
+				if f.Seq() != strconv.Itoa(i+2) {
 					t.Errorf("event %d is %v", i+2, f)
 					return
 				}
@@ -476,19 +443,19 @@ func TestCloseStreamDisconnectsTheClient(t *testing.T) {
 			t.Fatal(resp.Proto)
 		}
 		got := frames(t, resp, everything)
-		if n := len(got); n != 3 || got[0].seq() != "0" || got[2].retry != "40" || got[2].data != "" || got[2].seq() != "1" {
+		if n := len(got); n != 3 || got[0].Seq() != "0" || got[2].Retry != "40" || got[2].Data != "" || got[2].Seq() != "1" {
 			t.Fatalf("%s: %v", protocol, got)
 		}
 		wantNumbered(t, got[1:], 1, 1)
 		<-alone
-		resp = e.open(t.Context(), "GET", "/", "", append(session, "Accept", "text/event-stream", "Last-Event-ID", got[2].id)...)
+		resp = e.open(t.Context(), "GET", "/", "", append(session, "Accept", "text/event-stream", "Last-Event-ID", got[2].ID)...)
 		close(goOn)
 		got = frames(t, resp, everything)
 		wantNumbered(t, got, 2, 3)
-		if last := got[len(got)-1]; last.retry != "120000" || last.seq() != "3" {
+		if last := got[len(got)-1]; last.Retry != "120000" || last.Seq() != "3" {
 			t.Errorf("%s: sent away with %v", protocol, last)
 		}
-		wantAnswer(t, frames(t, e.open(t.Context(), "GET", "/", "", append(session, "Accept", "text/event-stream", "Last-Event-ID", got[1].id)...), everything), 4)
+		wantAnswer(t, frames(t, e.open(t.Context(), "GET", "/", "", append(session, "Accept", "text/event-stream", "Last-Event-ID", got[1].ID)...), everything), 4)
 		if err := s.Shutdown(t.Context()); err != nil {
 			t.Errorf("%s: %v", protocol, err)
 		}
@@ -553,15 +520,15 @@ func TestStoredEventsExpire(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := httpServer()
 			session := begin(t, s)
-			inBubble(s, http.MethodPost, initializedBody, session...)
+			inBubble(s, http.MethodPost, wiretest.Initialized, session...)
 			stream := append(session, "Accept", "application/json, text/event-stream")
-			got := scanFrames(bufio.NewScanner(inBubble(s, http.MethodPost, countCall, stream...).Body), everything)
+			got := wiretest.ReadEvents(inBubble(s, http.MethodPost, countCall, stream...).Body).Take(everything)
 			own := ofBubble(t, s, time.Second, stream...)
 			time.Sleep(tc.after)
-			if rec := inBubble(s, http.MethodGet, "", append(stream, "Last-Event-ID", got[1].id)...); rec.Code != tc.call {
+			if rec := inBubble(s, http.MethodGet, "", append(stream, "Last-Event-ID", got[1].ID)...); rec.Code != tc.call {
 				t.Errorf("after %v: %d %s", tc.after, rec.Code, rec.Body)
 			}
-			if status := statusOfBubble(t, s, append(stream, "Last-Event-ID", own[0].id)...); status != tc.own {
+			if status := statusOfBubble(t, s, append(stream, "Last-Event-ID", own[0].ID)...); status != tc.own {
 				t.Errorf("after %v, the standalone stream: %d", tc.after, status)
 			}
 			if err := s.Shutdown(t.Context()); err != nil {
@@ -575,18 +542,14 @@ func TestStoredEventsExpire(t *testing.T) {
 func getInBubble(t *testing.T, s *server.Server, leave time.Duration, header ...string) *httptest.ResponseRecorder {
 	ctx, cancel := context.WithTimeout(t.Context(), leave)
 	defer cancel()
-	req := httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil)
-	req.Host = "localhost"
-	for i := 0; i < len(header); i += 2 {
-		req.Header.Add(header[i], header[i+1])
-	}
+	req := wiretest.NewRequest(ctx, http.MethodGet, "http://localhost/", "", header...)
 	rec := httptest.NewRecorder()
 	s.ServeHTTP(rec, req)
 	return rec
 }
 
-func ofBubble(t *testing.T, s *server.Server, leave time.Duration, header ...string) []frame {
-	return scanFrames(bufio.NewScanner(getInBubble(t, s, leave, header...).Body), everything)
+func ofBubble(t *testing.T, s *server.Server, leave time.Duration, header ...string) []wiretest.Event {
+	return wiretest.ReadEvents(getInBubble(t, s, leave, header...).Body).Take(everything)
 }
 
 func statusOfBubble(t *testing.T, s *server.Server, header ...string) int {

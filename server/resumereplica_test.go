@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/internal/streamtest"
+	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 	"github.com/parley-mcp/parley/store"
@@ -40,7 +41,7 @@ func TestAStreamIsResumedAtAnotherReplicaWhileItsCallRuns(t *testing.T) {
 			for i := range 4 { // cut the connection after each part
 				first.steps <- 5 // part is logged before, part after the client resumes
 				other := others[i%len(others)]
-				resp := other.open(t.Context(), "GET", "/", "", append(session, "Accept", "text/event-stream", "Last-Event-ID", last.id)...)
+				resp := other.open(t.Context(), "GET", "/", "", append(session, "Accept", "text/event-stream", "Last-Event-ID", last.ID)...)
 				first.steps <- 2
 				part := frames(t, resp, 7)
 				resp.Body.Close()
@@ -48,7 +49,7 @@ func TestAStreamIsResumedAtAnotherReplicaWhileItsCallRuns(t *testing.T) {
 				last = received[len(received)-1]
 			}
 			close(first.steps)
-			resp := others[0].open(t.Context(), "GET", "/", "", append(session, "Accept", "text/event-stream", "Last-Event-ID", last.id)...)
+			resp := others[0].open(t.Context(), "GET", "/", "", append(session, "Accept", "text/event-stream", "Last-Event-ID", last.ID)...)
 			defer resp.Body.Close()
 			received = append(received, frames(t, resp, everything)...)
 			wantNumbered(t, received, 1, 3+4*7)
@@ -56,7 +57,7 @@ func TestAStreamIsResumedAtAnotherReplicaWhileItsCallRuns(t *testing.T) {
 			if n := len(received); n != 3+4*7+1 {
 				t.Errorf("%d events", n)
 			}
-			final := fmt.Sprintf("%s.%d", strings.TrimSuffix(last.id, "."+last.seq()), 3+4*7+1)
+			final := fmt.Sprintf("%s.%d", strings.TrimSuffix(last.ID, "."+last.Seq()), 3+4*7+1)
 			again := others[1].open(t.Context(), "GET", "/", "", append(session, "Accept", "text/event-stream", "Last-Event-ID", final)...)
 			defer again.Body.Close()
 			if rest := frames(t, again, everything); len(rest) != 0 {
@@ -114,26 +115,26 @@ func TestAClosedStreamIsResumedAtAnotherReplicaWhileItsCallRuns(t *testing.T) {
 	first, second, third := newEndpoint(t, share), newEndpoint(t, share), newEndpoint(t, share)
 	session := first.session("2025-11-25")
 	got := frames(t, first.open(t.Context(), "POST", "/", stepCall, session...), everything)
-	if len(got) == 0 || got[len(got)-1].retry != "10" || got[len(got)-1].data != "" {
+	if len(got) == 0 || got[len(got)-1].Retry != "10" || got[len(got)-1].Data != "" {
 		t.Fatalf("%v", got)
 	}
-	var received []frame
-	last := got[len(got)-1].id
+	var received []wiretest.Event
+	last := got[len(got)-1].ID
 	for _, e := range []*endpoint{second, third} {
 		resp := e.open(t.Context(), "GET", "/", "", append(session, "Accept", "text/event-stream", "Last-Event-ID", last)...)
 		goOn <- struct{}{}
 		part := frames(t, resp, 1)
 		resp.Body.Close()
-		received, last = append(received, part...), part[0].id
+		received, last = append(received, part...), part[0].ID
 	}
 	resp := second.open(t.Context(), "GET", "/", "", append(session, "Accept", "text/event-stream", "Last-Event-ID", last)...)
 	goOn <- struct{}{}
 	received = append(received, frames(t, resp, everything)...)
-	if len(received) != 4 || !strings.Contains(received[3].data, `"text":"done"`) {
+	if len(received) != 4 || !strings.Contains(received[3].Data, `"text":"done"`) {
 		t.Fatalf("%v", received)
 	}
 	for i, f := range received[:3] {
-		if !strings.Contains(f.data, fmt.Sprintf(`"progress":%d,`, i+1)) {
+		if !strings.Contains(f.Data, fmt.Sprintf(`"progress":%d,`, i+1)) {
 			t.Errorf("event %d: %v", i, f)
 		}
 	}

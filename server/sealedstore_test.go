@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/parley-mcp/parley/internal/syncbuffer"
+	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 	"github.com/parley-mcp/parley/store"
@@ -88,7 +89,7 @@ func TestStoredSessionsCannotBeExchanged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := shared.Memory.Put(t.Context(), keys[len(keys)-1], item.Value, store.PutOptions{TTL: patience}); err != nil {
+	if _, err := shared.Memory.Put(t.Context(), keys[len(keys)-1], item.Value, store.PutOptions{TTL: wiretest.Patience}); err != nil {
 		t.Fatal(err)
 	}
 	if first, second := e.pings(one), e.pings(other); first != http.StatusOK || second != http.StatusNotFound {
@@ -109,7 +110,7 @@ func TestStoredEventsCannotBeExchanged(t *testing.T) {
 			session := s.session(string(mcp.V20251125))
 			got := s.begin(session, 3)
 			close(s.steps)
-			resp := s.resume(session, got[0].id)
+			resp := s.resume(session, got[0].ID)
 			defer resp.Body.Close()
 			if replayed := resp.StatusCode == http.StatusOK; replayed != (name == "none") {
 				t.Errorf("status %d", resp.StatusCode)

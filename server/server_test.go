@@ -15,6 +15,7 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
 	"github.com/parley-mcp/parley/principal"
@@ -110,14 +111,14 @@ func TestShutdownWaitsForCalls(t *testing.T) {
 		s, started, proceed := blocking()
 		l := connectLine(t, s)
 		idle := connectLine(t, s)
-		l.send(request(1, mcp.MethodCallTool, `"name":"wait"`))
+		l.Send(request(1, mcp.MethodCallTool, `"name":"wait"`))
 		<-started
 		synctest.Wait()
 		down := make(chan error, 2)
 		for range 2 {
 			go func() { down <- s.Shutdown(t.Context()) }()
 		}
-		if err := idle.ended(); err != nil {
+		if err := idle.Served(); err != nil {
 			t.Errorf("the idle connection: %v", err)
 		}
 		time.Sleep(time.Minute)
@@ -131,10 +132,10 @@ func TestShutdownWaitsForCalls(t *testing.T) {
 			t.Errorf("another connection: %v", err)
 		}
 		close(proceed)
-		if got := l.receive(); !strings.Contains(got, "went on") {
+		if got := l.Receive(); !strings.Contains(got, "went on") {
 			t.Errorf("got %s", got)
 		}
-		if err := l.ended(); err != nil {
+		if err := l.Served(); err != nil {
 			t.Error(err)
 		}
 		for range 2 {
@@ -152,7 +153,7 @@ func TestShutdownEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, started, _ := blocking()
 		l := connectLine(t, s)
-		l.send(request(1, mcp.MethodCallTool, `"name":"wait"`))
+		l.Send(request(1, mcp.MethodCallTool, `"name":"wait"`))
 		<-started
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -163,7 +164,7 @@ func TestShutdownEndsWithItsContext(t *testing.T) {
 		if d := time.Since(start); d != time.Second {
 			t.Errorf("it took %v", d)
 		}
-		l.ended()
+		l.Served()
 	})
 }
 
@@ -196,7 +197,7 @@ func TestTheLimitOfCallsInFlightIsConfigured(t *testing.T) {
 		s.Limits.MaxInflight = 2
 		l := connectLine(t, s)
 		for id := range 5 {
-			l.send(request(id, mcp.MethodCallTool, `"name":"wait"`))
+			l.Send(request(id, mcp.MethodCallTool, `"name":"wait"`))
 		}
 		synctest.Wait()
 		if n := len(started); n != 2 {
@@ -204,7 +205,7 @@ func TestTheLimitOfCallsInFlightIsConfigured(t *testing.T) {
 		}
 		close(proceed)
 		for range 5 {
-			l.receive()
+			l.Receive()
 		}
 	})
 }
@@ -260,7 +261,7 @@ func TestABrokenConnectionEndsServeConn(t *testing.T) {
 	ours.Close()
 	select {
 	case <-done:
-	case <-time.After(patience):
+	case <-time.After(wiretest.Patience):
 		t.Error("it is still being served")
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 	"github.com/parley-mcp/parley/store"
@@ -28,34 +29,18 @@ const pingBody = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
 // inBubble serves requests without a network, so that hours pass at once in a bubble of package
 // synctest.
 func inBubble(s *server.Server, method, body string, header ...string) *httptest.ResponseRecorder {
-	req := httptest.NewRequest(method, "/", strings.NewReader(body))
-	req.Host = "localhost"
-	if method == http.MethodPost {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	for i := 0; i < len(header); i += 2 {
-		if header[i] == "RemoteAddr" {
-			req.RemoteAddr = header[i+1]
-			continue
-		}
-		req.Header.Add(header[i], header[i+1])
-	}
-	rec := httptest.NewRecorder()
-	s.ServeHTTP(rec, req)
-	return rec
+	return wiretest.Record(s, method, "http://localhost/", body, header...)
 }
 
 // begin starts a session and returns the header that names it.
 func begin(t *testing.T, s *server.Server) []string {
 	t.Helper()
-	rec := inBubble(s, http.MethodPost, fmt.Sprintf(initializeBody, "2025-11-25"))
+	rec := inBubble(s, http.MethodPost, fmt.Sprintf(wiretest.Initialize, "2025-11-25"))
 	if rec.Code != http.StatusOK {
 		t.Fatalf("%d %s", rec.Code, rec.Body)
 	}
 	return []string{"Mcp-Session-Id", rec.Header().Get("Mcp-Session-Id")}
 }
-
-const initializedBody = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
 
 // kept is a store that records its keys.
 type kept struct {
@@ -155,7 +140,7 @@ func TestMissingAndUnknownSessionsAreRejected(t *testing.T) {
 				t.Errorf("%s of the session %.40q: %s", method, id, a)
 			}
 		}
-		if a := e.do("POST", "/", fmt.Sprintf(initializeBody, "2025-11-25"), "Mcp-Session-Id", id); a.status != 404 {
+		if a := e.do("POST", "/", fmt.Sprintf(wiretest.Initialize, "2025-11-25"), "Mcp-Session-Id", id); a.status != 404 {
 			t.Errorf("initialize within %.40q: %s", id, a)
 		}
 	}
@@ -167,7 +152,7 @@ func TestMissingAndUnknownSessionsAreRejected(t *testing.T) {
 func TestDeleteEndsTheSession(t *testing.T) {
 	e := newEndpoint(t)
 	session := e.session("2025-11-25")
-	stream := newEvents(t, e.open(t.Context(), "GET", "/", "", append(session, "Accept", "text/event-stream")...))
+	stream := wiretest.Stream(t, e.open(t.Context(), "GET", "/", "", append(session, "Accept", "text/event-stream")...))
 	called := make(chan answer)
 	go func() {
 		called <- e.do("POST", "/", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"wait"}}`, session...)
@@ -178,7 +163,7 @@ func TestDeleteEndsTheSession(t *testing.T) {
 	}
 	<-w.ctx.Done()
 	<-called
-	stream.ends()
+	stream.Ends(t)
 	for _, method := range []string{"POST", "GET", "DELETE"} {
 		body := ""
 		if method == "POST" {
@@ -194,29 +179,29 @@ func TestDeleteEndsTheSession(t *testing.T) {
 func TestASecondStreamReplacesTheFirst(t *testing.T) {
 	e := newEndpoint(t)
 	session := append(e.session("2025-11-25"), "Accept", "text/event-stream")
-	first := newEvents(t, e.open(t.Context(), "GET", "/", "", session...))
-	second := newEvents(t, e.open(t.Context(), "GET", "/", "", session...))
-	first.ends()
+	first := wiretest.Stream(t, e.open(t.Context(), "GET", "/", "", session...))
+	second := wiretest.Stream(t, e.open(t.Context(), "GET", "/", "", session...))
+	first.Ends(t)
 	if a := e.do("DELETE", "/", "", session...); a.status/100 != 2 {
 		t.Errorf("%s", a)
 	}
-	second.ends()
+	second.Ends(t)
 }
 
 // Rules T11, T12: the messages of a call are sent on its stream only.
 func TestResponsesAreNeverOnTheStandaloneStream(t *testing.T) {
 	e := newEndpoint(t)
 	session := e.session("2025-11-25")
-	standalone := newEvents(t, e.open(t.Context(), "GET", "/", "", append(session, "Accept", "text/event-stream", "Last-Event-ID", "")...))
-	stream := newEvents(t, e.open(t.Context(), "POST", "/", countCall, session...))
+	standalone := wiretest.Stream(t, e.open(t.Context(), "GET", "/", "", append(session, "Accept", "text/event-stream", "Last-Event-ID", "")...))
+	stream := wiretest.Stream(t, e.open(t.Context(), "POST", "/", countCall, session...))
 	for range 4 {
-		if _, _, ok := stream.next(); !ok {
+		if stream.Data() == "" {
 			t.Fatal("the call's stream is short of messages")
 		}
 	}
-	stream.ends()
-	newEvents(t, e.open(t.Context(), "GET", "/", "", append(session, "Accept", "text/event-stream")...)) // ends the other stream
-	standalone.ends()
+	stream.Ends(t)
+	wiretest.Stream(t, e.open(t.Context(), "GET", "/", "", append(session, "Accept", "text/event-stream")...)) // ends the other stream
+	standalone.Ends(t)
 }
 
 func TestABusySessionIsToldToRetry(t *testing.T) {
@@ -263,7 +248,7 @@ func TestTooManySessionsAreRejected(t *testing.T) {
 		for range 3 {
 			last = e.session("2025-11-25")
 		}
-		a := e.do("POST", "/", fmt.Sprintf(initializeBody, "2025-11-25"))
+		a := e.do("POST", "/", fmt.Sprintf(wiretest.Initialize, "2025-11-25"))
 		if code, id := a.code(t); a.status != 503 || code == 0 || id != "0" || a.header.Get("Mcp-Session-Id") != "" || a.header.Get("Retry-After") == "" {
 			t.Errorf("%s: %s", name, a)
 		}
@@ -278,7 +263,7 @@ func TestTooManySessionsAreRejected(t *testing.T) {
 func TestAnIPv6NetworkCountsAsOneAddress(t *testing.T) {
 	s := &server.Server{Logger: slog.New(slog.DiscardHandler), Limits: server.Limits{SessionsPerAddress: 2}}
 	from := func(address string) int {
-		return inBubble(s, http.MethodPost, fmt.Sprintf(initializeBody, "2025-11-25"), "RemoteAddr", address).Code
+		return inBubble(s, http.MethodPost, fmt.Sprintf(wiretest.Initialize, "2025-11-25"), "RemoteAddr", address).Code
 	}
 	for i, want := range []int{200, 200, 503, 503} {
 		if got := from(fmt.Sprintf("[2001:db8:1:2::%x]:%d", i+1, 1000+i)); got != want {
@@ -301,7 +286,7 @@ func TestSessionsExpire(t *testing.T) {
 		}
 		abandoned, used := begin(t, s), begin(t, s)
 		time.Sleep(20 * time.Second)
-		if rec := inBubble(s, http.MethodPost, initializedBody, used...); rec.Code != 202 {
+		if rec := inBubble(s, http.MethodPost, wiretest.Initialized, used...); rec.Code != 202 {
 			t.Fatal(rec.Code)
 		}
 		time.Sleep(10 * time.Second)
@@ -337,7 +322,7 @@ func TestASessionLivesWhileItsStreamIsOpen(t *testing.T) {
 				addWait(s)
 				s.KV, s.Log, s.KeepAlive = k, k, -1 // no pings, because the client does not answer
 				session := begin(t, s)
-				inBubble(s, http.MethodPost, initializedBody, session...)
+				inBubble(s, http.MethodPost, wiretest.Initialized, session...)
 				method := http.MethodPost
 				if body == "" {
 					method = http.MethodGet
@@ -380,12 +365,12 @@ func TestAbandonedSessionsAreReclaimed(t *testing.T) {
 			}
 		},
 		"after the handshake": func(t *testing.T, s *server.Server, session []string) {
-			if rec := inBubble(s, http.MethodPost, initializedBody, session...); rec.Code != 202 {
+			if rec := inBubble(s, http.MethodPost, wiretest.Initialized, session...); rec.Code != 202 {
 				t.Fatal(rec.Code)
 			}
 		},
 		"after a call": func(t *testing.T, s *server.Server, session []string) {
-			inBubble(s, http.MethodPost, initializedBody, session...)
+			inBubble(s, http.MethodPost, wiretest.Initialized, session...)
 			if rec := inBubble(s, http.MethodPost, countCall, session...); !strings.Contains(rec.Body.String(), "done") {
 				t.Fatal(rec.Body)
 			}
@@ -468,12 +453,12 @@ func TestIdleSessionsNeedLittleMemory(t *testing.T) {
 	}
 	s := httpServer()
 	s.Limits.SessionsPerAddress, s.Limits.Sessions = 2*n, 2*n
-	initialize := strings.Replace(fmt.Sprintf(initializeBody, "2025-11-25"), `"capabilities":{}`,
+	initialize := strings.Replace(fmt.Sprintf(wiretest.Initialize, "2025-11-25"), `"capabilities":{}`,
 		`"capabilities":{"roots":{"listChanged":true},"sampling":{},"elicitation":{"form":{},"url":{}}}`, 1)
 	one := func() {
 		rec := inBubble(s, http.MethodPost, initialize)
 		session := []string{"Mcp-Session-Id", rec.Header().Get("Mcp-Session-Id")}
-		for _, body := range []string{initializedBody, pingBody} {
+		for _, body := range []string{wiretest.Initialized, pingBody} {
 			if rec := inBubble(s, http.MethodPost, body, session...); rec.Code/100 != 2 {
 				t.Fatalf("%d %s", rec.Code, rec.Body)
 			}
@@ -500,7 +485,7 @@ func TestLargeHandshakesAreStoredShortened(t *testing.T) {
 	k := newKept()
 	s := &server.Server{Logger: slog.New(slog.DiscardHandler), KV: k, Log: k}
 	long := strings.Repeat("A", 3<<20)
-	body := strings.Replace(fmt.Sprintf(initializeBody, "2025-11-25"), `"version":"1"`, `"version":"1","icons":[{"src":"data:image/png;base64,`+long+`"}]`, 1)
+	body := strings.Replace(fmt.Sprintf(wiretest.Initialize, "2025-11-25"), `"version":"1"`, `"version":"1","icons":[{"src":"data:image/png;base64,`+long+`"}]`, 1)
 	if rec := inBubble(s, http.MethodPost, body); rec.Code != 200 || rec.Header().Get("Mcp-Session-Id") == "" {
 		t.Fatalf("%d %s", rec.Code, rec.Body)
 	}
@@ -509,7 +494,7 @@ func TestLargeHandshakesAreStoredShortened(t *testing.T) {
 			t.Errorf("%d bytes, %v", len(item.Value), err)
 		}
 	}
-	body = strings.Replace(fmt.Sprintf(initializeBody, "2025-11-25"), `"capabilities":{}`, `"capabilities":{"experimental":{"x":{"y":"`+long+`"}}}`, 1)
+	body = strings.Replace(fmt.Sprintf(wiretest.Initialize, "2025-11-25"), `"capabilities":{}`, `"capabilities":{"experimental":{"x":{"y":"`+long+`"}}}`, 1)
 	if rec := inBubble(s, http.MethodPost, body); !strings.Contains(rec.Body.String(), "-32602") || rec.Header().Get("Mcp-Session-Id") != "" {
 		t.Errorf("%d %.200s", rec.Code, rec.Body)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 	"github.com/parley-mcp/parley/store"
@@ -30,8 +31,8 @@ func (f *bubbleFleet) listen(replica int, session []string) *exchange {
 // messages returns the messages that have arrived.
 func (x *exchange) messages() (all []string) {
 	for _, f := range x.frames() {
-		if f.data != "" {
-			all = append(all, f.data)
+		if f.Data != "" {
+			all = append(all, f.Data)
 		}
 	}
 	return all
@@ -113,7 +114,7 @@ func TestNotificationsReachTheReplicaWithTheStandaloneStream(t *testing.T) {
 			})
 			rec := inBubble(f.servers[0], http.MethodPost, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","clientInfo":{"name":"c","version":"1"},"capabilities":{"elicitation":{"url":{}}}}}`)
 			session := []string{"Mcp-Session-Id", rec.Header().Get("Mcp-Session-Id"), "Accept", "text/event-stream, application/json"}
-			inBubble(f.servers[0], http.MethodPost, initializedBody, session...)
+			inBubble(f.servers[0], http.MethodPost, wiretest.Initialized, session...)
 			var x *exchange
 			switch when {
 			case "before the call":
@@ -159,7 +160,7 @@ func TestDeleteEndsTheSessionAtAllReplicas(t *testing.T) {
 		session := f.session("2025-11-25")
 		call := f.open(0, http.MethodPost, strings.Replace(stepCall, "step", "wait", 1), session...)
 		got := call.frames()
-		standalone, follower := f.listen(1, session), f.resume(2, session, got[len(got)-1].id)
+		standalone, follower := f.listen(1, session), f.resume(2, session, got[len(got)-1].ID)
 		for i, x := range []*exchange{call, standalone, follower} {
 			if x.status() != http.StatusOK || x.ended() {
 				t.Fatalf("stream %d: %d %s", i, x.status(), x.body())

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -83,7 +84,7 @@ func requestHead(method, path string, header ...string) string {
 // A body that is announced and does not come ends its request, with every method, also if the
 // server would not read the body.
 func TestABodyThatNeverComesEndsItsRequest(t *testing.T) {
-	_, modernHeader := modern("1", mcp.MethodDiscover, "")
+	_, modernHeader := wiretest.Modern("1", mcp.MethodDiscover, "")
 	for name, head := range map[string]func(session []string) string{
 		"stateless": func([]string) string { return requestHead("POST", "/", modernHeader...) },
 		"handshake": func([]string) string { return requestHead("POST", "/") },
@@ -130,14 +131,14 @@ func TestAClientThatDoesNotReadEndsItsRequest(t *testing.T) {
 		call  = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"big","arguments":{"bytes":%d}}}`
 		asked = "Accept"
 	)
-	modernBody, modernHeader := modern("1", mcp.MethodDiscover, "")
+	modernBody, modernHeader := wiretest.Modern("1", mcp.MethodDiscover, "")
 	post := func(body string, header ...string) string {
 		return requestHead("POST", "/", header...) + fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(body), body)
 	}
 	for name, request := range map[string]func(session []string) string{
 		"stateless": func([]string) string { return post(modernBody, modernHeader...) },
 		"as events": func([]string) string { return post(modernBody, append(modernHeader, asked, "text/event-stream")...) },
-		"handshake": func([]string) string { return post(fmt.Sprintf(initializeBody, "2025-11-25")) },
+		"handshake": func([]string) string { return post(fmt.Sprintf(wiretest.Initialize, "2025-11-25")) },
 		"session":   func(session []string) string { return post(pingBody, session...) },
 		"3 KB":      func(session []string) string { return post(fmt.Sprintf(call, 3<<10), session...) },
 		"60 KB":     func(session []string) string { return post(fmt.Sprintf(call, 60<<10), session...) },
@@ -145,7 +146,7 @@ func TestAClientThatDoesNotReadEndsItsRequest(t *testing.T) {
 		"1 MB as events": func(session []string) string {
 			return post(fmt.Sprintf(call, 1<<20), append(session, asked, "text/event-stream")...)
 		},
-		"notification": func(session []string) string { return post(initializedBody, session...) },
+		"notification": func(session []string) string { return post(wiretest.Initialized, session...) },
 		"standalone GET": func(session []string) string {
 			return requestHead("GET", "/", append(session, asked, "text/event-stream")...) + "\r\n"
 		},
@@ -271,9 +272,9 @@ func TestTimeoutsDoNotOutliveTheirRequest(t *testing.T) {
 			close(w.release)
 		}()
 		for _, step := range []struct{ path, body, want string }{
-			{"/mcp", initializedBody, ""},
+			{"/mcp", wiretest.Initialized, ""},
 			{"/slow", "", "slow"},
-			{"/mcp", initializedBody, ""}, // the session has expired
+			{"/mcp", wiretest.Initialized, ""}, // the session has expired
 			{"/slow", "x", "slow"},
 			{"/mcp", pingBody, "session not found"},
 		} {
@@ -282,7 +283,7 @@ func TestTimeoutsDoNotOutliveTheirRequest(t *testing.T) {
 			}
 		}
 		session = begin(t, s)
-		do("/mcp", initializedBody)
+		do("/mcp", wiretest.Initialized)
 		if got := do("/mcp", fmt.Sprintf(waitCall, 1)); !strings.Contains(got, "waited") {
 			t.Errorf("a call of ten minutes: %s", got)
 		}

@@ -18,14 +18,14 @@ import (
 // events returns the numbers and messages of the events that have arrived.
 func (x *exchange) events() (all []string) {
 	for _, f := range x.frames() {
-		if f.data == "" {
+		if f.Data == "" {
 			continue
 		}
 		what := "updated"
-		if strings.Contains(f.data, "list_changed") {
+		if strings.Contains(f.Data, "list_changed") {
 			what = "list"
 		}
-		all = append(all, f.seq()+" "+what)
+		all = append(all, f.Seq()+" "+what)
 	}
 	return all
 }
@@ -55,7 +55,7 @@ func TestAStandaloneStreamIsResumedAtAnotherReplica(t *testing.T) {
 			x := f.listen(0, session)
 			f.update(2)
 			wantEvents(t, "the first replica", x, "1 updated")
-			id := x.frames()[len(x.frames())-1].id
+			id := x.frames()[len(x.frames())-1].ID
 			x.leave()
 			f.update(0)
 			for i := range 6 { // it comes back to the first replica, too
@@ -65,7 +65,7 @@ func TestAStandaloneStreamIsResumedAtAnotherReplica(t *testing.T) {
 				wantEvents(t, "the event without a connection", x, fmt.Sprint(2+2*i)+" updated")
 				f.update((at + 1) % 3)
 				wantEvents(t, "the next event", x, fmt.Sprint(2+2*i)+" updated", fmt.Sprint(3+2*i)+" updated")
-				id = x.frames()[len(x.frames())-1].id
+				id = x.frames()[len(x.frames())-1].ID
 				x.leave()
 				f.update((at + 2) % 3)
 			}
@@ -84,7 +84,7 @@ func TestLoggedEventsOfAStandaloneStreamArriveAtAnotherReplica(t *testing.T) {
 		for range 3 {
 			f.update(0)
 		}
-		second := f.resume(1, session, first.frames()[0].id)
+		second := f.resume(1, session, first.frames()[0].ID)
 		if !first.ended() {
 			t.Error("the stream at the first replica has not ended")
 		}
@@ -103,7 +103,7 @@ func TestAStandaloneStreamWithoutEventsIsResumedAtAnotherReplica(t *testing.T) {
 		session := f.session("2025-11-25")
 		f.subscribe(0, session, mcp.MethodSubscribe)
 		x := f.listen(0, session)
-		id := x.frames()[0].id
+		id := x.frames()[0].ID
 		x.leave()
 		x = f.resume(1, session, id)
 		f.update(0)
@@ -122,7 +122,7 @@ func TestAStandaloneStreamOfAReplicaThatHasEndedIsResumedAtAnother(t *testing.T)
 			f.subscribe(0, session, mcp.MethodSubscribe)
 			x := f.listen(0, session)
 			f.update(0)
-			id, want := x.frames()[0].id, 5 // the logged event, one of the resource, and those of two lists
+			id, want := x.frames()[0].ID, 5 // the logged event, one of the resource, and those of two lists
 			switch how {
 			case "its process has ended":
 				f.update(0)
@@ -222,7 +222,7 @@ func TestEventsOfTheEarlierReplicaOfAStandaloneStreamArriveOnce(t *testing.T) {
 			first := f.listen(0, session)
 			f.update(0)
 			buses[1].down.Store(true) // the first replica does not learn of the other
-			second := f.resume(1, session, first.frames()[0].id)
+			second := f.resume(1, session, first.frames()[0].ID)
 			f.update(0)
 			wantEvents(t, "the first replica", first, "1 updated", "2 updated")
 			wantEvents(t, "the second replica", second)
@@ -259,10 +259,10 @@ func TestOnlyTheNewestStandaloneStreamIsResumedAtAnotherReplica(t *testing.T) {
 		f.update(0)
 		newer := f.listen(0, session)
 		f.update(0)
-		if x := f.resume(1, session, older.frames()[0].id); x.status() != http.StatusGone {
+		if x := f.resume(1, session, older.frames()[0].ID); x.status() != http.StatusGone {
 			t.Errorf("the older stream: %d %s", x.status(), x.body())
 		}
-		id, _, _ := strings.Cut(newer.frames()[0].id, ".")
+		id, _, _ := strings.Cut(newer.frames()[0].ID, ".")
 		for _, forged := range []string{id + ".7", "gAAAAAAAAAAAAAAAA.0", "gAAAAAAAAAAAAAAAA.1"} {
 			if x := f.resume(1, session, forged); x.status() != http.StatusBadRequest {
 				t.Errorf("%s: %d %s", forged, x.status(), x.body())

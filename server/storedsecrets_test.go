@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/server"
@@ -136,19 +137,19 @@ func useEverything(t *testing.T, first, second *endpoint) (sessions []string) {
 		id := a.header.Get("Mcp-Session-Id")
 		session := append([]string{"Mcp-Session-Id", id, "MCP-Protocol-Version", r}, token...)
 		sessions = append(sessions, id)
-		first.do(http.MethodPost, "/", initializedBody, session...)
+		first.do(http.MethodPost, "/", wiretest.Initialized, session...)
 		if a := second.do(http.MethodPost, "/", `{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{"uri":"note://canary-uri"}}`, session...); a.status != http.StatusOK {
 			t.Fatalf("subscribe: %s", a)
 		}
-		call := newEvents(t, first.open(t.Context(), http.MethodPost, "/",
+		call := wiretest.Stream(t, first.open(t.Context(), http.MethodPost, "/",
 			`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"talk","arguments":{"text":"canary-argument"},"_meta":{"progressToken":1}}}`, session...))
 		for done := false; !done; {
-			_, data, ok := call.next()
+			data := call.Data()
 			var m struct {
 				ID     json.RawMessage
 				Method string
 			}
-			if !ok || json.Unmarshal([]byte(data), &m) != nil {
+			if json.Unmarshal([]byte(data), &m) != nil {
 				t.Fatalf("the stream ended: %s", data)
 			}
 			switch done = m.Method == ""; m.Method {
@@ -163,7 +164,7 @@ func useEverything(t *testing.T, first, second *endpoint) (sessions []string) {
 			}
 		}
 	}
-	able := strings.Replace(stateless, `Capabilities":{}`, `Capabilities":{"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}},"progressToken":"p"`, 1)
+	able := strings.Replace(wiretest.Meta, `Capabilities":{}`, `Capabilities":{"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}},"progressToken":"p"`, 1)
 	ask := func(e *endpoint, method, name, members string) string {
 		t.Helper()
 		resp := e.open(t.Context(), http.MethodPost, "/", fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{%s,%s}}`, method, members, able),
@@ -173,7 +174,7 @@ func useEverything(t *testing.T, first, second *endpoint) (sessions []string) {
 			return decodeBody(t, resp)
 		}
 		all := frames(t, resp, everything)
-		return all[len(all)-1].data
+		return all[len(all)-1].Data
 	}
 	for _, tool := range []string{"talk", "park"} {
 		members := `"name":"` + tool + `","arguments":{"text":"canary-argument"}`
@@ -195,11 +196,11 @@ func useEverything(t *testing.T, first, second *endpoint) (sessions []string) {
 		return strings.Contains(got, "canary-result")
 	})
 	// The first replica subscribes to a resource, and the second announces a change.
-	watching := newEvents(t, first.open(t.Context(), http.MethodPost, "/",
+	watching := wiretest.Stream(t, first.open(t.Context(), http.MethodPost, "/",
 		`{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"resourceSubscriptions":["note://canary-change"]},`+able+`}}`,
 		append([]string{"MCP-Protocol-Version", "2026-07-28", "Mcp-Method", mcp.MethodListen}, token...)...))
 	for _, want := range []string{"acknowledged", "resources/updated"} {
-		if _, data, _ := watching.next(); !strings.Contains(data, want) {
+		if data := watching.Data(); !strings.Contains(data, want) {
 			t.Fatalf("no %s: %s", want, data)
 		}
 		second.server.ResourceUpdated("note://canary-change")

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/internal/syncbuffer"
+	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 	"github.com/parley-mcp/parley/store"
@@ -65,9 +66,9 @@ func (s *silentStore) Delete(ctx context.Context, key string) error {
 // A store that does not answer delays each request by one time-out at most.
 func TestAStoreThatDoesNotAnswerDelaysRequestsOnce(t *testing.T) {
 	for name, request := range map[string]struct{ method, body string }{
-		"handshake":      {"POST", fmt.Sprintf(initializeBody, "2025-11-25")},
+		"handshake":      {"POST", fmt.Sprintf(wiretest.Initialize, "2025-11-25")},
 		"request":        {"POST", pingBody},
-		"notification":   {"POST", initializedBody},
+		"notification":   {"POST", wiretest.Initialized},
 		"response":       {"POST", `{"jsonrpc":"2.0","id":1,"result":{}}`},
 		"standalone GET": {"GET", ""},
 		"DELETE":         {"DELETE", ""},
@@ -177,8 +178,8 @@ func TestHandlersWaitForAStoreThatHasFailed(t *testing.T) {
 			defer shutdown(t, s)
 			w := connect(t, s)
 			call := func(tool, more string) string {
-				w.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + tool + `","arguments":{},` + more + askable + `}}`)
-				return w.receive()
+				w.Send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + tool + `","arguments":{},` + more + askable + `}}`)
+				return w.Receive()
 			}
 			if got := call("pay", ""); !strings.Contains(got, `"text":"paid 1"`) {
 				t.Errorf("silent %v: Once: %s", silent, got)
@@ -193,12 +194,12 @@ func TestHandlersWaitForAStoreThatHasFailed(t *testing.T) {
 			}
 			id := member(t, call("ask", ""), "taskId")
 			time.Sleep(6 * time.Second)
-			w.send(`{"jsonrpc":"2.0","id":2,"method":"tasks/get","params":{"taskId":"` + id + `",` + askable + `}}`)
-			if got := w.receive(); !strings.Contains(got, `"status":"input_required"`) || !strings.Contains(got, "name?") {
+			w.Send(`{"jsonrpc":"2.0","id":2,"method":"tasks/get","params":{"taskId":"` + id + `",` + askable + `}}`)
+			if got := w.Receive(); !strings.Contains(got, `"status":"input_required"`) || !strings.Contains(got, "name?") {
 				t.Errorf("silent %v: a task: %s", silent, got)
 			}
-			w.send(`{"jsonrpc":"2.0","id":3,"method":"tasks/cancel","params":{"taskId":"` + id + `",` + askable + `}}`)
-			w.receive()
+			w.Send(`{"jsonrpc":"2.0","id":3,"method":"tasks/cancel","params":{"taskId":"` + id + `",` + askable + `}}`)
+			w.Receive()
 		})
 	}
 }

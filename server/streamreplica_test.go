@@ -1,7 +1,6 @@
 package server_test
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 	"github.com/parley-mcp/parley/store"
@@ -118,9 +118,9 @@ func newBubbleFleet(t *testing.T, n int, configure ...func(*server.Server)) *bub
 // session starts a session of a revision at the first replica.
 func (f *bubbleFleet) session(version string) []string {
 	f.t.Helper()
-	rec := inBubble(f.servers[0], http.MethodPost, fmt.Sprintf(initializeBody, version))
+	rec := inBubble(f.servers[0], http.MethodPost, fmt.Sprintf(wiretest.Initialize, version))
 	session := []string{"Mcp-Session-Id", rec.Header().Get("Mcp-Session-Id"), "Accept", "text/event-stream, application/json"}
-	if rec := inBubble(f.servers[0], http.MethodPost, initializedBody, session...); rec.Code != http.StatusAccepted {
+	if rec := inBubble(f.servers[0], http.MethodPost, wiretest.Initialized, session...); rec.Code != http.StatusAccepted {
 		f.t.Fatal(rec.Code, rec.Body)
 	}
 	return session
@@ -183,12 +183,7 @@ func (x *exchange) body() string {
 // open begins a request at a replica.
 func (f *bubbleFleet) open(replica int, method, body string, header ...string) *exchange {
 	ctx, leave := context.WithCancel(f.t.Context())
-	req := httptest.NewRequestWithContext(ctx, method, "/", strings.NewReader(body))
-	req.Host = "localhost"
-	req.Header.Set("Content-Type", "application/json")
-	for i := 0; i < len(header); i += 2 {
-		req.Header.Add(header[i], header[i+1])
-	}
+	req := wiretest.NewRequest(ctx, method, "http://localhost/", body, header...)
 	x := &exchange{&recorder{rec: httptest.NewRecorder()}, leave, make(chan struct{})}
 	go func() {
 		defer close(x.done)
@@ -203,9 +198,9 @@ func (f *bubbleFleet) resume(replica int, session []string, id string) *exchange
 }
 
 // frames returns the events that have arrived.
-func (x *exchange) frames() []frame {
+func (x *exchange) frames() []wiretest.Event {
 	synctest.Wait()
-	return scanFrames(bufio.NewScanner(strings.NewReader(x.body())), everything)
+	return wiretest.ReadEvents(strings.NewReader(x.body())).Take(everything)
 }
 
 // ended reports whether the response is complete.
@@ -238,7 +233,7 @@ func TestEventsWakeTheFollowersOfTheirStream(t *testing.T) {
 		session := f.session("2025-06-18")
 		call := f.open(0, http.MethodPost, stepCall, session...)
 		f.progress(1, 1)
-		x := f.resume(1, session, call.frames()[0].id)
+		x := f.resume(1, session, call.frames()[0].ID)
 		started, before := time.Now(), f.stores[1].reads.Load()
 		for i := range 100 {
 			f.progress(2+i, 2+i)
@@ -269,7 +264,7 @@ func TestEventsWakeTheNextConnectionOfAFollower(t *testing.T) {
 		session := f.session("2025-06-18")
 		call := f.open(0, http.MethodPost, stepCall, session...)
 		f.progress(1, 1)
-		id := call.frames()[0].id
+		id := call.frames()[0].ID
 		before, x := f.resume(1, session, id), f.resume(1, session, id)
 		if !before.ended() {
 			t.Error("the first connection has not ended")
@@ -308,7 +303,7 @@ func TestEventsAtTheBeginningOfAFollowerAreNotDelayed(t *testing.T) {
 		session := f.session("2025-06-18")
 		call := f.open(0, http.MethodPost, stepCall, session...)
 		f.progress(1, 1)
-		x := f.resume(1, session, call.frames()[0].id)
+		x := f.resume(1, session, call.frames()[0].ID)
 		f.progress(2, 2)
 		if n := len(x.frames()); n != 0 {
 			t.Fatalf("%d events without the Bus", n)
@@ -332,7 +327,7 @@ func TestFollowersReceiveEventsWithoutTheBus(t *testing.T) {
 		call := f.open(0, http.MethodPost, stepCall, session...)
 		f.progress(1, 1)
 		bus.down.Store(true)
-		x := f.resume(1, session, call.frames()[0].id)
+		x := f.resume(1, session, call.frames()[0].ID)
 		close(f.steps)
 		time.Sleep(5 * time.Second)
 		wantAnswer(t, x.frames(), 2)
@@ -355,7 +350,7 @@ func TestStreamsOfAReplicaThatHasEndedEndWithOneError(t *testing.T) {
 			call := f.open(0, http.MethodPost, body, session...)
 			f.progress(1, 1) // of any request of the batch
 			first := call.frames()
-			last := first[len(first)-1].id
+			last := first[len(first)-1].ID
 			followers := []*exchange{f.resume(1, session, last), f.resume(2, session, last)}
 			f.stores[0].cut.Store(true)
 			started := time.Now()
@@ -368,10 +363,10 @@ func TestStreamsOfAReplicaThatHasEndedEndWithOneError(t *testing.T) {
 			later := f.resume(3, session, last)
 			for _, x := range append(followers, later) {
 				got := x.frames()
-				if len(got) != 1 || got[0].seq() != "2" || !strings.HasPrefix(got[0].data, want) {
+				if len(got) != 1 || got[0].Seq() != "2" || !strings.HasPrefix(got[0].Data, want) {
 					t.Errorf("%s: %v", version, got)
 				}
-				if version == "2025-03-26" && !strings.Contains(got[0].data, `,{"jsonrpc":"2.0","id":"b",`+lost) {
+				if version == "2025-03-26" && !strings.Contains(got[0].Data, `,{"jsonrpc":"2.0","id":"b",`+lost) {
 					t.Errorf("the other request of the batch: %v", got)
 				}
 			}
@@ -398,18 +393,18 @@ func TestAStreamWithoutEventsIsResumedAtAnotherReplica(t *testing.T) {
 		call := f.open(0, http.MethodPost, stepCall, session...)
 		time.Sleep(20 * time.Second) // until the first keep-alive comment
 		got := call.frames()
-		if len(got) != 1 || got[0].id == "" {
+		if len(got) != 1 || got[0].ID == "" {
 			t.Fatalf("the client does not know the stream: %s", call.body())
 		}
 		call.leave()
 		time.Sleep(20 * time.Minute) // longer than events are stored
-		x := f.resume(1, session, got[0].id)
+		x := f.resume(1, session, got[0].ID)
 		if x.status() != http.StatusOK {
 			t.Fatalf("%d %s", x.status(), x.body())
 		}
 		f.progress(1, 1)
 		close(f.steps)
-		if got := x.frames(); len(got) != 2 || !strings.Contains(got[0].data, `"progress":1`) || !strings.Contains(got[1].data, `"id":1,"result"`) {
+		if got := x.frames(); len(got) != 2 || !strings.Contains(got[0].Data, `"progress":1`) || !strings.Contains(got[1].Data, `"id":1,"result"`) {
 			t.Errorf("%v", got)
 		}
 	})
@@ -422,7 +417,7 @@ func TestTheStreamOfACancelledCallEndsAtAnotherReplica(t *testing.T) {
 		session := f.session("2025-06-18")
 		call := f.open(0, http.MethodPost, stepCall, session...)
 		f.progress(1, 1)
-		x := f.resume(1, session, call.frames()[0].id)
+		x := f.resume(1, session, call.frames()[0].ID)
 		f.open(2, http.MethodPost, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`, session...)
 		if !x.ended() || len(x.frames()) != 0 {
 			t.Errorf("the stream has not ended: %v", x.frames())

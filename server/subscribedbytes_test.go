@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
@@ -27,17 +27,7 @@ type subscribingClient struct {
 // bubble is idle. The function end cancels the request.
 func (c *subscribingClient) open(method, target, body string, header ...string) (response *httptest.ResponseRecorder, end func()) {
 	ctx, cancel := context.WithCancel(c.t.Context())
-	req := httptest.NewRequestWithContext(ctx, method, target, strings.NewReader(body))
-	req.Host = "localhost"
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Accept", "application/json, text/event-stream")
-	for pair := range slices.Chunk(append(header, c.header...), 2) {
-		if pair[0] == "RemoteAddr" {
-			req.RemoteAddr = pair[1]
-		} else {
-			req.Header.Set(pair[0], pair[1])
-		}
-	}
+	req := wiretest.NewRequest(ctx, method, "http://localhost"+target, body, append(header, c.header...)...)
 	response = httptest.NewRecorder()
 	done := make(chan struct{})
 	go func() {
@@ -63,14 +53,14 @@ func (c *subscribingClient) listen(n int) (response *httptest.ResponseRecorder, 
 	for i := range uris {
 		uris[i] = fmt.Sprintf(`"test:%0995d"`, i)
 	}
-	body, header := modern("1", mcp.MethodListen, `"notifications":{"resourceSubscriptions":[`+strings.Join(uris, ",")+`]}`)
+	body, header := wiretest.Modern("1", mcp.MethodListen, `"notifications":{"resourceSubscriptions":[`+strings.Join(uris, ",")+`]}`)
 	return c.open(http.MethodPost, "/", body, header...)
 }
 
 func (c *subscribingClient) session() []string {
-	response := c.post(fmt.Sprintf(initializeBody, "2025-11-25"))
+	response := c.post(fmt.Sprintf(wiretest.Initialize, "2025-11-25"))
 	header := []string{"Mcp-Session-Id", response.Header().Get("Mcp-Session-Id")}
-	c.post(initializedBody, header...)
+	c.post(wiretest.Initialized, header...)
 	return header
 }
 
@@ -79,7 +69,7 @@ func (c *subscribingClient) pair() (endpoint string, stream *httptest.ResponseRe
 	stream, end = c.open(http.MethodGet, "/", "")
 	_, endpoint, _ = strings.Cut(stream.Body.String(), "data: ")
 	endpoint, _, _ = strings.Cut(endpoint, "\n")
-	for _, body := range []string{fmt.Sprintf(initializeBody, "2024-11-05"), initializedBody} {
+	for _, body := range []string{fmt.Sprintf(wiretest.Initialize, "2024-11-05"), wiretest.Initialized} {
 		_, done := c.open(http.MethodPost, endpoint, body)
 		done()
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/parley-mcp/parley/internal/revision"
+	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
@@ -37,7 +38,7 @@ func onEverySurface(t *testing.T, newServer func() *server.Server, f func(t *tes
 // message returns a request, or a notification if id is 0, of revision r.
 func message(r mcp.Revision, id int, method, members string) string {
 	if r.Modern() {
-		members = strings.Trim(members+","+stateless, ",")
+		members = strings.Trim(members+","+wiretest.Meta, ",")
 	}
 	if id == 0 {
 		return fmt.Sprintf(`{"jsonrpc":"2.0","method":%q,"params":{%s}}`, method, members)
@@ -51,21 +52,21 @@ const probeID = 999
 func streamSurface(t *testing.T, s *server.Server, r mcp.Revision) surface {
 	l := connectLine(t, s)
 	if !r.Modern() {
-		l.send(fmt.Sprintf(initializeBody, r))
-		l.receive()
-		l.send(initializedBody)
+		l.Send(fmt.Sprintf(wiretest.Initialize, r))
+		l.Receive()
+		l.Send(wiretest.Initialized)
 	}
 	return surface{
 		revision: r,
 		ask: func(id int, method, members string) string {
-			l.send(message(r, id, method, members))
-			return l.receive()
+			l.Send(message(r, id, method, members))
+			return l.Receive()
 		},
 		notify: func(method, members string) string {
-			l.send(message(r, 0, method, members))
-			l.send(message(r, probeID, "unknown/method", ""))
-			if response := l.receive(); !strings.Contains(response, fmt.Sprint(probeID)) {
-				l.receive()
+			l.Send(message(r, 0, method, members))
+			l.Send(message(r, probeID, "unknown/method", ""))
+			if response := l.Receive(); !strings.Contains(response, fmt.Sprint(probeID)) {
+				l.Receive()
 				return response
 			}
 			return ""
@@ -82,21 +83,21 @@ func pairSurface(t *testing.T, s *server.Server, r mcp.Revision) surface {
 			t.Errorf("%s: %s", body, a)
 		}
 	}
-	post(fmt.Sprintf(initializeBody, r))
-	p.next()
-	post(initializedBody)
+	post(fmt.Sprintf(wiretest.Initialize, r))
+	p.Data()
+	post(wiretest.Initialized)
 	return surface{
 		revision: r,
 		ask: func(id int, method, members string) string {
 			post(message(r, id, method, members))
-			_, data, _ := p.next()
+			data := p.Data()
 			return data
 		},
 		notify: func(method, members string) string {
 			post(message(r, 0, method, members))
 			post(message(r, probeID, "unknown/method", ""))
-			if _, data, _ := p.next(); !strings.Contains(data, fmt.Sprint(probeID)) {
-				p.next()
+			if data := p.Data(); !strings.Contains(data, fmt.Sprint(probeID)) {
+				p.Data()
 				return data
 			}
 			return ""

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
@@ -82,8 +83,8 @@ func TestDriverRunsTheTasksOfItsTool(t *testing.T) {
 	w := connect(t, newDrivenServer(e))
 	request := func(method, params string) string {
 		t.Helper()
-		w.send(`{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{` + params + `,` + withTasks + `}}`)
-		_, result, _ := strings.Cut(w.receive(), `"id":1,`)
+		w.Send(`{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{` + params + `,` + withTasks + `}}`)
+		_, result, _ := strings.Cut(w.Receive(), `"id":1,`)
 		return result
 	}
 	created := request("tools/call", `"name":"job","arguments":{"n":1}`)
@@ -135,13 +136,13 @@ func TestDriverRunsTheTasksOfItsTool(t *testing.T) {
 func TestTasksThatCannotStartDoNotExist(t *testing.T) {
 	e := &engine{}
 	w := connect(t, newDrivenServer(e))
-	w.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"job","arguments":{"n":"x"},` + withTasks + `}}`)
-	if got := w.receive(); !strings.Contains(got, `"code":-32602,"message":"invalid arguments: `) || e.take("") != "" {
+	w.Send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"job","arguments":{"n":"x"},` + withTasks + `}}`)
+	if got := w.Receive(); !strings.Contains(got, `"code":-32602,"message":"invalid arguments: `) || e.take("") != "" {
 		t.Error(got)
 	}
 	e.set(task.State{}, &jsonrpc.Error{Code: -32001, Message: "the engine is full"})
-	w.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"job","arguments":{},` + withTasks + `}}`)
-	if got := w.receive(); !strings.Contains(got, `"message":"the engine is full"`) {
+	w.Send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"job","arguments":{},` + withTasks + `}}`)
+	if got := w.Receive(); !strings.Contains(got, `"message":"the engine is full"`) {
 		t.Error(got)
 	}
 	calls := e.take("")
@@ -149,12 +150,12 @@ func TestTasksThatCannotStartDoNotExist(t *testing.T) {
 	if !strings.HasSuffix(calls, "; cancel "+id) { // the engine may have started it
 		t.Error(calls)
 	}
-	w.send(`{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{"taskId":"` + id + `",` + withTasks + `}}`)
-	if got := w.receive(); !strings.Contains(got, "task not found") || e.take("") != "" {
+	w.Send(`{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{"taskId":"` + id + `",` + withTasks + `}}`)
+	if got := w.Receive(); !strings.Contains(got, "task not found") || e.take("") != "" {
 		t.Error(got)
 	}
-	w.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"job","arguments":{},` + stateless + `}}`)
-	if got := w.receive(); !strings.Contains(got, "without a task") {
+	w.Send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"job","arguments":{},` + wiretest.Meta + `}}`)
+	if got := w.Receive(); !strings.Contains(got, "without a task") {
 		t.Error(got)
 	}
 }
@@ -164,37 +165,37 @@ func TestWaitingClientsReceiveTheChangesOfAnEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &engine{}
 		w := connect(t, newDrivenServer(e))
-		w.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"job","arguments":{},` + withTasks + `}}`)
-		id := member(t, w.receive(), "taskId")
-		w.send(`{"jsonrpc":"2.0","id":2,"method":"subscriptions/listen","params":{"notifications":{"taskIds":["` + id + `"]},` + withTasks + `}}`)
-		w.expect(acknowledged(`2`, `{"taskIds":["`+id+`"]}`))
-		if got := w.receive(); member(t, got, "status") != "working" {
+		w.Send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"job","arguments":{},` + withTasks + `}}`)
+		id := member(t, w.Receive(), "taskId")
+		w.Send(`{"jsonrpc":"2.0","id":2,"method":"subscriptions/listen","params":{"notifications":{"taskIds":["` + id + `"]},` + withTasks + `}}`)
+		w.Expect(acknowledged(`2`, `{"taskIds":["`+id+`"]}`))
+		if got := w.Receive(); member(t, got, "status") != "working" {
 			t.Error(got)
 		}
 		e.set(task.State{Status: mcp.TaskFailed, Error: &jsonrpc.Error{Code: -1, Message: "no"}}, nil)
-		if got := w.receive(); !strings.Contains(got, `"status":"failed"`) || !strings.Contains(got, `"error":{"code":-1,"message":"no"}`) {
+		if got := w.Receive(); !strings.Contains(got, `"status":"failed"`) || !strings.Contains(got, `"error":{"code":-1,"message":"no"}`) {
 			t.Error(got)
 		}
 
 		e.set(task.State{Status: mcp.TaskInputRequired, InputRequests: mcp.InputRequests{"k": {Method: mcp.MethodElicit, Params: json.RawMessage(`{"message":"?"}`)}}}, nil)
 		session := connect(t, newDrivenServer(e))
-		session.send(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","clientInfo":{"name":"c","version":"1"},"capabilities":{"elicitation":{}}}}`)
-		session.receive()
-		session.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`,
+		session.Send(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","clientInfo":{"name":"c","version":"1"},"capabilities":{"elicitation":{}}}}`)
+		session.Receive()
+		session.Send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`,
 			`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"job","arguments":{},"task":{}}}`)
-		id = member(t, session.receive(), "taskId")
+		id = member(t, session.Receive(), "taskId")
 		e.take(id)
-		session.send(`{"jsonrpc":"2.0","id":2,"method":"tasks/result","params":{"taskId":"` + id + `"}}`)
+		session.Send(`{"jsonrpc":"2.0","id":2,"method":"tasks/result","params":{"taskId":"` + id + `"}}`)
 		var m struct {
 			ID     json.RawMessage
 			Method string
 		}
-		if question := session.receive(); json.Unmarshal([]byte(question), &m) != nil || m.Method != "elicitation/create" {
+		if question := session.Receive(); json.Unmarshal([]byte(question), &m) != nil || m.Method != "elicitation/create" {
 			t.Fatal(question)
 		}
 		e.set(task.State{Status: mcp.TaskCompleted, Result: &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "done"}}, IsError: true}}, nil)
-		session.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"action":"decline"}}`, m.ID))
-		if got := session.receive(); !strings.Contains(got, `"text":"done"`) {
+		session.Send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"action":"decline"}}`, m.ID))
+		if got := session.Receive(); !strings.Contains(got, `"text":"done"`) {
 			t.Error(got)
 		}
 		if calls := e.take(id); !strings.Contains(calls, `update ID {"k":{"action":"decline"}}`) {

@@ -44,7 +44,7 @@ func newTaskServer(release chan struct{}) *server.Server {
 }
 
 // member returns the first string with a name in a message.
-func member(t *testing.T, message, name string) string {
+func member(t testing.TB, message, name string) string {
 	t.Helper()
 	found := regexp.MustCompile(`"` + name + `":"([^"]*)"`).FindStringSubmatch(message)
 	if found == nil {
@@ -53,7 +53,7 @@ func member(t *testing.T, message, name string) string {
 	return found[1]
 }
 
-func inputKey(t *testing.T, message string) string {
+func inputKey(t testing.TB, message string) string {
 	t.Helper()
 	found := regexp.MustCompile(`"inputRequests":\{"([^"]*)"`).FindStringSubmatch(message)
 	if found == nil {
@@ -70,27 +70,27 @@ func TestChangesOfTasksAreNotifiedToSubscribers(t *testing.T) {
 		s := newTaskServer(release)
 		defer s.Shutdown(t.Context())
 		w := connect(t, s)
-		w.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"job","arguments":{},` + withTasks + `}}`)
-		id := member(t, w.receive(), "taskId")
+		w.Send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"job","arguments":{},` + withTasks + `}}`)
+		id := member(t, w.Receive(), "taskId")
 		time.Sleep(2 * time.Second)
-		w.send(`{"jsonrpc":"2.0","id":2,"method":"subscriptions/listen","params":{"notifications":{"taskIds":["unknown","` + id + `"]},` + withTasks + `}}`)
-		w.expect(acknowledged(`2`, `{"taskIds":["`+id+`"]}`))
+		w.Send(`{"jsonrpc":"2.0","id":2,"method":"subscriptions/listen","params":{"notifications":{"taskIds":["unknown","` + id + `"]},` + withTasks + `}}`)
+		w.Expect(acknowledged(`2`, `{"taskIds":["`+id+`"]}`))
 		next := func(id, status string) string {
 			t.Helper()
-			got := w.receive()
+			got := w.Receive()
 			if !strings.HasPrefix(got, `{"jsonrpc":"2.0","method":"notifications/tasks","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":2},"taskId":"`+id+`","status":"`+status+`"`) {
 				t.Fatalf("want %s, got %s", status, got)
 			}
-			w.send(`{"jsonrpc":"2.0","id":3,"method":"tasks/get","params":{"taskId":"` + id + `",` + withTasks + `}}`)
+			w.Send(`{"jsonrpc":"2.0","id":3,"method":"tasks/get","params":{"taskId":"` + id + `",` + withTasks + `}}`)
 			_, state, _ := strings.Cut(got, `"taskId"`)
-			if answer := w.receive(); !strings.HasSuffix(answer, `"taskId"`+state) {
+			if answer := w.Receive(); !strings.HasSuffix(answer, `"taskId"`+state) {
 				t.Errorf("notified %s\nanswered %s", got, answer)
 			}
 			return got
 		}
 		key := inputKey(t, next(id, "input_required"))
-		w.send(`{"jsonrpc":"2.0","id":4,"method":"tasks/update","params":{"taskId":"` + id + `","inputResponses":{"` + key + `":{"action":"accept","content":{"Name":"Ada"}}},` + withTasks + `}}`)
-		answers := w.receive() + w.receive() // in any order
+		w.Send(`{"jsonrpc":"2.0","id":4,"method":"tasks/update","params":{"taskId":"` + id + `","inputResponses":{"` + key + `":{"action":"accept","content":{"Name":"Ada"}}},` + withTasks + `}}`)
+		answers := w.Receive() + w.Receive() // in any order
 		if !strings.Contains(answers, `"id":4,"result":{"resultType":"complete"`) || !strings.Contains(answers, `"status":"working"`) {
 			t.Error(answers)
 		}
@@ -98,7 +98,7 @@ func TestChangesOfTasksAreNotifiedToSubscribers(t *testing.T) {
 		if got := next(id, "completed"); !strings.HasSuffix(got, `"result":{"resultType":"complete","content":[{"type":"text","text":"Hello, Ada"}]}}}`) {
 			t.Error(got)
 		}
-		w.send(cancelled(`2`))
+		w.Send(cancelled(`2`))
 	})
 }
 
@@ -106,13 +106,13 @@ func TestChangesOfTasksAreNotifiedToSubscribers(t *testing.T) {
 func TestSubscribersOfTasksMustDeclareTheExtension(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := connect(t, newTaskServer(nil))
-		w.send(listenRequest(`1`, `{"taskIds":["x"]}`))
-		if got := w.receive(); !strings.Contains(got, `"code":-32021`) || !strings.Contains(got, `"requiredCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}`) {
+		w.Send(listenRequest(`1`, `{"taskIds":["x"]}`))
+		if got := w.Receive(); !strings.Contains(got, `"code":-32021`) || !strings.Contains(got, `"requiredCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}`) {
 			t.Error(got)
 		}
 		for _, ids := range []string{`"x"`, `[1]`, `{}`, `["` + strings.Repeat(`x","`, 100) + `x"]`} {
-			w.send(`{"jsonrpc":"2.0","id":2,"method":"subscriptions/listen","params":{"notifications":{"taskIds":` + ids + `},` + withTasks + `}}`)
-			if got := w.receive(); !strings.Contains(got, `"code":-32602`) {
+			w.Send(`{"jsonrpc":"2.0","id":2,"method":"subscriptions/listen","params":{"notifications":{"taskIds":` + ids + `},` + withTasks + `}}`)
+			if got := w.Receive(); !strings.Contains(got, `"code":-32602`) {
 				t.Errorf("%.40s: %s", ids, got)
 			}
 		}
@@ -127,24 +127,24 @@ func TestSessionsAreNotifiedOfTheirTasks(t *testing.T) {
 		s := newTaskServer(release)
 		defer s.Shutdown(t.Context())
 		w := connect(t, s)
-		w.send(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","clientInfo":{"name":"c","version":"1"},"capabilities":{"elicitation":{}}}}`)
-		if got := w.receive(); !strings.Contains(got, `"tasks":{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}`) {
+		w.Send(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","clientInfo":{"name":"c","version":"1"},"capabilities":{"elicitation":{}}}}`)
+		if got := w.Receive(); !strings.Contains(got, `"tasks":{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}`) {
 			t.Error(got)
 		}
-		w.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
-		w.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"job","arguments":{},"task":{"ttl":60000},"_meta":{"progressToken":"p"}}}`)
-		answer := w.receive()
+		w.Send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+		w.Send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"job","arguments":{},"task":{"ttl":60000},"_meta":{"progressToken":"p"}}}`)
+		answer := w.Receive()
 		id := member(t, answer, "taskId")
 		if !strings.Contains(answer, `"result":{"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"`+id+`"}},"task":{"taskId"`) || !strings.Contains(answer, `"ttl":60000`) {
 			t.Error(answer)
 		}
 		related := `"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"` + id + `"}}`
-		w.expect(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"p","progress":1,"total":2,"message":"half",` + related + `}}`)
+		w.Expect(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"p","progress":1,"total":2,"message":"half",` + related + `}}`)
 		// Several changes in a short time may be one notification.
 		until := func(status string) {
 			t.Helper()
 			for last := ""; last != status; {
-				got := w.receive()
+				got := w.Receive()
 				if !strings.Contains(got, `"method":"notifications/tasks/status"`) || strings.Contains(got, "related-task") {
 					t.Fatal(got)
 				}
@@ -156,8 +156,8 @@ func TestSessionsAreNotifiedOfTheirTasks(t *testing.T) {
 			}
 		}
 		until("input_requiredhalf")
-		w.send(`{"jsonrpc":"2.0","id":2,"method":"tasks/result","params":{"taskId":"` + id + `"}}`)
-		question := w.receive()
+		w.Send(`{"jsonrpc":"2.0","id":2,"method":"tasks/result","params":{"taskId":"` + id + `"}}`)
+		question := w.Receive()
 		var m struct {
 			ID     json.RawMessage
 			Method string
@@ -168,10 +168,10 @@ func TestSessionsAreNotifiedOfTheirTasks(t *testing.T) {
 		if err := json.Unmarshal([]byte(question), &m); err != nil || m.Method != "elicitation/create" || string(m.Params.Meta["io.modelcontextprotocol/related-task"]) != `{"taskId":"`+id+`"}` {
 			t.Fatal(question)
 		}
-		w.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"action":"accept","content":{"Name":"Ada"}}}`, m.ID))
+		w.Send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"action":"accept","content":{"Name":"Ada"}}}`, m.ID))
 		until("workinghalf")
 		close(release)
-		result, status := w.receive(), w.receive() // in any order
+		result, status := w.Receive(), w.Receive() // in any order
 		if strings.Contains(status, `"id":2`) {
 			result, status = status, result
 		}
@@ -193,16 +193,16 @@ func TestSubscriptionToTasksFailsWithTheStore(t *testing.T) {
 		db := &brokenStore{Memory: store.NewMemory(store.MemoryOptions{})}
 		s.KV, s.Logger = db, slog.New(slog.NewTextHandler(&log, nil))
 		w := connect(t, s)
-		w.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"job","arguments":{},` + withTasks + `}}`)
-		id := member(t, w.receive(), "taskId")
+		w.Send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"job","arguments":{},` + withTasks + `}}`)
+		id := member(t, w.Receive(), "taskId")
 		db.fails.Store(true)
-		w.send(`{"jsonrpc":"2.0","id":2,"method":"subscriptions/listen","params":{"notifications":{"taskIds":["` + id + `"]},` + withTasks + `}}`)
-		w.expect(`{"jsonrpc":"2.0","id":2,"error":{"code":-32603,"message":"the store of the server is not available: try again later","data":{"limit":"store","retryAfterMs":2000}}}`)
+		w.Send(`{"jsonrpc":"2.0","id":2,"method":"subscriptions/listen","params":{"notifications":{"taskIds":["` + id + `"]},` + withTasks + `}}`)
+		w.Expect(`{"jsonrpc":"2.0","id":2,"error":{"code":-32603,"message":"the store of the server is not available: try again later","data":{"limit":"store","retryAfterMs":2000}}}`)
 		if text := log.String(); strings.Contains(text, "panic") || !strings.Contains(text, "disk broken") {
 			t.Errorf("log: %s", text)
 		}
 		db.fails.Store(false)
-		w.send(`{"jsonrpc":"2.0","id":3,"method":"tasks/cancel","params":{"taskId":"` + id + `",` + withTasks + `}}`)
-		w.receive()
+		w.Send(`{"jsonrpc":"2.0","id":3,"method":"tasks/cancel","params":{"taskId":"` + id + `",` + withTasks + `}}`)
+		w.Receive()
 	})
 }

@@ -32,8 +32,8 @@ func TestInitializeDeclaresTasks(t *testing.T) {
 		{mcp.V20241105, s, ada, ""},
 	} {
 		l := connectLineAs(t, test.server, test.who)
-		l.send(fmt.Sprintf(initializeParams, test.revision, "{}"))
-		raw := l.receive()
+		l.Send(fmt.Sprintf(initializeParams, test.revision, "{}"))
+		raw := l.Receive()
 		var m struct {
 			Result struct {
 				Capabilities struct{ Tasks, Extensions json.RawMessage }

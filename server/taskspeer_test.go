@@ -17,6 +17,7 @@ import (
 
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/internal/spec"
+	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
@@ -158,7 +159,7 @@ func (p *taskPeer) serveStream(s *server.Server, who []string) {
 		if err := spec.ValidateMessage(p.revision, []byte(<-ready), mcp.MethodInitialize); err != nil {
 			p.t.Error(err)
 		}
-		p.send(initializedBody, "", "")
+		p.send(wiretest.Initialized, "", "")
 	}
 }
 
@@ -209,7 +210,7 @@ func (p *taskPeer) serveHTTP(s *server.Server, who string) {
 			p.t.Error(err)
 		}
 		header.Set("Mcp-Session-Id", resp.Header.Get("Mcp-Session-Id"))
-		do(http.MethodPost, initializedBody, "", "").Body.Close()
+		do(http.MethodPost, wiretest.Initialized, "", "").Body.Close()
 		p.close = func() { do(http.MethodDelete, "", "", "").Body.Close() }
 	}
 	p.t.Cleanup(func() {
@@ -311,7 +312,7 @@ func (p *taskPeer) await(reply <-chan taskReply) taskReply {
 	select {
 	case r := <-reply:
 		return r
-	case <-time.After(patience):
+	case <-time.After(wiretest.Patience):
 		p.t.Fatal("no response")
 		return taskReply{}
 	}

@@ -372,19 +372,19 @@ func TestForbiddenToolsDoNotRunAsTasks(t *testing.T) {
 	server.AddTool(s, newTool("job"), nothing, server.AsTask(server.TaskOptions{Support: mcp.TaskForbidden}))
 	server.AddTool(s, newTool("other"), nothing, server.AsTask(server.TaskOptions{}))
 	w := connect(t, s)
-	w.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"job","arguments":{},` + withTasks + `}}`)
-	if got := w.receive(); !strings.Contains(got, `"resultType":"complete"`) {
+	w.Send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"job","arguments":{},` + withTasks + `}}`)
+	if got := w.Receive(); !strings.Contains(got, `"resultType":"complete"`) {
 		t.Error(got)
 	}
 	w = connect(t, s)
-	w.send(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","clientInfo":{"name":"c","version":"1"},"capabilities":{}}}`)
-	w.receive()
-	w.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
-	if got := w.receive(); !strings.Contains(got, `"taskSupport":"forbidden"`) {
+	w.Send(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","clientInfo":{"name":"c","version":"1"},"capabilities":{}}}`)
+	w.Receive()
+	w.Send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
+	if got := w.Receive(); !strings.Contains(got, `"taskSupport":"forbidden"`) {
 		t.Error(got)
 	}
-	w.send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"job","arguments":{},"task":{}}}`)
-	if got := w.receive(); !strings.Contains(got, `"code":-32601`) {
+	w.Send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"job","arguments":{},"task":{}}}`)
+	if got := w.Receive(); !strings.Contains(got, `"code":-32601`) {
 		t.Error(got)
 	}
 }

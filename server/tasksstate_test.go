@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
@@ -87,7 +88,7 @@ func (p *taskPeer) get(id string) taskState {
 // until polls a task until it has the status.
 func (p *taskPeer) until(id string, status mcp.TaskStatus) taskState {
 	p.t.Helper()
-	timeout := time.After(patience)
+	timeout := time.After(wiretest.Patience)
 	for {
 		s := p.get(id)
 		if s.Status == status {

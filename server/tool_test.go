@@ -269,8 +269,8 @@ func TestResultsMustMatchTheOutputSchema(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", name, got, want)
 		}
 	}
-	l.stop()
-	l.ended()
+	l.Conn.Close()
+	_ = l.Served()
 	if !strings.Contains(log.String(), "output schema") {
 		t.Errorf("logged %s", &log)
 	}
@@ -377,7 +377,7 @@ func TestAToolCanBeRemovedWhileItRuns(t *testing.T) {
 		return "done", nil
 	})
 	l := connectLine(t, &s)
-	l.send(request(7, mcp.MethodCallTool, `"name":"slow"`))
+	l.Send(request(7, mcp.MethodCallTool, `"name":"slow"`))
 	<-started
 	if !s.RemoveTool("slow") || s.RemoveTool("slow") {
 		t.Error("it was not removed once")
@@ -387,7 +387,7 @@ func TestAToolCanBeRemovedWhileItRuns(t *testing.T) {
 		t.Error("it is listed")
 	}
 	close(proceed)
-	if got := l.receive(); !strings.Contains(got, `"id":7`) || !strings.Contains(got, "done") {
+	if got := l.Receive(); !strings.Contains(got, `"id":7`) || !strings.Contains(got, "done") {
 		t.Errorf("got %s", got)
 	}
 	server.AddTool(&s, mcp.Tool{Name: "slow"}, greet) // the name can be used again

@@ -77,7 +77,7 @@ func TestAStreamWithAnUnloggedEventEndsWithOneErrorAtAnotherReplica(t *testing.T
 			session := f.session("2025-06-18")
 			call := f.open(0, http.MethodPost, stepCall, session...)
 			f.progress(1, 1)
-			x := f.resume(1, session, call.frames()[0].id)
+			x := f.resume(1, session, call.frames()[0].ID)
 			log.failNext(c.failed, c.cause, false)
 			f.progress(2, 2)
 			if c.ended {
@@ -91,16 +91,16 @@ func TestAStreamWithAnUnloggedEventEndsWithOneErrorAtAnotherReplica(t *testing.T
 			if waited := time.Since(started); waited > c.within {
 				t.Errorf("%s: the stream ends after %v", c.name, waited)
 			}
-			if got := x.frames(); len(got) != 1 || got[0].seq() != "2" || !strings.Contains(got[0].data, `"id":1,`+unlogged) {
+			if got := x.frames(); len(got) != 1 || got[0].Seq() != "2" || !strings.Contains(got[0].Data, `"id":1,`+unlogged) {
 				t.Errorf("%s: %v", c.name, got)
 			}
 			if !c.ended { // the client at the first replica has not lost its connection
 				close(f.steps)
-				if got := call.frames(); !strings.Contains(got[len(got)-1].data, `"id":1,"result"`) {
+				if got := call.frames(); !strings.Contains(got[len(got)-1].Data, `"id":1,"result"`) {
 					t.Errorf("%s: %v", c.name, got)
 				}
 			}
-			if again := f.resume(1, session, call.frames()[0].id).frames(); len(again) != 1 || !strings.Contains(again[0].data, unlogged) {
+			if again := f.resume(1, session, call.frames()[0].ID).frames(); len(again) != 1 || !strings.Contains(again[0].Data, unlogged) {
 				t.Errorf("%s: resumed again: %v", c.name, again)
 			}
 		})
@@ -120,7 +120,7 @@ func TestAnEventWhoseAppendFailedAfterItsEffectArrivesOnce(t *testing.T) {
 			received := call.frames()
 			wantNumbered(t, received, 1, 2)
 			call.leave()
-			last := received[len(received)-1].id
+			last := received[len(received)-1].ID
 			x := f.resume(1, session, last)
 			if got := x.frames(); len(got) != 0 {
 				t.Errorf("%v: a second time: %v", cause, got)
@@ -132,7 +132,7 @@ func TestAnEventWhoseAppendFailedAfterItsEffectArrivesOnce(t *testing.T) {
 			if errors.Is(cause, context.DeadlineExceeded) {
 				want = unlogged
 			}
-			if len(got) != 1 || got[0].seq() != "3" || !strings.Contains(got[0].data, want) || !x.ended() {
+			if len(got) != 1 || got[0].Seq() != "3" || !strings.Contains(got[0].Data, want) || !x.ended() {
 				t.Errorf("%v: %v", cause, got)
 			}
 		})
@@ -155,15 +155,15 @@ func TestAStreamIsResumedAfterAnUnloggedEvent(t *testing.T) {
 				time.Sleep(5 * time.Second)
 			}
 			for range 2 {
-				x := f.resume(1, session, received[1].id)
-				if got := x.frames(); len(got) != 1 || !strings.Contains(got[0].data, unlogged) || !x.ended() {
+				x := f.resume(1, session, received[1].ID)
+				if got := x.frames(); len(got) != 1 || !strings.Contains(got[0].Data, unlogged) || !x.ended() {
 					t.Errorf("terminated %v: %v\n%d %s", terminated, got, x.status(), x.body())
 				}
 			}
-			if received[2].id != "" {
-				t.Errorf("an event after it has the id %s", received[2].id)
+			if received[2].ID != "" {
+				t.Errorf("an event after it has the id %s", received[2].ID)
 			}
-			if x := f.resume(1, session, strings.Replace(received[1].id, ".2", ".7", 1)); x.status() != http.StatusBadRequest {
+			if x := f.resume(1, session, strings.Replace(received[1].ID, ".2", ".7", 1)); x.status() != http.StatusBadRequest {
 				t.Errorf("an event that was not sent: %d %s", x.status(), x.body())
 			}
 			close(f.steps)
@@ -187,20 +187,20 @@ func TestABatchWithLongIDsHasAStreamThatCannotBeResumed(t *testing.T) {
 			}
 			x := f.open(0, http.MethodPost, "["+strings.Join(batch, ",")+"]", session...)
 			f.progress(1, 1)
-			if got := x.frames(); len(got) != 1 || (got[0].id != "") != c.resumable {
+			if got := x.frames(); len(got) != 1 || (got[0].ID != "") != c.resumable {
 				t.Errorf("%d long ids: %v", c.requests, got)
 			}
 			if c.resumable {
-				follower := f.resume(1, session, x.frames()[0].id)
+				follower := f.resume(1, session, x.frames()[0].ID)
 				f.stores[0].cut.Store(true)
 				time.Sleep(30 * time.Second)
-				if got := follower.frames(); len(got) != 1 || strings.Count(got[0].data, "the server process that served the request has ended") != c.requests+1 {
+				if got := follower.frames(); len(got) != 1 || strings.Count(got[0].Data, "the server process that served the request has ended") != c.requests+1 {
 					t.Errorf("%d long ids: %v", c.requests, got)
 				}
 				f.stores[0].cut.Store(false)
 			}
 			close(f.steps)
-			if got := x.frames(); !c.resumable && (len(got) != 2 || got[1].id != "" || strings.Count(got[1].data, `"result"`) != c.requests+1) {
+			if got := x.frames(); !c.resumable && (len(got) != 2 || got[1].ID != "" || strings.Count(got[1].Data, `"result"`) != c.requests+1) {
 				t.Errorf("%d long ids: %v", c.requests, got)
 			}
 		})

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
@@ -29,16 +30,7 @@ func person(t testing.TB, name string) principal.Principal {
 
 // connectLineAs serves a connection of an authenticated client.
 func connectLineAs(t testing.TB, s *server.Server, who principal.Principal) *line {
-	near, far := transport.Pipe()
-	ctx, stop := context.WithCancel(context.Background())
-	l := &line{t, near, make(chan error, 1), stop}
-	go func() { l.served <- s.ServeConnAs(ctx, far, who) }()
-	t.Cleanup(func() {
-		near.Close()
-		stop()
-		l.ended()
-	})
-	return l
+	return &line{wiretest.Connect(t, func(ctx context.Context, conn transport.Conn) error { return s.ServeConnAs(ctx, conn, who) })}
 }
 
 // secretive returns a server with one entry of each kind for every caller, and one for Ada.
@@ -148,19 +140,19 @@ func TestChangesOfHiddenEntriesReachTheirCallersOnly(t *testing.T) {
 	const everything = `"notifications":{"toolsListChanged":true,"resourceSubscriptions":["note://secret","note://open"]}`
 	begin := map[string]func(l *line){
 		"2026-07-28": func(l *line) {
-			l.send(request(9, mcp.MethodListen, everything))
-			if got := l.receive(); !strings.Contains(got, "acknowledged") {
-				l.t.Fatalf("%s", got)
+			l.Send(request(9, mcp.MethodListen, everything))
+			if got := l.Receive(); !strings.Contains(got, "acknowledged") {
+				l.T.Fatalf("%s", got)
 			}
 		},
 		"2025-11-25": func(l *line) {
-			l.send(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","clientInfo":{"name":"c","version":"1"},"capabilities":{}}}`)
-			l.receive()
-			l.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+			l.Send(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","clientInfo":{"name":"c","version":"1"},"capabilities":{}}}`)
+			l.Receive()
+			l.Send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 			for _, uri := range []string{"note://secret", "note://open"} {
-				l.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":2,"method":"resources/subscribe","params":{"uri":%q}}`, uri))
-				if got := l.receive(); got != `{"jsonrpc":"2.0","id":2,"result":{}}` {
-					l.t.Fatalf("%s: %s", uri, got)
+				l.Send(fmt.Sprintf(`{"jsonrpc":"2.0","id":2,"method":"resources/subscribe","params":{"uri":%q}}`, uri))
+				if got := l.Receive(); got != `{"jsonrpc":"2.0","id":2,"result":{}}` {
+					l.T.Fatalf("%s: %s", uri, got)
 				}
 			}
 		},
@@ -179,13 +171,13 @@ func TestChangesOfHiddenEntriesReachTheirCallersOnly(t *testing.T) {
 			s.ResourceUpdated("note://open") // the last notification, which both receive
 			var heard []string
 			for len(heard) == 0 || !strings.Contains(heard[len(heard)-1], "note://secret") {
-				heard = append(heard, ada.receive())
+				heard = append(heard, ada.Receive())
 			}
 			all := strings.Join(heard, "\n")
 			if !strings.Contains(all, mcp.NotificationToolListChanged) || !strings.Contains(all, "note://secret") {
 				t.Errorf("Ada heard %s", all)
 			}
-			if got := bob.receive(); !strings.Contains(got, "note://open") {
+			if got := bob.Receive(); !strings.Contains(got, "note://open") {
 				t.Errorf("Bob heard %s", got)
 			}
 		})
@@ -200,8 +192,8 @@ func TestVisibleToIsCalledOncePerPrincipalForAChange(t *testing.T) {
 	bob := person(t, "bob")
 	l := connectLineAs(t, s, bob)
 	for id := range 5 {
-		l.send(request(id, mcp.MethodListen, `"notifications":{"toolsListChanged":true}`))
-		l.receive()
+		l.Send(request(id, mcp.MethodListen, `"notifications":{"toolsListChanged":true}`))
+		l.Receive()
 	}
 	if err := s.RegisterTool(mcp.Tool{Name: "x"}, func(context.Context, json.RawMessage) (*mcp.CallToolResult, error) { return nil, nil },
 		server.VisibleTo(func(principal.Principal, string) bool { asked.Add(1); return false })); err != nil {

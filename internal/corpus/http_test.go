@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/internal/corpus"
+	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -77,7 +78,7 @@ func newWeb(t *testing.T, r mcp.Revision) *web {
 	switch {
 	case r.Modern():
 		w.header = append(w.header, "MCP-Protocol-Version: 2026-07-28", "Mcp-Method: tools/list")
-		w.body = `{"jsonrpc":"2.0","id":"c","method":"tools/list","params":{` + modernMeta + `}}`
+		w.body = `{"jsonrpc":"2.0","id":"c","method":"tools/list","params":{` + wiretest.Meta + `}}`
 	case r == mcp.V20241105:
 		w.openPair(t)
 		w.good = "202"
@@ -89,18 +90,11 @@ func newWeb(t *testing.T, r mcp.Revision) *web {
 
 func (w *web) openSession(t *testing.T) {
 	t.Helper()
-	req, _ := http.NewRequest(http.MethodPost, "http://"+w.address, strings.NewReader(string(handshake(w.revision))))
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Accept", "application/json, text/event-stream")
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	resp, err := client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := wiretest.Do(t, http.MethodPost, "http://"+w.address, string(handshake(w.revision)), "Connection", "close")
 	resp.Body.Close()
 	w.session = resp.Header.Get("Mcp-Session-Id")
 	w.header = append(w.header, "MCP-Protocol-Version: "+string(w.revision), "Mcp-Session-Id: "+w.session)
-	if got, err := w.send("\n" + initialized); err != nil || got != "202" {
+	if got, err := w.send("\n" + wiretest.Initialized); err != nil || got != "202" {
 		t.Fatalf("%s, %v", got, err)
 	}
 }
@@ -132,7 +126,7 @@ func (w *web) openPair(t *testing.T) {
 	if w.path, err = nextOf(events); err != nil {
 		t.Fatal(err)
 	}
-	for _, message := range []string{string(handshake(w.revision)), initialized} {
+	for _, message := range []string{string(handshake(w.revision)), wiretest.Initialized} {
 		if got, err := w.send("\n" + message); err != nil || got != "202" {
 			t.Fatalf("%s, %v", got, err)
 		}
@@ -154,7 +148,7 @@ func (w *web) tags() []string {
 }
 
 func (w *web) fragments() map[string]string {
-	return map[string]string{"host": w.address, "session": w.session, "path": w.path, "meta": modernMeta}
+	return map[string]string{"host": w.address, "session": w.session, "path": w.path, "meta": wiretest.Meta}
 }
 
 // send sends the good request with the changes of a case on a connection of its own, and returns the outcome: the status and

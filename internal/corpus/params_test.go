@@ -12,6 +12,7 @@ import (
 
 	"github.com/parley-mcp/parley/internal/corpus"
 	"github.com/parley-mcp/parley/internal/spec"
+	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -84,7 +85,7 @@ func generate(r mcp.Revision) []corpus.Case {
 		g := generator{revision: r, method: m}
 		params := object(good)
 		if r.Modern() {
-			params["_meta"] = object(`{` + modernMeta + `}`)["_meta"]
+			params["_meta"] = object(`{` + wiretest.Meta + `}`)["_meta"]
 		}
 		cases = append(cases, g.mutations(params, g.schema("params"), nil)...)
 	}
@@ -129,7 +130,7 @@ func (g generator) mutations(in map[string]any, schema map[string]any, where []s
 func (g generator) add(cases []corpus.Case, at []string, value string) []corpus.Case {
 	params := object(goodParams[g.method.Name])
 	if g.revision.Modern() {
-		params["_meta"] = object(`{` + modernMeta + `}`)["_meta"]
+		params["_meta"] = object(`{` + wiretest.Meta + `}`)["_meta"]
 	}
 	in := params
 	for _, name := range at[:len(at)-1] {

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
@@ -31,13 +32,11 @@ type peer struct {
 	alive   int // number of liveness requests
 }
 
-const modernMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
-
 // fragments are the expressions of server cases that depend on the revision and the surface.
 func (p *peer) fragments() map[string]string {
 	f := map[string]string{"meta": `"_meta":{}`, "echo": "echo", "number": "number", "greet": "greet", "revision": string(p.revision)}
 	if p.revision.Modern() {
-		f["meta"] = modernMeta
+		f["meta"] = wiretest.Meta
 	}
 	if p.surface == "gateway" {
 		for _, name := range []string{"echo", "number", "greet"} {
@@ -65,7 +64,7 @@ func (p *peer) exchange(message []byte, want int) (responses []string, err error
 	id := fmt.Sprintf(`"alive-%d"`, p.alive)
 	method, params := "ping", ""
 	if p.revision.Modern() {
-		method, params = "server/discover", `,"params":{`+modernMeta+`}`
+		method, params = "server/discover", `,"params":{`+wiretest.Meta+`}`
 	}
 	if err := p.send([]byte(`{"jsonrpc":"2.0","id":` + id + `,"method":"` + method + `"` + params + `}`)); err != nil {
 		return nil, err
@@ -85,11 +84,7 @@ func (p *peer) exchange(message []byte, want int) (responses []string, err error
 	return responses, nil
 }
 
-func handshake(r mcp.Revision) []byte {
-	return []byte(`{"jsonrpc":"2.0","id":"hello","method":"initialize","params":{"protocolVersion":"` + string(r) + `","clientInfo":{"name":"corpus","version":"1"},"capabilities":{}}}`)
-}
-
-const initialized = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
+func handshake(r mcp.Revision) []byte { return fmt.Appendf(nil, wiretest.Initialize, r) }
 
 // begin performs the handshake of a legacy revision. In 2026-07-28 it sends a first request, which tells a server on a
 // byte stream the era: the form of an error without an id depends on it.
@@ -97,7 +92,7 @@ func (p *peer) begin(t *testing.T) *peer {
 	t.Helper()
 	first := handshake(p.revision)
 	if p.revision.Modern() {
-		first = []byte(`{"jsonrpc":"2.0","id":"hello","method":"server/discover","params":{` + modernMeta + `}}`)
+		first = []byte(`{"jsonrpc":"2.0","id":"hello","method":"server/discover","params":{` + wiretest.Meta + `}}`)
 	}
 	if err := p.send(first); err != nil {
 		t.Fatal(err)
@@ -108,7 +103,7 @@ func (p *peer) begin(t *testing.T) *peer {
 	if p.revision.Modern() {
 		return p
 	}
-	if err := p.send([]byte(initialized)); err != nil {
+	if err := p.send([]byte(wiretest.Initialized)); err != nil {
 		t.Fatal(err)
 	}
 	return p
@@ -196,13 +191,8 @@ func (p *peer) overHTTP(t *testing.T, s *server.Server) {
 	session := ""
 	var pending []string
 	p.send = func(message []byte) error {
-		r := httptest.NewRequest(http.MethodPost, "http://localhost/", bytes.NewReader(message))
-		r.Header.Set("Content-Type", "application/json")
-		r.Header.Set("Accept", "application/json, text/event-stream")
-		r.Header.Set("MCP-Protocol-Version", string(p.revision))
-		if session != "" {
-			r.Header.Set("Mcp-Session-Id", session)
-		}
+		r := wiretest.NewRequest(context.Background(), http.MethodPost, "http://localhost/", string(message),
+			"MCP-Protocol-Version", string(p.revision), "Mcp-Session-Id", session)
 		if p.revision.Modern() {
 			mirror(r.Header, message)
 		}
@@ -254,10 +244,8 @@ func bodyMessages(body string) []string {
 		return []string{strings.TrimSpace(body)}
 	}
 	var messages []string
-	for line := range strings.Lines(body) {
-		if data, ok := strings.CutPrefix(strings.TrimSpace(line), "data: "); ok {
-			messages = append(messages, data)
-		}
+	for _, event := range wiretest.ReadEvents(strings.NewReader(body)).Take(-1) {
+		messages = append(messages, event.Data)
 	}
 	return messages
 }
@@ -340,12 +328,12 @@ func (p *peer) overPair(t *testing.T, s *server.Server) {
 
 func readEvents(r io.Reader, events chan<- string) {
 	defer close(events)
-	scan := bufio.NewScanner(r)
-	scan.Buffer(nil, 64<<20)
-	for scan.Scan() {
-		if data, ok := strings.CutPrefix(scan.Text(), "data: "); ok {
-			events <- data
+	for e := wiretest.ReadEvents(r); ; {
+		data := e.Data()
+		if data == "" {
+			return
 		}
+		events <- data
 	}
 }
 

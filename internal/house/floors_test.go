@@ -84,6 +84,7 @@ var packages = map[string]placement{
 	"internal/gatewaytest":   {kind: testSupport},
 	"internal/principaltest": {kind: testSupport},
 	"internal/streamtest":    {kind: testSupport},
+	"internal/wiretest":      {kind: testSupport},
 	"internal/ledger":        {kind: testSupport},
 	"internal/faulttest":     {kind: testSupport},
 

@@ -1,7 +1,6 @@
 package httpwire_test
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +17,7 @@ import (
 	"github.com/parley-mcp/parley/auth/jwt"
 	"github.com/parley-mcp/parley/internal/challenge"
 	"github.com/parley-mcp/parley/internal/revision"
+	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/server"
@@ -118,26 +118,11 @@ type probe struct {
 
 func (p *protected) send(t *testing.T, x probe, authorization ...string) *http.Response {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	t.Cleanup(cancel)
-	req, err := http.NewRequestWithContext(ctx, x.method, p.url+"/mcp"+x.query, strings.NewReader(x.body))
-	if err != nil {
-		t.Fatal(err)
+	header := append([]string{"Accept", "application/json, text/event-stream"}, x.header...)
+	for _, value := range authorization {
+		header = append(header, "Authorization", value)
 	}
-	if x.body != "" {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	req.Header.Set("Accept", "application/json, text/event-stream")
-	for i := 0; i < len(x.header); i += 2 {
-		req.Header.Set(x.header[i], x.header[i+1])
-	}
-	req.Header["Authorization"] = authorization
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { res.Body.Close() })
-	return res
+	return wiretest.Do(t, x.method, p.url+"/mcp"+x.query, x.body, header...)
 }
 
 // need has the scopes that requests require.
@@ -255,16 +240,8 @@ func (p *protected) inSession(t *testing.T, r mcp.Revision, x *probe) {
 		return
 	}
 	res := p.send(t, probe{method: http.MethodGet}, "Bearer ada")
-	lines := bufio.NewReader(res.Body)
-	for x.query == "" {
-		line, err := lines.ReadString('\n')
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, endpoint, ok := strings.Cut(line, "?"); ok {
-			x.query = "?" + strings.TrimSpace(endpoint)
-		}
-	}
+	_, endpoint, _ := strings.Cut(wiretest.Stream(t, res).Data(), "?")
+	x.query = "?" + endpoint
 	x.keep, x.ok = res.Body, http.StatusAccepted
 	if strings.Contains(x.body, `"initialize"`) {
 		return

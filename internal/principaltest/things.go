@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -39,7 +40,7 @@ func other(text string) string {
 
 // asking is a call of ada in a session that waits for her answer.
 type asking struct {
-	*events
+	*wiretest.Events
 	question string // id of the request of the server
 	event    string // id of an event before it
 }
@@ -49,8 +50,8 @@ const askCall = `{"jsonrpc":"2.0","id":77,"method":"tools/call","params":{"name"
 // ask begins a call at the first replica.
 func ask(ada *user, f *fleet) *asking {
 	ada.t.Helper()
-	stream := newEvents(ada.t, ada.open(f.first, request{method: http.MethodPost, body: askCall}))
-	data, before := stream.until(`"method":"roots/list"`)
+	stream := wiretest.Stream(ada.t, ada.open(f.first, request{method: http.MethodPost, body: askCall}))
+	data, before := until(ada.t, stream, `"method":"roots/list"`)
 	return &asking{stream, rawID(data), before}
 }
 
@@ -66,7 +67,7 @@ const herRoots = `{"jsonrpc":"2.0","id":%s,"result":{"roots":[{"uri":"file:///%s
 func (c *asking) finish(ada *user, f *fleet) {
 	ada.t.Helper()
 	ada.answer(f.second, request{method: http.MethodPost, body: fmt.Sprintf(herRoots, c.question, "ada")})
-	if data, _ := c.until(`"id":77`); !strings.Contains(data, "file:///ada") {
+	if data, _ := until(ada.t, c.Events, `"id":77`); !strings.Contains(data, "file:///ada") {
 		ada.t.Errorf("the call of ada: %s", data)
 	}
 }
@@ -137,14 +138,14 @@ func testOwnSession(t *testing.T, f *fleet, r mcp.Revision) {
 // testPair uses the endpoint of a session of 2024-11-05.
 func testPair(t *testing.T, f *fleet) {
 	ada := newUser(t, "ada")
-	stream := newEvents(t, ada.open(f.first, request{method: http.MethodGet}))
-	_, endpoint := stream.next()
+	stream := wiretest.Stream(t, ada.open(f.first, request{method: http.MethodGet}))
+	endpoint := stream.Data()
 	post := func(body string) { ada.answer(f.first, request{method: http.MethodPost, path: endpoint, body: body}) }
 	post(fmt.Sprintf(initialize, mcp.V20241105))
-	stream.until(`"id":0`)
-	post(initialized)
+	until(t, stream, `"id":0`)
+	post(wiretest.Initialized)
 	post(askCall)
-	data, _ := stream.until(`"method":"roots/list"`)
+	data, _ := until(t, stream, `"method":"roots/list"`)
 	call := &asking{stream, rawID(data), ""}
 	path, id, _ := strings.Cut(endpoint, "=")
 	denied(t, f, newUser(t, "bob"), id, other(id), func(session string) map[string]request {
@@ -156,7 +157,7 @@ func testPair(t *testing.T, f *fleet) {
 		return all
 	})
 	post(fmt.Sprintf(herRoots, call.question, "ada"))
-	if data, _ := stream.until(`"id":77`); !strings.Contains(data, "file:///ada") {
+	if data, _ := until(t, stream, `"id":77`); !strings.Contains(data, "file:///ada") {
 		t.Errorf("the call of ada: %s", data)
 	}
 }
@@ -251,8 +252,8 @@ func testCancellation(t *testing.T, f *fleet) {
 	ada, bob := newUser(t, "ada"), newUser(t, "bob")
 	call := modern(mcp.MethodCallTool, "wait", `"name":"wait","arguments":{}`)
 	call.body = strings.Replace(call.body, `"id":1`, `"id":77`, 1)
-	stream := newEvents(t, ada.open(f.first, call))
-	stream.until("waiting")
+	stream := wiretest.Stream(t, ada.open(f.first, call))
+	until(t, stream, "waiting")
 	denied(t, f, bob, "77", "78", func(id string) map[string]request {
 		return map[string]request{"cancellation": {
 			method: http.MethodPost, headers: []string{"MCP-Protocol-Version", "2026-07-28", "Mcp-Method", "notifications/cancelled"},
@@ -260,7 +261,7 @@ func testCancellation(t *testing.T, f *fleet) {
 		}}
 	})
 	f.first.release <- struct{}{}
-	if data, _ := stream.until(`"id":77`); !strings.Contains(data, "released") {
+	if data, _ := until(t, stream, `"id":77`); !strings.Contains(data, "released") {
 		t.Errorf("the call of ada: %s", data)
 	}
 }

@@ -1,10 +1,7 @@
 package principaltest
 
 import (
-	"bufio"
-	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -12,12 +9,10 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
-
-// patience is the time in which every response must arrive.
-const patience = 20 * time.Second
 
 // user sends raw requests as a principal.
 type user struct {
@@ -38,34 +33,11 @@ type request struct {
 // open sends a request. The response ends with the test.
 func (u *user) open(at *replica, q request) *http.Response {
 	u.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	u.t.Cleanup(cancel)
-	var body io.Reader
-	if q.body != "" {
-		body = strings.NewReader(q.body)
-	}
-	req, err := http.NewRequestWithContext(ctx, q.method, at.url+"/"+strings.TrimPrefix(q.path, "/"), body)
-	if err != nil {
-		u.t.Fatal(err)
-	}
-	req.Header.Set("Authorization", "Bearer "+u.name)
-	req.Header.Set("Accept", "application/json, text/event-stream")
+	headers := append(append([]string{"Authorization", "Bearer " + u.name}, u.headers...), q.headers...)
 	if q.method == http.MethodGet {
-		req.Header.Set("Accept", "text/event-stream")
+		headers = append(headers, "Accept", "text/event-stream")
 	}
-	if q.body != "" {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	headers := append(append([]string{}, u.headers...), q.headers...)
-	for i := 0; i < len(headers); i += 2 {
-		req.Header.Set(headers[i], headers[i+1])
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		u.t.Fatal(err)
-	}
-	u.t.Cleanup(func() { resp.Body.Close() })
-	return resp
+	return wiretest.Do(u.t, q.method, at.url+"/"+strings.TrimPrefix(q.path, "/"), q.body, headers...)
 }
 
 // answer sends a request and returns status, headers and body: of an event stream the first message.
@@ -78,14 +50,9 @@ func (u *user) answer(at *replica, q request) string {
 		text += "\n" + name + ": " + strings.Join(resp.Header.Values(name), ", ")
 	}
 	if resp.Header.Get("Content-Type") == "text/event-stream" {
-		_, data := newEvents(u.t, resp).next()
-		return text + "\n" + data
+		return text + "\n" + wiretest.Stream(u.t, resp).Data()
 	}
-	raw, err := io.ReadAll(resp.Body)
-	if err != nil {
-		u.t.Fatal(err)
-	}
-	return text + "\n" + string(raw)
+	return text + "\n" + wiretest.Text(u.t, resp)
 }
 
 // message returns the last message of the response to a request.
@@ -94,64 +61,24 @@ func (u *user) message(at *replica, q request) string {
 	resp := u.open(at, q)
 	defer resp.Body.Close()
 	if resp.Header.Get("Content-Type") != "text/event-stream" {
-		raw, _ := io.ReadAll(resp.Body)
-		return string(raw)
+		return wiretest.Text(u.t, resp)
 	}
-	events := newEvents(u.t, resp)
-	for last := ""; ; {
-		_, data := events.next()
-		if data == "" {
-			return last
-		}
-		last = data
-	}
-}
-
-// events reads an event stream.
-type events struct {
-	t    testing.TB
-	scan *bufio.Scanner
-}
-
-func newEvents(t testing.TB, resp *http.Response) *events {
-	t.Helper()
-	if resp.Header.Get("Content-Type") != "text/event-stream" {
-		raw, _ := io.ReadAll(resp.Body)
-		t.Fatalf("no event stream: %s %s", resp.Status, raw)
-	}
-	e := &events{t, bufio.NewScanner(resp.Body)}
-	e.scan.Buffer(nil, 1<<20)
-	return e
-}
-
-// next returns the next event with data, or nothing at the end of the stream.
-func (e *events) next() (id, data string) {
-	for e.scan.Scan() {
-		field, value, _ := strings.Cut(e.scan.Text(), ": ")
-		switch {
-		case field == "id":
-			id = value
-		case field == "data":
-			data += value
-		case field == "" && data != "":
-			return id, data
-		}
-	}
-	return "", ""
+	all := wiretest.Stream(u.t, resp).Take(-1)
+	return all[len(all)-1].Data
 }
 
 // until returns the first event whose data has these words, and the id of the event before it.
-func (e *events) until(words string) (data, before string) {
-	e.t.Helper()
+func until(t testing.TB, e *wiretest.Events, words string) (data, before string) {
+	t.Helper()
 	for {
-		id, data := e.next()
+		event, ok := e.Next()
 		switch {
-		case strings.Contains(data, words):
-			return data, before
-		case data == "" && id == "":
-			e.t.Fatalf("the stream ended before %s", words)
+		case !ok:
+			t.Fatalf("the stream ended before %s", words)
+		case strings.Contains(event.Data, words):
+			return event.Data, before
 		}
-		before = id
+		before = event.ID
 	}
 }
 
@@ -162,19 +89,16 @@ func (u *user) session(at *replica, r mcp.Revision) *user {
 	defer resp.Body.Close()
 	id := resp.Header.Get("Mcp-Session-Id")
 	if id == "" {
-		raw, _ := io.ReadAll(resp.Body)
-		u.t.Fatalf("%s %s", resp.Status, raw)
+		u.t.Fatalf("%s %s", resp.Status, wiretest.Text(u.t, resp))
 	}
 	in := newUser(u.t, u.name, "Mcp-Session-Id", id, "MCP-Protocol-Version", string(r))
-	in.answer(at, request{method: http.MethodPost, body: initialized})
+	in.answer(at, request{method: http.MethodPost, body: wiretest.Initialized})
 	return in
 }
 
 const (
 	initialize = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":%q,"clientInfo":{"name":"c","version":"1"},` +
 		`"capabilities":{"roots":{},"elicitation":{},"tasks":{"list":{},"cancel":{}}}}}`
-	initialized = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
-
 	modernMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","progressToken":"p",` +
 		`"io.modelcontextprotocol/clientCapabilities":{"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}}`
 )
@@ -228,7 +152,7 @@ func inputKey(t testing.TB, message string) string {
 // eventually calls get until its result has these words.
 func eventually(t testing.TB, get func() string, words string) (last string) {
 	t.Helper()
-	for end := time.Now().Add(patience); time.Now().Before(end); {
+	for end := time.Now().Add(wiretest.Patience); time.Now().Before(end); {
 		if last = get(); strings.Contains(last, words) {
 			return last
 		}

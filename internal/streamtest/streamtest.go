@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 	"github.com/parley-mcp/parley/store"
@@ -115,28 +116,12 @@ func (c *client) handshake() {
 
 func (c *client) send(replica int, method, body string, header ...string) *http.Response {
 	c.t.Helper()
-	req, err := http.NewRequestWithContext(c.t.Context(), method, c.urls[replica], strings.NewReader(body))
-	if err != nil {
-		c.t.Fatal(err)
+	if method == http.MethodGet {
+		header = append(header, "Accept", "text/event-stream")
 	}
-	req.Header.Set("Accept", "text/event-stream")
-	if method == http.MethodPost {
-		req.Header.Set("Accept", "application/json, text/event-stream")
-		req.Header.Set("Content-Type", "application/json")
-	}
-	if c.session != "" {
-		req.Header.Set("Mcp-Session-Id", c.session)
-	}
-	for i := 0; i < len(header); i += 2 {
-		req.Header.Set(header[i], header[i+1])
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	resp := wiretest.Do(c.t, method, c.urls[replica], body, append(header, "Mcp-Session-Id", c.session)...)
 	if resp.StatusCode >= 300 {
-		text, _ := io.ReadAll(resp.Body)
-		c.t.Fatalf("%s with %q at replica %d: %s %s", method, header, replica, resp.Status, text)
+		c.t.Fatalf("%s with %q at replica %d: %s %s", method, header, replica, resp.Status, wiretest.Text(c.t, resp))
 	}
 	return resp
 }

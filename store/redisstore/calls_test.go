@@ -5,6 +5,8 @@ package redisstore
 import (
 	"fmt"
 	"net/http"
+
+	"github.com/parley-mcp/parley/internal/wiretest"
 )
 
 // calls returns, for each kind of call in callTable, a function that prepares one and returns the function
@@ -132,7 +134,7 @@ func (f *fleet) sessionCalls(all map[string]func() func()) {
 
 func (f *fleet) streamCalls(all map[string]func() func()) {
 	// A call that has sent three notifications and waits.
-	waiting := func() (s session, stream *http.Response, first string, release func()) {
+	waiting := func() (s session, stream *http.Response, first wiretest.Event, release func()) {
 		s = f.session()
 		stream = s.open(0, "tools/call", `"name":"report_and_wait","_meta":{"progressToken":1}`)
 		first = f.until(stream, `"progress":1`)
@@ -163,7 +165,7 @@ func (f *fleet) streamCalls(all map[string]func() func()) {
 	}
 	all["GET stream"] = func() func() {
 		s := f.session()
-		return func() { s.get(0, "") }
+		return func() { s.get(0, wiretest.Event{}) }
 	}
 	all["update of a resource, notification on a GET stream"] = func() func() {
 		s := f.session()

@@ -3,7 +3,6 @@
 package redisstore
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +15,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
 	mcpserver "github.com/parley-mcp/parley/server"
 )
@@ -127,66 +127,37 @@ func (f *fleet) addTools(s *mcpserver.Server) {
 // send sends a request to a replica and returns the response, whose status must be 2xx.
 func (f *fleet) send(replica int, method, body string, headers ...string) *http.Response {
 	f.t.Helper()
-	ctx, cancel := context.WithTimeout(f.t.Context(), patience)
-	f.t.Cleanup(cancel)
-	r, err := http.NewRequestWithContext(ctx, method, f.urls[replica], strings.NewReader(body))
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Accept", "application/json, text/event-stream")
-	for i := 0; i < len(headers); i += 2 {
-		r.Header.Set(headers[i], headers[i+1])
-	}
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	f.t.Cleanup(func() { resp.Body.Close() })
-	resp.Body = bufferedBody{bufio.NewReader(resp.Body), resp.Body}
+	resp := wiretest.Do(f.t, method, f.urls[replica], body, headers...)
 	if resp.StatusCode/100 != 2 {
-		text, _ := io.ReadAll(resp.Body)
-		f.t.Fatalf("%s %s: status %d: %s", method, body, resp.StatusCode, text)
+		f.t.Fatalf("%s %s: status %d: %s", method, body, resp.StatusCode, wiretest.Text(f.t, resp))
 	}
+	resp.Body = &events{wiretest.ReadEvents(resp.Body), resp.Body}
 	return resp
 }
 
-// bufferedBody is the body of a response that until reads line by line.
-type bufferedBody struct {
-	*bufio.Reader
-	io.Closer
+// events is the body of a response of which until reads the events.
+type events struct {
+	*wiretest.Events
+	io.ReadCloser
+}
+
+// Close implements io.Closer.
+func (e *events) Close() error { return e.ReadCloser.Close() }
+
+// until reads an event stream to the first event that contains text, and returns the event.
+func (f *fleet) until(resp *http.Response, text string) wiretest.Event {
+	f.t.Helper()
+	return resp.Body.(*events).Until(f.t, text)
 }
 
 // text reads a response to its end.
 func (f *fleet) text(resp *http.Response) string {
 	f.t.Helper()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	resp.Body.Close()
-	if strings.Contains(string(text), `"error":`) {
+	text := wiretest.Text(f.t, resp)
+	if strings.Contains(text, `"error":`) {
 		f.t.Fatalf("%s", text)
 	}
-	return string(text)
-}
-
-// until reads an event stream to the first event that contains text, and returns the event.
-func (f *fleet) until(resp *http.Response, text string) string {
-	f.t.Helper()
-	for event := ""; ; {
-		line, err := resp.Body.(bufferedBody).ReadString('\n')
-		if err != nil {
-			f.t.Fatalf("waiting for an event with %s after %q: %v", text, event, err)
-		}
-		if event += line; line != "\n" {
-			continue
-		}
-		if strings.Contains(event, text) {
-			return event
-		}
-		event = ""
-	}
+	return text
 }
 
 // find returns the first group of a pattern in a text.
@@ -269,18 +240,18 @@ func (s session) notify(replica int, notification, params string) {
 }
 
 // respond answers a question that is an event of a stream.
-func (s session) respond(replica int, question string) {
+func (s session) respond(replica int, question wiretest.Event) {
 	s.t.Helper()
-	id := s.find(`"id":([0-9]+|"[^"]*")`, question)
+	id := s.find(`"id":([0-9]+|"[^"]*")`, question.Data)
 	s.text(s.send(replica, http.MethodPost, `{"jsonrpc":"2.0","id":`+id+`,"result":{"action":"accept","content":{"name":"Ada"}}}`, "Mcp-Session-Id", s.id))
 }
 
 // get opens the standalone stream, or resumes a stream after an event.
-func (s session) get(replica int, event string) *http.Response {
+func (s session) get(replica int, event wiretest.Event) *http.Response {
 	s.t.Helper()
 	headers := []string{"Mcp-Session-Id", s.id, "Accept", "text/event-stream"}
-	if event != "" {
-		headers = append(headers, "Last-Event-ID", s.find(`id: *(\S+)`, event))
+	if event.ID != "" {
+		headers = append(headers, "Last-Event-ID", event.ID)
 	}
 	return s.send(replica, http.MethodGet, "", headers...)
 }
@@ -289,7 +260,7 @@ func (s session) get(replica int, event string) *http.Response {
 func (s session) listen(replica int) *http.Response {
 	s.t.Helper()
 	s.monitor.begin()
-	stream := s.get(replica, "")
+	stream := s.get(replica, wiretest.Event{})
 	s.monitor.await(1, "Publish")
 	return stream
 }

@@ -4,12 +4,11 @@ package redisstore
 
 import (
 	"net/http"
-	"net/http/httptest"
 	"runtime"
 	"strconv"
-	"strings"
 	"testing"
 
+	"github.com/parley-mcp/parley/internal/wiretest"
 	mcpserver "github.com/parley-mcp/parley/server"
 )
 
@@ -52,14 +51,8 @@ func TestIdleSessionsNeedLittleMemory(t *testing.T) {
 // post sends a message to s without a network, and returns the id of the session.
 func post(t *testing.T, s *mcpserver.Server, session, body string) string {
 	t.Helper()
-	r := httptest.NewRequest(http.MethodPost, "http://127.0.0.1/", strings.NewReader(body))
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Accept", "application/json, text/event-stream")
-	if session != "" {
-		r.Header.Set("Mcp-Session-Id", session)
-	}
-	w := httptest.NewRecorder()
-	if s.ServeHTTP(w, r); w.Code/100 != 2 {
+	w := wiretest.Record(s, http.MethodPost, "http://127.0.0.1/", body, "Mcp-Session-Id", session)
+	if w.Code/100 != 2 {
 		t.Fatalf("status %d of %s: %s", w.Code, body, w.Body)
 	}
 	return w.Header().Get("Mcp-Session-Id")

@@ -10,13 +10,13 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/internal/faulttest"
+	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -365,21 +365,11 @@ func (u *user) post(t *testing.T, session, body string) (id string, status int) 
 // send sends one HTTP request and returns the session and the status of the response.
 func (u *user) send(t *testing.T, method, session, body string) (id string, status int) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, u.fleet.proxy.url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Header.Set("Authorization", "Bearer "+u.name)
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Accept", "application/json, text/event-stream")
+	header := []string{"Authorization", "Bearer " + u.name}
 	if session != "" {
-		r.Header.Set("Mcp-Session-Id", session)
-		r.Header.Set("Mcp-Protocol-Version", string(u.wire.revision))
+		header = append(header, "Mcp-Session-Id", session, "Mcp-Protocol-Version", string(u.wire.revision))
 	}
-	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := wiretest.Do(t, method, u.fleet.proxy.url, body, header...)
 	response.Body.Close()
 	return response.Header.Get("Mcp-Session-Id"), response.StatusCode
 }
