@@ -170,8 +170,8 @@ const (
 // respond sends the response as JSON, or as an event if the event stream has begun or the
 // client accepts only an event stream. Overload is as for Server.respond.
 func (a *answerStream) respond(out []byte, overload *call.OverloadError) {
-	if a.server.asJSON(a.x.context.request, &a.x.stream) {
-		a.server.respondJSON(a.x.context.request, &a.x.stream, http.StatusOK, out, overload)
+	r := a.x.context.request
+	if a.server.respondJSON(r, &a.x.stream, accepts(r.Header, "application/json"), http.StatusOK, out, overload) {
 		return
 	}
 	if a.stream.Load() == nil && !a.x.stream.claim() {

@@ -69,11 +69,7 @@ func (s *Server) postModern(w http.ResponseWriter, r *http.Request, x *exchange,
 	status := http.StatusOK
 	x.stream.exited = true // unless AppendReply returns
 	defer func() {
-		if !s.Modern.Engine.Has(m.Method, class.Revision) && !x.stream.claim() {
-			s.replyOn(&x.stream, r, status, *buf) // as JSON, even if the client only accepts an event stream
-		} else {
-			s.respond(r, &x.stream, status, *buf, c.Overload)
-		}
+		s.respond(r, &x.stream, status, *buf, c.Overload)
 		x.stream.end()
 		rpc.FreeBuffer(buf)
 	}()

@@ -12,15 +12,14 @@ import (
 )
 
 // respond sends the response as JSON, or as an event if e has begun or the client accepts
-// only an event stream. It sends nothing if the client has disconnected. Overload is the
+// only an event stream. The response to an unknown method is JSON even for such a client, so
+// that the status says it. It sends nothing if the client has disconnected. Overload is the
 // limit that has rejected the request, or nil.
 func (s *Server) respond(r *http.Request, e *eventStream, status int, out []byte, overload *call.OverloadError) {
-	if e.ctx.Err() != nil {
-		return
-	}
+	accepted := status == http.StatusNotFound || accepts(r.Header, "application/json")
 	switch {
-	case s.asJSON(r, e):
-		s.respondJSON(r, e, status, out, overload)
+	case s.respondJSON(r, e, accepted, status, out, overload):
+	case e.ctx.Err() != nil:
 	case e.claim(): // the stream has started
 		_ = e.write(e.ctx, func(dst []byte) []byte { return httpcodec.AppendEvent(dst, "", out) })
 	default:
@@ -31,49 +30,32 @@ func (s *Server) respond(r *http.Request, e *eventStream, status int, out []byte
 	}
 }
 
-// respondJSON sends the response as JSON unless the client has disconnected.
-func (s *Server) respondJSON(r *http.Request, e *eventStream, status int, out []byte, overload *call.OverloadError) {
-	if e.ctx.Err() != nil {
-		return
-	}
-	if overload != nil {
-		if status = http.StatusTooManyRequests; overload == rpc.ErrStoreUnavailable {
-			status = http.StatusServiceUnavailable
-		}
+// respondJSON sends the response as JSON, which keeps e from starting, if accepted is set or if a handler requires scopes
+// that the token does not grant: the response is then a challenge. It reports false if the response must be an event,
+// because e has started or JSON is not accepted. It sends nothing if the client has disconnected.
+func (s *Server) respondJSON(r *http.Request, e *eventStream, accepted bool, status int, out []byte, overload *call.OverloadError) bool {
+	missing := s.Auth != nil && challenge.MissingScopes(r.Context()) != nil
+	switch {
+	case !accepted && !missing || e.claim():
+		return false
+	case e.ctx.Err() != nil:
+		return true
+	case missing:
+		status = s.challenge(e.w, r)
+	case overload == rpc.ErrStoreUnavailable:
+		status = http.StatusServiceUnavailable
+		setRetryAfter(e.w, overload.RetryAfter)
+	case overload != nil:
+		status = http.StatusTooManyRequests
 		setRetryAfter(e.w, overload.RetryAfter)
 	}
-	s.replyOn(e, r, status, out)
-}
-
-// replyOn sends a JSON body as the response e, which has not started.
-func (s *Server) replyOn(e *eventStream, r *http.Request, status int, body []byte) {
 	if e.exited {
-		setLength(e.w, body)
+		setLength(e.w, out)
 		e.w.Header()["Connection"] = []string{"close"}
 		defer http.NewResponseController(e.w).Flush()
 	}
-	s.reply(e.w, r, status, body)
-}
-
-// asJSON reports whether to send the response as one JSON body. If so, it prevents e from
-// starting.
-func (s *Server) asJSON(r *http.Request, e *eventStream) bool {
-	return (accepts(r.Header, "application/json") || s.missingScopes(r)) && !e.claim()
-}
-
-// missingScopes reports whether a handler requires scopes that the token of r does not
-// grant. The response is then a challenge.
-func (s *Server) missingScopes(r *http.Request) bool {
-	return s.Auth != nil && challenge.MissingScopes(r.Context()) != nil
-}
-
-// reply sends a JSON body. If scopes are missing, the status and headers are those of a
-// challenge.
-func (s *Server) reply(w http.ResponseWriter, r *http.Request, status int, body []byte) {
-	if s.missingScopes(r) {
-		status = s.challenge(w, r)
-	}
-	reply(w, status, body)
+	reply(e.w, status, out)
+	return true
 }
 
 // knownLength is the length of a body, in bytes, up to which net/http sets Content-Length.
