@@ -4,7 +4,7 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/changes"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -34,11 +34,11 @@ const (
 )
 
 // The values are those of package rpc: an index out of range does not compile.
-var _ = [1]struct{}{}[ToolsChanged-ChangeKind(rpc.ToolsChanged)|ResourceUpdated-ChangeKind(rpc.ResourceUpdated)]
+var _ = [1]struct{}{}[ToolsChanged-ChangeKind(changes.ToolsChanged)|ResourceUpdated-ChangeKind(changes.ResourceUpdated)]
 
 // String returns the method of the notification without its prefix, such as
 // "tools/list_changed".
-func (k ChangeKind) String() string { return rpc.ChangeKind(k).String() }
+func (k ChangeKind) String() string { return changes.Kind(k).String() }
 
 // WatchFilter selects what [Client.Watch] watches. The zero value selects all lists and no
 // resources.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/dial/httpclient"
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -106,12 +106,12 @@ func (c *Client) Ping(ctx context.Context) error {
 	return err
 }
 
-func (c *Client) pingRequest(l *link) *rpc.Request {
+func (c *Client) pingRequest(l *link) *outbound.Request {
 	method := mcp.MethodPing
 	if l.revision.Modern() {
 		method = mcp.MethodDiscover
 	}
-	return &rpc.Request{Method: method, Timeout: c.dialer.Timeouts.Ping, MaxTimeout: c.dialer.Timeouts.Max}
+	return &outbound.Request{Method: method, Timeout: c.dialer.Timeouts.Ping, MaxTimeout: c.dialer.Timeouts.Max}
 }
 
 // maxRepeats limits how often a request is repeated that the server has certainly not acted on. While the replicas of a
@@ -121,7 +121,7 @@ const maxRepeats = 2
 // request sends the request that build returns, and reconnects before if the connection is
 // lost. It repeats the request if the server has certainly not acted on it, and once if it is
 // repeatable.
-func (c *Client) request(ctx context.Context, build func(*link) *rpc.Request, repeatable bool) (json.RawMessage, error) {
+func (c *Client) request(ctx context.Context, build func(*link) *outbound.Request, repeatable bool) (json.RawMessage, error) {
 	for attempt := 0; ; attempt++ {
 		l, err := c.connected(ctx)
 		if err != nil {

@@ -10,9 +10,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/changes"
 	"github.com/parley-mcp/parley/internal/digest"
 	"github.com/parley-mcp/parley/internal/jsonscan"
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
@@ -87,16 +88,16 @@ func (u *clientCache) forget() { u.Cache.forget(u.server) }
 func (u *clientCache) invalidate(method string) { u.Cache.invalidate(u.server, method, nil) }
 
 // dropChanged removes the results that a change affects.
-func (u *clientCache) dropChanged(change rpc.Change) {
+func (u *clientCache) dropChanged(change changes.Change) {
 	switch change.Kind {
-	case rpc.ToolsChanged:
+	case changes.ToolsChanged:
 		u.invalidate(mcp.MethodListTools)
-	case rpc.PromptsChanged:
+	case changes.PromptsChanged:
 		u.invalidate(mcp.MethodListPrompts)
-	case rpc.ResourcesChanged:
+	case changes.ResourcesChanged:
 		u.invalidate(mcp.MethodListResources)
 		u.invalidate(mcp.MethodListResourceTemplates)
-	case rpc.ResourceUpdated:
+	case changes.ResourceUpdated:
 		u.Cache.invalidate(u.server, mcp.MethodReadResource, func(params string) bool {
 			raw, _ := jsonrpc.Get([]byte(params), "uri")
 			return contains(jsonrpc.Unquote(raw), change.URI)
@@ -119,11 +120,11 @@ const maxDropsByURI = 32
 // dropUnwatched removes the results that may have changed before the server began to report
 // the changes in filter.
 func (u *clientCache) dropUnwatched(filter mcp.SubscriptionFilter) {
-	for kind, watched := range map[rpc.ChangeKind]bool{
-		rpc.ToolsChanged: filter.ToolsListChanged, rpc.PromptsChanged: filter.PromptsListChanged, rpc.ResourcesChanged: filter.ResourcesListChanged,
+	for kind, watched := range map[changes.Kind]bool{
+		changes.ToolsChanged: filter.ToolsListChanged, changes.PromptsChanged: filter.PromptsListChanged, changes.ResourcesChanged: filter.ResourcesListChanged,
 	} {
 		if watched {
-			u.dropChanged(rpc.Change{Kind: kind})
+			u.dropChanged(changes.Change{Kind: kind})
 		}
 	}
 	if len(filter.ResourceSubscriptions) > maxDropsByURI {
@@ -131,13 +132,13 @@ func (u *clientCache) dropUnwatched(filter mcp.SubscriptionFilter) {
 		return
 	}
 	for _, uri := range filter.ResourceSubscriptions {
-		u.dropChanged(rpc.Change{Kind: rpc.ResourceUpdated, URI: uri})
+		u.dropChanged(changes.Change{Kind: changes.ResourceUpdated, URI: uri})
 	}
 }
 
 // key returns the cache key of a request. It excludes the trace context, which does not
 // affect results.
-func (u *clientCache) key(req *rpc.Request, meta mcp.Meta) cacheKey {
+func (u *clientCache) key(req *outbound.Request, meta mcp.Meta) cacheKey {
 	params := string(req.Params)
 	for _, name := range slices.Sorted(maps.Keys(meta)) {
 		switch name {
@@ -187,7 +188,7 @@ func cacheHints(raw json.RawMessage) (ttl time.Duration, public bool) {
 
 // fetch sends a request without side effects, unless the Cache has a fresh result, and
 // reports whether the result is cached.
-func (c *Client) fetch(ctx context.Context, req rpc.Request, o callOptions) (raw json.RawMessage, cached bool, _ error) {
+func (c *Client) fetch(ctx context.Context, req outbound.Request, o callOptions) (raw json.RawMessage, cached bool, _ error) {
 	var pending *pendingResult
 	var audience string
 	if isCacheable(req.Method) && c.cache.max() > 0 && c.Revision().Modern() {
@@ -202,7 +203,7 @@ func (c *Client) fetch(ctx context.Context, req rpc.Request, o callOptions) (raw
 		defer pending.end()
 	}
 	modern, input := false, false
-	raw, err := c.request(ctx, func(l *link) *rpc.Request {
+	raw, err := c.request(ctx, func(l *link) *outbound.Request {
 		modern, input = l.revision.Modern(), false
 		r := req
 		if r.Method == mcp.MethodDiscover && !modern {

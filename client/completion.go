@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/internal/revision"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
 )
@@ -27,9 +27,9 @@ func (c *Client) Complete(ctx context.Context, params mcp.CompleteParams, option
 	if err != nil {
 		return nil, fmt.Errorf("completion/complete: %w", err)
 	}
-	raw, err := c.request(ctx, func(l *link) *rpc.Request {
+	raw, err := c.request(ctx, func(l *link) *outbound.Request {
 		body, _ := schema.Marshal(revision.DowngradeCompletion(l.revision, params)) // strings only
-		return &rpc.Request{
+		return &outbound.Request{
 			Method: mcp.MethodComplete, Params: body, Meta: o.meta,
 			Timeout: o.timeout, MaxTimeout: c.dialer.Timeouts.Max, OnProgress: c.dialer.progressContained(o.onProgress),
 		}

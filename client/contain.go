@@ -7,7 +7,7 @@ import (
 	"runtime/debug"
 
 	"github.com/parley-mcp/parley/call"
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
 )
@@ -34,7 +34,7 @@ func (d Dialer) contained() *Dialer {
 			_ = d.isolate("OnConnectionLost", func() { f(err) })
 		}
 	}
-	d.sending = rpc.NewChain(d.containedMiddleware()...)
+	d.sending = outbound.NewChain(d.containedMiddleware()...)
 	return &d
 }
 
@@ -54,11 +54,11 @@ func (d *Dialer) containedMiddleware() []call.Middleware {
 }
 
 // progressContained returns f with panics recovered, or nil if f is nil.
-func (d *Dialer) progressContained(f func(done, total float64, message string)) func(rpc.Progress) {
+func (d *Dialer) progressContained(f func(done, total float64, message string)) func(outbound.Progress) {
 	if f == nil {
 		return nil
 	}
-	return func(p rpc.Progress) {
+	return func(p outbound.Progress) {
 		defer d.contain("WithProgress", nil)
 		f(p.Done, p.Total, p.Message)
 	}

@@ -9,8 +9,8 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/dial/modern"
+	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/internal/revision"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/transport"
 )
@@ -154,7 +154,7 @@ type Dialer struct {
 	// no connection between requests. It must not block or use the client.
 	OnConnectionLost func(err error)
 
-	sending *rpc.Chain // runs Middleware, for all connections of a Client
+	sending *outbound.Chain // runs Middleware, for all connections of a Client
 }
 
 // Dial connects to a server with the zero [Dialer]. ctx limits the Dial, not the life of the

@@ -11,7 +11,7 @@ import (
 	"github.com/parley-mcp/parley/internal/dial/httpclient"
 	"github.com/parley-mcp/parley/internal/dial/legacy"
 	"github.com/parley-mcp/parley/internal/dial/modern"
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -171,7 +171,7 @@ func (d *Dialer) openSSE(ctx context.Context, options httpclient.Options) (*link
 }
 
 // beginSession performs the handshake. It closes wire if the handshake fails.
-func (d *Dialer) beginSession(ctx context.Context, era *legacy.Client, wire rpc.Wire) (*link, error) {
+func (d *Dialer) beginSession(ctx context.Context, era *legacy.Client, wire outbound.Wire) (*link, error) {
 	era.Wire = wire
 	closeAll := func() error {
 		err := wire.Close()

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/call"
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/transport"
 )
@@ -92,7 +92,7 @@ func (p *probe) connect(ctx context.Context, memory *Discovery) (*link, error) {
 	p.watchLoss()
 	l.fail = p.eras.Lost
 	send := l.call
-	l.call = func(ctx context.Context, req *rpc.Request) (json.RawMessage, error) {
+	l.call = func(ctx context.Context, req *outbound.Request) (json.RawMessage, error) {
 		result, err := send(ctx, req)
 		if err != nil {
 			err = p.addExit(err)

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/internal/dial/modern"
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
 )
@@ -76,7 +76,7 @@ func (c *Client) Discover(ctx context.Context, options ...CallOption) (Discovery
 	if err != nil {
 		return Discovery{}, fmt.Errorf("server/discover: %w", err)
 	}
-	raw, cached, err := c.fetch(ctx, rpc.Request{Method: mcp.MethodDiscover}, o)
+	raw, cached, err := c.fetch(ctx, outbound.Request{Method: mcp.MethodDiscover}, o)
 	if err != nil {
 		return Discovery{}, err
 	}
@@ -116,7 +116,7 @@ func (c *Client) keepDiscovery(l *link) {
 	if err != nil {
 		return
 	}
-	pending := c.cache.begin(c.cache.key(&rpc.Request{Method: mcp.MethodDiscover}, nil))
+	pending := c.cache.begin(c.cache.key(&outbound.Request{Method: mcp.MethodDiscover}, nil))
 	defer pending.end()
 	pending.keep(raw, c.cache.identity())
 }
@@ -126,7 +126,7 @@ func (c *Client) cachedDiscovery() *Discovery {
 	if _, ok := c.target.(*HTTPTarget); !ok || c.dialer.Cache == nil {
 		return nil
 	}
-	raw, left := c.cache.get(c.cache.key(&rpc.Request{Method: mcp.MethodDiscover}, nil), c.cache.identity())
+	raw, left := c.cache.get(c.cache.key(&outbound.Request{Method: mcp.MethodDiscover}, nil), c.cache.identity())
 	if raw == nil {
 		return nil
 	}

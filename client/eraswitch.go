@@ -6,7 +6,7 @@ import (
 
 	"github.com/parley-mcp/parley/internal/dial/legacy"
 	"github.com/parley-mcp/parley/internal/dial/modern"
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
@@ -17,35 +17,35 @@ type eraSwitch struct {
 	ready  sync.WaitGroup // until the eras have their wire
 	modern *modern.Client
 	legacy *legacy.Client
-	chosen atomic.Pointer[rpc.Receiver]
+	chosen atomic.Pointer[outbound.Receiver]
 }
 
-func (s *eraSwitch) choose(era rpc.Receiver) { s.chosen.Store(&era) }
+func (s *eraSwitch) choose(era outbound.Receiver) { s.chosen.Store(&era) }
 
-// Receive implements rpc.Receiver.
+// Receive implements outbound.Receiver.
 func (s *eraSwitch) Receive(m *jsonrpc.Message) {
 	s.ready.Wait()
 	if era := s.chosen.Load(); era != nil {
 		(*era).Receive(m)
 		return
 	}
-	if !s.modern.Outbound.Receive(m) || m.Kind == jsonrpc.Notification {
+	if !s.modern.Requests.Receive(m) || m.Kind == jsonrpc.Notification {
 		s.legacy.Receive(m)
 	}
 }
 
-// ReceiveInvalid implements rpc.Receiver.
+// ReceiveInvalid implements outbound.Receiver.
 func (s *eraSwitch) ReceiveInvalid(m *jsonrpc.Message, err error) {
 	if era := s.chosen.Load(); era != nil {
 		(*era).ReceiveInvalid(m, err)
 		return
 	}
-	if !s.modern.Outbound.ReceiveInvalid(m, err) {
+	if !s.modern.Requests.ReceiveInvalid(m, err) {
 		s.legacy.ReceiveInvalid(m, err)
 	}
 }
 
-// Lost implements rpc.Receiver. The error of the first call is that of both eras.
+// Lost implements outbound.Receiver. The error of the first call is that of both eras.
 func (s *eraSwitch) Lost(err error) {
 	s.modern.Lost(err)
 	s.legacy.Lost(s.modern.Failed())

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/internal/revision"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/schema"
 )
@@ -35,8 +35,8 @@ func (c *Client) CallExtension(ctx context.Context, method string, params any, o
 	if r := c.Revision(); !revision.LeavesToExtensions(method, r) {
 		return nil, fmt.Errorf("%s: %w, but of the protocol in %s", method, errNotExtension, r)
 	}
-	return c.request(ctx, func(*link) *rpc.Request {
-		return &rpc.Request{
+	return c.request(ctx, func(*link) *outbound.Request {
+		return &outbound.Request{
 			Method: method, Params: raw, Name: jsonrpc.Unquote(name), Meta: o.meta, AnyResultType: true,
 			Timeout: o.timeout, MaxTimeout: c.dialer.Timeouts.Max, OnProgress: c.dialer.progressContained(o.onProgress),
 		}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/parley-mcp/parley/internal/dial/legacy"
 	"github.com/parley-mcp/parley/internal/dial/modern"
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -17,19 +17,19 @@ import (
 type link struct {
 	revision mcp.Revision
 	server   ServerDetails
-	call     func(ctx context.Context, req *rpc.Request) (json.RawMessage, error)
+	call     func(ctx context.Context, req *outbound.Request) (json.RawMessage, error)
 	answer   func(context.Context, mcp.InputRequests) (map[string]json.RawMessage, error) // answers input requests of tasks; nil in older revisions
 	notify   func(ctx context.Context, method string, params []byte) error
-	failed   func() error     // why the connection has failed, or nil
-	received func() uint64    // the number of messages received
-	fail     func(error)      // ends the connection with an error
-	close    func() error     // may be called more than once
-	watch    watchFunc        // until the connection or ctx ends
-	tasks    *rpc.TaskChanges // the changes of tasks that the server reports in a session; nil in 2026-07-28
-	mirrors  bool             // marked parameters are mirrored in headers
-	sse      bool             // HTTP+SSE, the transport of 2024-11-05
-	session  bool             // the server has named a session over HTTP
-	proven   atomic.Bool      // the server has answered in this revision
+	failed   func() error          // why the connection has failed, or nil
+	received func() uint64         // the number of messages received
+	fail     func(error)           // ends the connection with an error
+	close    func() error          // may be called more than once
+	watch    watchFunc             // until the connection or ctx ends
+	tasks    *outbound.TaskChanges // the changes of tasks that the server reports in a session; nil in 2026-07-28
+	mirrors  bool                  // marked parameters are mirrored in headers
+	sse      bool                  // HTTP+SSE, the transport of 2024-11-05
+	session  bool                  // the server has named a session over HTTP
+	proven   atomic.Bool           // the server has answered in this revision
 
 	logs sessionLevel // of a session
 
@@ -114,11 +114,11 @@ func (d *Dialer) newEras(cancelling bool) (*modern.Client, *legacy.Client, error
 }
 
 // discoverRequest returns the server/discover request of a Dial.
-func (d *Dialer) discoverRequest() *rpc.Request {
-	return &rpc.Request{Method: mcp.MethodDiscover, Timeout: d.Timeouts.Initialize, Uncancellable: true}
+func (d *Dialer) discoverRequest() *outbound.Request {
+	return &outbound.Request{Method: mcp.MethodDiscover, Timeout: d.Timeouts.Initialize, Uncancellable: true}
 }
 
 // handshakeRequest returns the settings of the handshake's request.
-func (d *Dialer) handshakeRequest() *rpc.Request {
-	return &rpc.Request{Timeout: d.Timeouts.Initialize, Uncancellable: true}
+func (d *Dialer) handshakeRequest() *outbound.Request {
+	return &outbound.Request{Timeout: d.Timeouts.Initialize, Uncancellable: true}
 }

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"iter"
 
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
@@ -153,7 +153,7 @@ func listPage[Page any](ctx context.Context, c *Client, method string, cursor *s
 	if cursor != nil {
 		params = append(jsonrpc.AppendString([]byte(`{"cursor":`), *cursor), '}')
 	}
-	raw, cached, err := c.fetch(ctx, rpc.Request{Method: method, Params: params}, o)
+	raw, cached, err := c.fetch(ctx, outbound.Request{Method: method, Params: params}, o)
 	if err != nil {
 		return nil, nil, false, err
 	}

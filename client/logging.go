@@ -7,7 +7,7 @@ import (
 	"maps"
 	"sync"
 
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -26,9 +26,9 @@ func (c *Client) SetLogLevel(ctx context.Context, level mcp.LoggingLevel) error 
 		c.logLevel.Store(&level)
 		return nil
 	}
-	_, err := c.request(ctx, func(l *link) *rpc.Request {
+	_, err := c.request(ctx, func(l *link) *outbound.Request {
 		if l.revision.Modern() { // the server was upgraded, and the client has reconnected
-			return &rpc.Request{Method: mcp.MethodDiscover, Timeout: c.dialer.Timeouts.Read, MaxTimeout: c.dialer.Timeouts.Max}
+			return &outbound.Request{Method: mcp.MethodDiscover, Timeout: c.dialer.Timeouts.Read, MaxTimeout: c.dialer.Timeouts.Max}
 		}
 		l.logs.set(level)
 		return c.setLevel(level)
@@ -39,9 +39,9 @@ func (c *Client) SetLogLevel(ctx context.Context, level mcp.LoggingLevel) error 
 	return err
 }
 
-func (c *Client) setLevel(level mcp.LoggingLevel) *rpc.Request {
+func (c *Client) setLevel(level mcp.LoggingLevel) *outbound.Request {
 	params := []byte(`{"level":"` + string(level) + `"}`) // a known level needs no escapes
-	return &rpc.Request{Method: mcp.MethodSetLevel, Params: params, Timeout: c.dialer.Timeouts.Read, MaxTimeout: c.dialer.Timeouts.Max}
+	return &outbound.Request{Method: mcp.MethodSetLevel, Params: params, Timeout: c.dialer.Timeouts.Read, MaxTimeout: c.dialer.Timeouts.Max}
 }
 
 // restoreLogLevel sets the chosen level in a new session.
@@ -58,7 +58,7 @@ func (c *Client) restoreLogLevel(ctx context.Context, l *link) {
 
 // applyLogLevel adds the level to a request of 2026-07-28 (server/utilities/logging), or sets that of the
 // session before the request. A subscription carries no log messages.
-func (c *Client) applyLogLevel(ctx context.Context, l *link, req *rpc.Request) {
+func (c *Client) applyLogLevel(ctx context.Context, l *link, req *outbound.Request) {
 	switch {
 	case !l.revision.Modern() && req.LogLevel != "":
 		c.raiseLogLevel(ctx, l, req.LogLevel)

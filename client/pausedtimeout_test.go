@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -21,7 +21,7 @@ func (slowLogin) Authorize(req *http.Request, _ string) error {
 }
 
 func (l slowLogin) Reauthorize(req *http.Request, _ string, _ *http.Response) (bool, error) {
-	resume := rpc.PauseTimeouts(req.Context())
+	resume := outbound.PauseTimeouts(req.Context())
 	defer resume()
 	select {
 	case <-time.After(l.takes):

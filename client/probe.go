@@ -11,7 +11,7 @@ import (
 	"github.com/parley-mcp/parley/internal/dial/legacy"
 	"github.com/parley-mcp/parley/internal/dial/modern"
 	"github.com/parley-mcp/parley/internal/dial/streamclient"
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/transport"
@@ -41,7 +41,7 @@ func (d *Dialer) newProbe(conn transport.Conn, started <-chan struct{}) (*probe,
 		return nil, err
 	}
 	ids := new(atomic.Int64)
-	for _, o := range []*rpc.Outbound{&m.Outbound, &l.Outbound} {
+	for _, o := range []*outbound.Requests{&m.Requests, &l.Requests} {
 		o.IDs, o.Started, o.StartAllowance = ids, started, d.Timeouts.Start
 	}
 	l.OneStream = d.answerer() != nil

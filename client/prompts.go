@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
@@ -21,7 +21,7 @@ func (c *Client) GetPrompt(ctx context.Context, name string, arguments any, opti
 	if err != nil {
 		return nil, fmt.Errorf("prompts/get %s: %w", name, err)
 	}
-	result, err := get[mcp.GetPromptResult](ctx, c, rpc.Request{Method: mcp.MethodGetPrompt, Name: name, Params: params}, options)
+	result, err := get[mcp.GetPromptResult](ctx, c, outbound.Request{Method: mcp.MethodGetPrompt, Name: name, Params: params}, options)
 	if err != nil {
 		return nil, err
 	}

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -23,7 +23,7 @@ var ErrResourceNotFound = errors.New("resource not found")
 // sends the request once more.
 func (c *Client) ReadResource(ctx context.Context, uri string, options ...CallOption) (*mcp.ReadResourceResult, error) {
 	params := append(jsonrpc.AppendString([]byte(`{"uri":`), uri), '}')
-	result, err := get[mcp.ReadResourceResult](ctx, c, rpc.Request{Method: mcp.MethodReadResource, Name: uri, Params: params}, options)
+	result, err := get[mcp.ReadResourceResult](ctx, c, outbound.Request{Method: mcp.MethodReadResource, Name: uri, Params: params}, options)
 	if isResourceNotFound(err) {
 		return nil, fmt.Errorf("%w: %w", ErrResourceNotFound, err)
 	}
@@ -49,7 +49,7 @@ func isResourceNotFound(err error) bool {
 }
 
 // get sends a request without side effects and decodes its result.
-func get[Result any](ctx context.Context, c *Client, req rpc.Request, options []CallOption) (*Result, error) {
+func get[Result any](ctx context.Context, c *Client, req outbound.Request, options []CallOption) (*Result, error) {
 	o, err := optionsOf(options, c.dialer.Timeouts.Read)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", req.Method, err)

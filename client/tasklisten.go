@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
@@ -20,17 +20,17 @@ import (
 // taskChanges subscribes to the changes of a task during one wait. The zero value has no
 // subscription.
 type taskChanges struct {
-	changed chan struct{}     // receives after a change; capacity 1
-	reports chan rpc.Progress // in a session: the progress of the task
-	done    chan struct{}     // closed when the subscription has ended; nil before the first one
-	began   time.Time         // of the last subscription
+	changed chan struct{}          // receives after a change; capacity 1
+	reports chan outbound.Progress // in a session: the progress of the task
+	done    chan struct{}          // closed when the subscription has ended; nil before the first one
+	began   time.Time              // of the last subscription
 }
 
 // follow subscribes, unless there is a subscription or the last one did not last. The
 // subscription ends with ctx.
 func (s *taskChanges) follow(ctx context.Context, t *Task) {
 	if s.changed == nil {
-		s.changed, s.reports = make(chan struct{}, 1), make(chan rpc.Progress, maxTaskReports)
+		s.changed, s.reports = make(chan struct{}, 1), make(chan outbound.Progress, maxTaskReports)
 	}
 	if s.done != nil {
 		select {
@@ -91,7 +91,7 @@ func (s *taskChanges) wake() {
 }
 
 // report passes progress to the wait. It does not block: it drops the oldest progress of a wait that is too slow.
-func (s *taskChanges) report(p rpc.Progress) {
+func (s *taskChanges) report(p outbound.Progress) {
 	for {
 		select {
 		case s.reports <- p:
@@ -135,7 +135,7 @@ func (t *Task) listen(ctx context.Context, s *taskChanges) {
 	}()
 	defer func() { <-ended }()
 	defer cancel(nil)
-	_, err = l.call(ctx, &rpc.Request{Method: mcp.MethodListen, Params: params, Meta: t.o.meta, OnNotification: func(m *jsonrpc.Message) {
+	_, err = l.call(ctx, &outbound.Request{Method: mcp.MethodListen, Params: params, Meta: t.o.meta, OnNotification: func(m *jsonrpc.Message) {
 		switch m.Method {
 		case mcp.NotificationSubscriptionsAcknowledged:
 			var accepted mcp.SubscriptionsAcknowledgedParams

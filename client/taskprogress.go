@@ -3,7 +3,7 @@ package client
 import (
 	"sync"
 
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -14,7 +14,7 @@ import (
 // notifications for a task (Task Status Notifications): its status message describes the progress.
 // It is nil if the program wants no progress.
 type taskProgress struct {
-	report func(rpc.Progress)
+	report func(outbound.Progress)
 	link   *link      // of the call; nil if it is unknown
 	token  jsonrpc.ID // of the call
 
@@ -32,7 +32,7 @@ func (c *Client) newTaskProgress(o callOptions) *taskProgress {
 }
 
 // reporter returns what receives the progress of the call, or nil.
-func (p *taskProgress) reporter() func(rpc.Progress) {
+func (p *taskProgress) reporter() func(outbound.Progress) {
 	if p == nil {
 		return nil
 	}
@@ -40,7 +40,7 @@ func (p *taskProgress) reporter() func(rpc.Progress) {
 }
 
 // called reports progress of the call.
-func (p *taskProgress) called(report rpc.Progress) {
+func (p *taskProgress) called(report outbound.Progress) {
 	p.mu.Lock()
 	p.next, p.message = report.Done+1, report.Message
 	p.mu.Unlock()
@@ -48,7 +48,7 @@ func (p *taskProgress) called(report rpc.Progress) {
 }
 
 // reported reports progress of the task.
-func (p *taskProgress) reported(report rpc.Progress) {
+func (p *taskProgress) reported(report outbound.Progress) {
 	p.mu.Lock()
 	p.notified = true
 	p.mu.Unlock()
@@ -62,7 +62,7 @@ func (p *taskProgress) described(state *mcp.DetailedTask) {
 		return
 	}
 	p.mu.Lock()
-	report := rpc.Progress{Done: p.next, Message: state.StatusMessage}
+	report := outbound.Progress{Done: p.next, Message: state.StatusMessage}
 	known := p.notified || p.message == report.Message
 	p.mu.Unlock()
 	if !known {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/call"
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -118,7 +118,7 @@ func (w *taskWait) poll(ctx context.Context) (raw json.RawMessage, ended bool, _
 	case state.Status == mcp.TaskCompleted:
 		return state.Result, true, nil
 	case state.Status == mcp.TaskFailed:
-		return nil, true, &taskFailed{rpc.ClientError(state.Error)}
+		return nil, true, &taskFailed{outbound.ClientError(state.Error)}
 	case w.rejected != nil:
 		return nil, false, w.rejected
 	case state.Status == mcp.TaskInputRequired && w.answers == nil:

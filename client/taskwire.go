@@ -8,8 +8,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/internal/revision"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
 )
@@ -25,9 +25,9 @@ func (t *Task) send(ctx context.Context, method string, params any, timeout time
 	if err != nil {
 		return nil, r, fmt.Errorf("%s: cannot encode the params: %w", method, err)
 	}
-	raw, err = t.c.request(ctx, func(l *link) *rpc.Request {
+	raw, err = t.c.request(ctx, func(l *link) *outbound.Request {
 		r = l.revision
-		return &rpc.Request{Method: method, Params: encoded, Name: t.id, Meta: t.o.meta, Timeout: timeout, MaxTimeout: t.c.dialer.Timeouts.Max}
+		return &outbound.Request{Method: method, Params: encoded, Name: t.id, Meta: t.o.meta, Timeout: timeout, MaxTimeout: t.c.dialer.Timeouts.Max}
 	}, true)
 	return raw, r, err
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -80,7 +81,7 @@ func (c *Client) sendToolCall(ctx context.Context, name string, arguments any, o
 		forwarding = rpc.ForwardingOf(ctx)
 	}
 	progress := c.newTaskProgress(o)
-	var req *rpc.Request
+	var req *outbound.Request
 	var on *link
 	send := func() (json.RawMessage, error) {
 		sending, stop := ctx, context.CancelFunc(func() {})
@@ -88,9 +89,9 @@ func (c *Client) sendToolCall(ctx context.Context, name string, arguments any, o
 			sending, stop = outlast(ctx, abandonTimeout)
 		}
 		defer stop()
-		return c.request(sending, func(l *link) *rpc.Request {
+		return c.request(sending, func(l *link) *outbound.Request {
 			on = l
-			req = &rpc.Request{
+			req = &outbound.Request{
 				Method: mcp.MethodCallTool, Params: params, Name: name, Mirror: mirror, Meta: o.meta, LogLevel: o.logLevel, AcceptTask: acceptTask && l.revision.Modern(),
 				Timeout: o.timeout, MaxTimeout: c.dialer.Timeouts.Max, OnProgress: progress.reporter(), Forwarding: forwarding,
 			}
@@ -230,7 +231,7 @@ type ToolError struct {
 
 // Error returns the text of the result.
 func (e *ToolError) Error() string {
-	return fmt.Sprintf("tool %s failed: %s", e.Tool, rpc.TextOf(e.Result))
+	return fmt.Sprintf("tool %s failed: %s", e.Tool, outbound.TextOf(e.Result))
 }
 
 // CallTool calls a tool, as [Client.CallTool] does, and decodes its result into Out: the
@@ -246,5 +247,5 @@ func CallTool[Out any](ctx context.Context, c *Client, name string, arguments an
 	if result.IsError {
 		return out, &ToolError{Tool: name, Result: result}
 	}
-	return rpc.DecodeTool[Out](name, result)
+	return outbound.DecodeTool[Out](name, result)
 }

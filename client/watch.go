@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/call"
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/changes"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -83,9 +83,9 @@ type watchFunc func(ctx context.Context, w *watch, round int, filter mcp.Subscri
 type watch struct {
 	filter  mcp.SubscriptionFilter
 	options callOptions
-	max     time.Duration     // Timeouts.Max
-	sub     *rpc.Subscription // collects the changes for the loop
-	cache   *clientCache      // drops results before the loop receives a change
+	max     time.Duration         // Timeouts.Max
+	sub     *changes.Subscription // collects the changes for the loop
+	cache   *clientCache          // drops results before the loop receives a change
 
 	mu     sync.Mutex
 	round  int       // number of the current connection
@@ -99,10 +99,10 @@ func (c *Client) newWatch(filter WatchFilter, options []CallOption) (*watch, err
 	}
 	w := &watch{
 		filter: filter.subscription(), options: o, max: c.dialer.Timeouts.Max,
-		sub: rpc.NewSubscription(mcp.SubscriptionFilter{}), cache: c.cache,
+		sub: changes.NewSubscription(mcp.SubscriptionFilter{}), cache: c.cache,
 	}
 	w.sub.IncludeParts = true
-	return w, rpc.CheckSubscriptions(w.filter.ResourceSubscriptions)
+	return w, changes.CheckSubscriptions(w.filter.ResourceSubscriptions)
 }
 
 // begin starts the next round and returns its number.
@@ -201,7 +201,7 @@ func (c *Client) watchOnce(ctx context.Context, w *watch) error {
 	if err != nil {
 		return err
 	}
-	filter := rpc.SupportedFilter(w.filter, offered)
+	filter := changes.SupportedFilter(w.filter, offered)
 	if isEmpty(filter) {
 		c.release(l, false)
 		return ErrWatchUnsupported

@@ -8,8 +8,9 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/changes"
 	"github.com/parley-mcp/parley/internal/dial/legacy"
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
@@ -17,7 +18,7 @@ import (
 
 // listen watches by a subscriptions/listen request, whose response ends the watch
 // (2026-07-28, basic/patterns/subscriptions).
-func (w *watch) listen(ctx context.Context, round int, filter mcp.SubscriptionFilter, send func(context.Context, *rpc.Request) (json.RawMessage, error)) error {
+func (w *watch) listen(ctx context.Context, round int, filter mcp.SubscriptionFilter, send func(context.Context, *outbound.Request) (json.RawMessage, error)) error {
 	params, err := schema.Marshal(mcp.ListenParams{Notifications: filter})
 	if err != nil {
 		return err
@@ -30,9 +31,9 @@ func (w *watch) listen(ctx context.Context, round int, filter mcp.SubscriptionFi
 		timer = time.AfterFunc(w.options.timeout, late)
 	}
 	defer timer.Stop()
-	_, err = send(ctx, &rpc.Request{Method: mcp.MethodListen, Params: params, Meta: w.options.meta, OnNotification: func(m *jsonrpc.Message) {
+	_, err = send(ctx, &outbound.Request{Method: mcp.MethodListen, Params: params, Meta: w.options.meta, OnNotification: func(m *jsonrpc.Message) {
 		if m.Method != mcp.NotificationSubscriptionsAcknowledged {
-			if change, ok := rpc.ChangeOf(m); ok {
+			if change, ok := changes.Of(m); ok {
 				w.cache.dropChanged(change)
 				w.sub.Record(change)
 			}
@@ -88,7 +89,7 @@ func (w *watch) observe(ctx context.Context, round int, filter mcp.SubscriptionF
 	w.sub.Set(filter)
 	detach := era.Changes.Attach(w.sub)
 	uris := filter.ResourceSubscriptions
-	request := rpc.Request{Timeout: w.options.timeout, MaxTimeout: w.max, Meta: w.options.meta}
+	request := outbound.Request{Timeout: w.options.timeout, MaxTimeout: w.max, Meta: w.options.meta}
 	defer func() {
 		detach()
 		if era.Failed() == nil && len(uris) > 0 {

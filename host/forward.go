@@ -7,6 +7,7 @@ import (
 	"errors"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -32,7 +33,7 @@ func (h *Host) forwardElicitURL(ctx context.Context, server string, request *mcp
 	params.Meta = h.attributedMeta(server, request.Meta)
 	if c := rpc.From(ctx); c != nil && c.Can(revision.ElicitationIDs) {
 		params.ElicitationID = rand.Text() // ids of servers could be equal
-		if completion := rpc.CompletionOf(ctx); completion != nil {
+		if completion := outbound.CompletionOf(ctx); completion != nil {
 			completed, _ := json.Marshal(mcp.ElicitationCompleteParams{ElicitationID: params.ElicitationID}) // has only strings
 			// The user has finished even if the client cannot be notified.
 			completion.Then(func() { _ = c.Notify(c.Context(), mcp.NotificationElicitationComplete, completed) })

@@ -13,7 +13,7 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/store"
 )
@@ -283,7 +283,7 @@ func CallTool[Out any](ctx context.Context, h *Host, name string, arguments any,
 	if result.IsError {
 		return out, &client.ToolError{Tool: name, Result: result}
 	}
-	return rpc.DecodeTool[Out](name, result)
+	return outbound.DecodeTool[Out](name, result)
 }
 
 // CallTool calls a tool of a server, as client.Client.CallTool does. tool is the name

@@ -10,7 +10,7 @@ import (
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/digest"
 	"github.com/parley-mcp/parley/internal/loglimit"
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -86,7 +86,7 @@ type inputs struct {
 
 // completion is the end of a URL elicitation.
 type completion struct {
-	*rpc.Completion
+	*outbound.Completion
 	later func() // notifies the client after the request
 }
 
@@ -126,7 +126,7 @@ func (i *inputs) distinguish(sum string) string {
 }
 
 // add adds the completion of a URL elicitation, and the function that notifies the client after the request.
-func (i *inputs) add(one *rpc.Completion, later func()) {
+func (i *inputs) add(one *outbound.Completion, later func()) {
 	if i == nil {
 		return
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/parley-mcp/parley/internal/changes"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -107,7 +108,7 @@ func (s *subscriptions) add(uri string, sub *subscriber) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.byURI[uri] == nil {
-		if len(s.byURI) >= rpc.MaxSubscribed || s.bytes+len(uri) > rpc.MaxSubscribedURIs || len(uri) > rpc.MaxSubscribedURI {
+		if len(s.byURI) >= changes.MaxSubscribed || s.bytes+len(uri) > changes.MaxSubscribedURIs || len(uri) > changes.MaxSubscribedURI {
 			return ErrTooManySubscriptions
 		}
 		if s.byURI == nil {

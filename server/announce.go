@@ -6,7 +6,7 @@ import (
 
 	jsonv2 "github.com/go-json-experiment/json"
 
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/changes"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/store"
 )
@@ -19,13 +19,13 @@ const maxAnnouncements = 1024
 
 // announcement is a change of a list or a resource at one replica, for the others.
 type announcement struct {
-	Kind   rpc.ChangeKind `json:"k,omitzero"`
-	Name   string         `json:"n,omitzero"` // of the entry that was added or removed
-	Hidden bool           `json:"h,omitzero"` // the entry has VisibleTo
-	URI    string         `json:"u,omitzero"` // of a resource that was updated
-	All    bool           `json:"a,omitzero"` // any list and resource may have changed
-	Caller string         `json:"c,omitzero"` // the key of the only principal that may learn of it; empty for all
-	Again  bool           `json:"r,omitzero"` // of a replica that had the previous lists of Caller
+	Kind   changes.Kind `json:"k,omitzero"`
+	Name   string       `json:"n,omitzero"` // of the entry that was added or removed
+	Hidden bool         `json:"h,omitzero"` // the entry has VisibleTo
+	URI    string       `json:"u,omitzero"` // of a resource that was updated
+	All    bool         `json:"a,omitzero"` // any list and resource may have changed
+	Caller string       `json:"c,omitzero"` // the key of the only principal that may learn of it; empty for all
+	Again  bool         `json:"r,omitzero"` // of a replica that had the previous lists of Caller
 }
 
 type announcementMessage struct {
@@ -74,22 +74,22 @@ func (s *Server) apply(c announcement) {
 			again.Again = true
 			s.replicas.announce(again)
 		}
-		s.changes.PublishTo(func(who principal.Principal) bool { return who.Key() == c.Caller }, rpc.Change{Kind: c.Kind, URI: c.URI})
+		s.changes.PublishTo(func(who principal.Principal) bool { return who.Key() == c.Caller }, changes.Change{Kind: c.Kind, URI: c.URI})
 		return
 	}
 	var e entry
 	var known bool
 	switch c.Kind {
-	case rpc.ToolsChanged:
+	case changes.ToolsChanged:
 		e, known = s.tools.get(c.Name)
-	case rpc.PromptsChanged:
+	case changes.PromptsChanged:
 		e, known = s.prompts.get(c.Name)
-	case rpc.ResourcesChanged:
+	case changes.ResourcesChanged:
 		if e, known = s.resources.get(c.Name); !known {
 			e, known = s.templates.get(c.Name)
 		}
-	case rpc.ResourceUpdated:
-		s.changes.PublishTo(s.notifiedOf(c.URI), rpc.Change{Kind: c.Kind, URI: c.URI})
+	case changes.ResourceUpdated:
+		s.changes.PublishTo(s.notifiedOf(c.URI), changes.Change{Kind: c.Kind, URI: c.URI})
 		return
 	default:
 		if c.All {
@@ -99,8 +99,8 @@ func (s *Server) apply(c announcement) {
 	}
 	switch {
 	case known:
-		s.changes.PublishTo(e.audience(), rpc.Change{Kind: c.Kind})
+		s.changes.PublishTo(e.audience(), changes.Change{Kind: c.Kind})
 	case !c.Hidden: // otherwise it is not known here who may learn of it
-		s.changes.Publish(rpc.Change{Kind: c.Kind})
+		s.changes.Publish(changes.Change{Kind: c.Kind})
 	}
 }

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 
+	"github.com/parley-mcp/parley/internal/changes"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -17,15 +18,15 @@ import (
 // [Server.Bus]; otherwise call ResourceUpdated on every replica. It does not block and is safe for
 // concurrent use. (2026-07-28, server/resources, Subscriptions.)
 func (s *Server) ResourceUpdated(uri string) {
-	s.changes.PublishTo(s.notifiedOf(uri), rpc.Change{Kind: rpc.ResourceUpdated, URI: uri})
-	s.replicas.announce(announcement{Kind: rpc.ResourceUpdated, URI: uri})
+	s.changes.PublishTo(s.notifiedOf(uri), changes.Change{Kind: changes.ResourceUpdated, URI: uri})
+	s.replicas.announce(announcement{Kind: changes.ResourceUpdated, URI: uri})
 }
 
 // added adds an entry, and notifies the clients that can see it.
-func added[E entry](s *Server, kind rpc.ChangeKind, to *entries[E], name string, e E) error {
+func added[E entry](s *Server, kind changes.Kind, to *entries[E], name string, e E) error {
 	err := to.add(name, e)
 	if err == nil {
-		s.changes.PublishTo(e.audience(), rpc.Change{Kind: kind})
+		s.changes.PublishTo(e.audience(), changes.Change{Kind: kind})
 		s.replicas.announce(announcement{Kind: kind, Name: name, Hidden: e.audience() != nil})
 		s.followers.changed()
 	}
@@ -33,10 +34,10 @@ func added[E entry](s *Server, kind rpc.ChangeKind, to *entries[E], name string,
 }
 
 // removed removes an entry, and notifies the clients that could see it.
-func removed[E entry](s *Server, kind rpc.ChangeKind, from *entries[E], name string) bool {
+func removed[E entry](s *Server, kind changes.Kind, from *entries[E], name string) bool {
 	e, was := from.remove(name)
 	if was {
-		s.changes.PublishTo(e.audience(), rpc.Change{Kind: kind})
+		s.changes.PublishTo(e.audience(), changes.Change{Kind: kind})
 		s.replicas.announce(announcement{Kind: kind, Name: name, Hidden: e.audience() != nil})
 		s.followers.changed()
 	}
@@ -51,7 +52,7 @@ func (s *Server) listen(ctx context.Context, c *rpc.Call) (any, error) {
 // subscribe serves resources/subscribe.
 func (s *Server) subscribe(ctx context.Context, c *rpc.Call) (any, error) {
 	return s.subscribed(ctx, c, func(to rpc.Subscriber, ctx context.Context, uri string) error {
-		if err := rpc.CheckSubscriptions([]string{uri}); err != nil {
+		if err := changes.CheckSubscriptions([]string{uri}); err != nil {
 			return err
 		}
 		if err := s.admitSubscription(ctx, c, uri); err != nil {

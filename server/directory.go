@@ -3,7 +3,7 @@ package server
 import (
 	"strings"
 
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/changes"
 )
 
 // Directory is a directory that [AddFS] serves. The server does not watch its files: call
@@ -44,6 +44,6 @@ func (d *Directory) Updated(name string) {
 // It has no effect if FSOptions.Unlisted is set.
 func (d *Directory) ListChanged() {
 	if !d.tree.options.Unlisted {
-		d.server.changes.PublishTo(d.entry.audience(), rpc.Change{Kind: rpc.ResourcesChanged})
+		d.server.changes.PublishTo(d.entry.audience(), changes.Change{Kind: changes.ResourcesChanged})
 	}
 }

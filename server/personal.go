@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 
+	"github.com/parley-mcp/parley/internal/changes"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
@@ -12,13 +13,13 @@ import (
 // callers, those of all callers. The clients at all replicas are notified if they share [Server.Bus]. It does not block and
 // is safe for concurrent use.
 func (s *Server) PersonalChanged(callers ...principal.Principal) {
-	for _, kind := range []rpc.ChangeKind{rpc.ToolsChanged, rpc.PromptsChanged, rpc.ResourcesChanged} {
+	for _, kind := range []changes.Kind{changes.ToolsChanged, changes.PromptsChanged, changes.ResourcesChanged} {
 		if len(callers) == 0 {
-			s.changes.Publish(rpc.Change{Kind: kind})
+			s.changes.Publish(changes.Change{Kind: kind})
 			s.replicas.announce(announcement{Kind: kind})
 		}
 		for _, caller := range callers {
-			s.publishTo(caller, rpc.Change{Kind: kind})
+			s.publishTo(caller, changes.Change{Kind: kind})
 		}
 	}
 	s.followers.changed()
@@ -27,10 +28,10 @@ func (s *Server) PersonalChanged(callers ...principal.Principal) {
 // PersonalUpdated notifies the clients of a caller that have subscribed to a resource, as [Server.ResourceUpdated] does
 // with those of all callers.
 func (s *Server) PersonalUpdated(caller principal.Principal, uri string) {
-	s.publishTo(caller, rpc.Change{Kind: rpc.ResourceUpdated, URI: uri})
+	s.publishTo(caller, changes.Change{Kind: changes.ResourceUpdated, URI: uri})
 }
 
-func (s *Server) publishTo(caller principal.Principal, change rpc.Change) {
+func (s *Server) publishTo(caller principal.Principal, change changes.Change) {
 	s.changes.PublishTo(func(who principal.Principal) bool { return who == caller }, change)
 	s.replicas.announce(announcement{Kind: change.Kind, URI: change.URI, Caller: caller.Key()})
 }

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/changes"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -119,7 +119,7 @@ func (s *Server) RegisterPrompt(p mcp.Prompt, handler PromptHandler, options ...
 // RemovePrompt removes a prompt and reports whether it existed. Calls in flight continue. Safe
 // while the server serves.
 func (s *Server) RemovePrompt(name string) bool {
-	return removed(s, rpc.PromptsChanged, &s.prompts, name)
+	return removed(s, changes.PromptsChanged, &s.prompts, name)
 }
 
 // DeclarePrompts declares the prompts capability while the server has no prompts yet. Call it if
@@ -163,7 +163,7 @@ func (s *Server) addPrompt(e *promptEntry, options []PromptOption) error {
 	if err := detach(&e.prompt, &e.prompt.Source); err != nil {
 		return err
 	}
-	if err := added(s, rpc.PromptsChanged, &s.prompts, e.prompt.Name, e); err != nil {
+	if err := added(s, changes.PromptsChanged, &s.prompts, e.prompt.Name, e); err != nil {
 		return err
 	}
 	if e.arguments != nil && slices.ContainsFunc(e.arguments.all, func(p parameter) bool { return p.enum != nil }) {

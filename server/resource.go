@@ -10,7 +10,7 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/changes"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -84,7 +84,7 @@ func (s *Server) RegisterResource(r mcp.Resource, handler ResourceHandler, optio
 // RemoveResource removes the resource with a URI and reports whether it existed. Reads in flight
 // continue. Safe while the server serves.
 func (s *Server) RemoveResource(uri string) bool {
-	return removed(s, rpc.ResourcesChanged, &s.resources, uri)
+	return removed(s, changes.ResourcesChanged, &s.resources, uri)
 }
 
 // DeclareResources declares the resources capability while the server has no resources yet. Call
@@ -117,7 +117,7 @@ func (s *Server) addResource(r mcp.Resource, handler ResourceHandler, options []
 	}
 	e := &resourceEntry{resource: r, read: handler}
 	e.init(s, r.URI, options)
-	return added(s, rpc.ResourcesChanged, &s.resources, r.URI, e)
+	return added(s, changes.ResourcesChanged, &s.resources, r.URI, e)
 }
 
 var errNoName = errors.New("name must not be empty")

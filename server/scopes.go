@@ -7,7 +7,7 @@ import (
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/challenge"
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/changes"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
@@ -152,7 +152,7 @@ func subscribed(params *jsonrpc.Members) []string {
 	}
 	list, _ := jsonrpc.Get(raw, "resourceSubscriptions")
 	var uris []string
-	if schema.Decode(list, &uris) != nil || rpc.CheckSubscriptions(uris) != nil {
+	if schema.Decode(list, &uris) != nil || changes.CheckSubscriptions(uris) != nil {
 		return nil
 	}
 	return uris

@@ -9,7 +9,7 @@ import (
 
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/call"
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/changes"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/store"
@@ -165,7 +165,7 @@ type Server struct {
 	completes atomic.Bool // an argument has a completer
 	// instructions replace Instructions; nil means that they do not.
 	instructions atomic.Pointer[string]
-	changes      rpc.Changes
+	changes      changes.Broadcaster
 	followers    followers
 	extensions   extensions
 	tasks        taskFeature

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/changes"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -88,7 +88,7 @@ func (s *Server) RegisterTemplate(t mcp.ResourceTemplate, handler ResourceHandle
 // RemoveTemplate removes a template and reports whether it existed. It also removes the template
 // that [AddFS] has registered. Reads in flight continue. Safe while the server serves.
 func (s *Server) RemoveTemplate(uriTemplate string) bool {
-	return removed(s, rpc.ResourcesChanged, &s.templates.entries, uriTemplate)
+	return removed(s, changes.ResourcesChanged, &s.templates.entries, uriTemplate)
 }
 
 // readFunc reads one resource.
@@ -132,7 +132,7 @@ func (s *Server) addTemplate(e *templateEntry, options []ResourceOption) error {
 		return err
 	}
 	e.uris = uris
-	if err := added(s, rpc.ResourcesChanged, &s.templates.entries, e.template.URITemplate, e); err != nil {
+	if err := added(s, changes.ResourcesChanged, &s.templates.entries, e.template.URITemplate, e); err != nil {
 		return err
 	}
 	if slices.ContainsFunc(uris.variables, func(v templateVariable) bool { return e.variable(v.name).enum != nil }) {

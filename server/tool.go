@@ -8,8 +8,8 @@ import (
 	"reflect"
 	"strings"
 
+	"github.com/parley-mcp/parley/internal/changes"
 	"github.com/parley-mcp/parley/internal/revision"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
@@ -175,7 +175,7 @@ func (s *Server) logUnchecked(tool, which string, compiled *schema.Schema) {
 // RemoveTool removes a tool and reports whether it existed. Calls in flight continue. Safe while
 // the server serves.
 func (s *Server) RemoveTool(name string) bool {
-	return removed(s, rpc.ToolsChanged, &s.tools, name)
+	return removed(s, changes.ToolsChanged, &s.tools, name)
 }
 
 // DeclareTools declares the tools capability while the server has no tools yet. Call it if tools

@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"strings"
 
+	"github.com/parley-mcp/parley/internal/changes"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -65,7 +66,7 @@ func (s *Server) addTool(e *toolEntry, options []ToolOption) error {
 	if err := detach(&e.tool, &e.tool.Source); err != nil {
 		return err
 	}
-	if err := added(s, rpc.ToolsChanged, &s.tools, e.tool.Name, e); err != nil {
+	if err := added(s, changes.ToolsChanged, &s.tools, e.tool.Name, e); err != nil {
 		return err
 	}
 	if e.task != nil {

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/changes"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/schema"
@@ -24,8 +24,8 @@ func (s *Server) UnlistTools(names ...string) {
 		set[name] = true
 	}
 	if s.tools.unlist(set) {
-		s.changes.Publish(rpc.Change{Kind: rpc.ToolsChanged})
-		s.replicas.announce(announcement{Kind: rpc.ToolsChanged})
+		s.changes.Publish(changes.Change{Kind: changes.ToolsChanged})
+		s.replicas.announce(announcement{Kind: changes.ToolsChanged})
 	}
 }
 

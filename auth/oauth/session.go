@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/call"
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/outbound"
 )
 
 // session is the state of the authorization for one MCP server.
@@ -121,7 +121,7 @@ func (s *session) acquire(ctx context.Context) (release func(), err error) {
 	select {
 	case s.lock <- struct{}{}:
 	default:
-		resume := rpc.PauseTimeouts(ctx)
+		resume := outbound.PauseTimeouts(ctx)
 		defer resume()
 		select {
 		case s.lock <- struct{}{}:
@@ -273,7 +273,7 @@ func (n *need) key() string {
 
 // obtain gets a token to replace the rejected one. Concurrent calls share the result.
 func (s *session) obtain(ctx context.Context, n need) error {
-	resume := rpc.PauseTimeouts(ctx)
+	resume := outbound.PauseTimeouts(ctx)
 	defer resume()
 	if s.owner.Grant == nil && s.owner.Interaction != nil {
 		leave, err := s.enterLogin(ctx, &n)

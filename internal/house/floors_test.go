@@ -44,6 +44,8 @@ var packages = map[string]placement{
 	"task":                 {floor: 3},
 	"auth/oauth":           {floor: 3},
 	"internal/rpc":         {floor: 2},
+	"internal/changes":     {floor: 2},
+	"internal/outbound":    {floor: 2},
 	"internal/httpcodec":   {floor: 2},
 	"call":                 {floor: 1},
 	"internal/contain":     {floor: 1},
@@ -118,6 +120,9 @@ var sameFloor = map[[2]string]bool{
 	{"auth", "internal/redirect"}:    true,
 
 	{"internal/resourceuri", "internal/glob"}: true,
+
+	{"internal/outbound", "internal/rpc"}:     true, // a request has the caller that is its cause
+	{"internal/outbound", "internal/changes"}: true,
 }
 
 // withoutIO are the packages that do no I/O, and doesIO are the packages that they must not import.

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/changes"
 	"github.com/parley-mcp/parley/internal/httpcodec"
 	"github.com/parley-mcp/parley/internal/lease"
 	"github.com/parley-mcp/parley/internal/legacy"
@@ -35,7 +36,7 @@ func storedSessionServer(t *testing.T, kv store.KV, log store.Log, state legacy.
 	t.Helper()
 	logger := slog.New(slog.DiscardHandler)
 	era := &legacy.Server{
-		Peers: &rpc.PeerCache{}, Logger: logger, Changes: &rpc.Changes{},
+		Peers: &rpc.PeerCache{}, Logger: logger, Changes: &changes.Broadcaster{},
 		Describe: func(principal.Principal) (r mcp.InitializeResult) { return r },
 	}
 	s := &Server{Legacy: era, Sessions: legacy.NewSessions(era, kv, legacy.SessionLimits{}), Streams: NewStreams(log, logger), Logger: logger, KeepAlive: 15 * time.Second}

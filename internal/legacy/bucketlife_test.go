@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/changes"
 	"github.com/parley-mcp/parley/principal"
 )
 
@@ -44,8 +44,8 @@ func TestBucketsOfDeletedSessionCountUntilTheyAreDeleted(t *testing.T) {
 			}
 			time.Sleep(time.Minute)
 			// A client that reaches the limit causes the check.
-			owner := rpc.OwnerOf(principal.Anonymous, "a")
-			_ = one.server.Changes.Bytes().Add(t.Context(), owner, rpc.MaxOwnerSubscribed+1)
+			owner := changes.OwnerOf(principal.Anonymous, "a")
+			_ = one.server.Changes.Bytes().Add(t.Context(), owner, changes.MaxOwnerSubscribed+1)
 			if left := kv.stored(t); len(left) > 0 || subscribed(t, one) != 0 {
 				t.Errorf("operation %d fails: %d bytes count, and the store has %q", failing, subscribed(t, one), left)
 			}

@@ -10,7 +10,7 @@ import (
 
 	jsonv2 "github.com/go-json-experiment/json"
 
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/changes"
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
@@ -142,7 +142,7 @@ func (s *State) subscribed() (n, bytes int) {
 // subscribedSize returns the bytes that the URIs of a session count.
 func (s *State) subscribedSize() int {
 	n, bytes := s.subscribed()
-	return rpc.SubscribedSizeOf(n, bytes)
+	return changes.SubscribedSizeOf(n, bytes)
 }
 
 // bucketKey returns the key of a bucket in the store.

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/changes"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 )
@@ -16,7 +17,7 @@ const (
 	maxSessionDeferred = 16
 	// maxQueuedNotifications limits the notifications without a listener; the oldest are dropped first. It allows
 	// a change of each resource of a subscription, see NotificationQueue.HandOver.
-	maxQueuedNotifications = rpc.MaxSubscribed + 64
+	maxQueuedNotifications = changes.MaxSubscribed + 64
 )
 
 // deferredLimit counts the deferred notifications of all sessions. Close cancels them.
@@ -208,7 +209,7 @@ func (a *deferredNotifications) takeQueued() [][]byte {
 // deferred notifications. The transport delivers them.
 type NotificationQueue struct {
 	session *Session
-	changes *rpc.Subscription
+	changes *changes.Subscription
 }
 
 // Wake returns a channel that receives a value when notifications are queued.

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/changes"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/store"
 )
@@ -117,5 +117,5 @@ func (s *hookedStore) contents(t *testing.T, id string) (uris []string, counted,
 	if n := len(slices.Compact(slices.Clone(uris))); n != len(uris) {
 		t.Errorf("%d URIs are stored twice", len(uris)-n)
 	}
-	return uris, state.subscribedSize(), rpc.SubscribedSize(uris...)
+	return uris, state.subscribedSize(), changes.SubscribedSize(uris...)
 }

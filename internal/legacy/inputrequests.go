@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -30,9 +31,9 @@ const (
 type inputRequests struct {
 	ids      atomic.Int64
 	mu       sync.Mutex
-	open     map[*rpc.Outbound]struct{}
-	awaiting chan struct{}   // closed while open is not empty; created on first use
-	tasks    rpc.TaskChanges // of tasks of the client
+	open     map[*outbound.Requests]struct{}
+	awaiting chan struct{}        // closed while open is not empty; created on first use
+	tasks    outbound.TaskChanges // of tasks of the client
 }
 
 // seedIDs sets the first id. A session that is restored from its state must not reuse an
@@ -43,7 +44,7 @@ var _ rpc.InputRequester = (*inputRequests)(nil)
 
 // RequestInput implements rpc.InputRequester.
 func (a *inputRequests) RequestInput(ctx context.Context, c *rpc.Call, questions []rpc.InputRequest) ([]json.RawMessage, error) {
-	out := &rpc.Outbound{Wire: streamWire{c}, NotifyCancelled: true, IDs: &a.ids}
+	out := &outbound.Requests{Wire: streamWire{c}, NotifyCancelled: true, IDs: &a.ids}
 	a.add(out)
 	defer a.remove(out)
 
@@ -63,7 +64,7 @@ func (a *inputRequests) RequestInput(ctx context.Context, c *rpc.Call, questions
 	for i, q := range questions {
 		wg.Go(func() {
 			var err error
-			if q.Within > 0 && rpc.RunsAsTask(taskRequests(c), q.Method) {
+			if q.Within > 0 && outbound.RunsAsTask(taskRequests(c), q.Method) {
 				answers[i], err = a.requestTask(ctx, c, q)
 			} else {
 				answers[i], err = sendInputRequest(ctx, out, q)
@@ -90,20 +91,20 @@ func (s *Session) RequestInput(ctx context.Context, r rpc.InputRequest) (json.Ra
 		defer current.Release()
 		s = current.Session
 	}
-	out := &rpc.Outbound{Wire: sessionWire{s}, NotifyCancelled: true, IDs: &s.inputRequests.ids}
+	out := &outbound.Requests{Wire: sessionWire{s}, NotifyCancelled: true, IDs: &s.inputRequests.ids}
 	s.inputRequests.add(out)
 	defer s.inputRequests.remove(out)
 	return sendInputRequest(ctx, out, r)
 }
 
 // sendInputRequest sends an input request and returns the result in its response.
-func sendInputRequest(ctx context.Context, out *rpc.Outbound, q rpc.InputRequest) (json.RawMessage, error) {
-	return do(ctx, out, q.Method, &rpc.Request{Method: q.Method, Params: q.Params, Timeout: cmp.Or(q.Within, timeoutOf(q.Method))})
+func sendInputRequest(ctx context.Context, out *outbound.Requests, q rpc.InputRequest) (json.RawMessage, error) {
+	return do(ctx, out, q.Method, &outbound.Request{Method: q.Method, Params: q.Params, Timeout: cmp.Or(q.Within, timeoutOf(q.Method))})
 }
 
 // do sends a request. An error that the client reports is a *call.AnswerError for a question, whose
 // method is given.
-func do(ctx context.Context, out *rpc.Outbound, question string, req *rpc.Request) (json.RawMessage, error) {
+func do(ctx context.Context, out *outbound.Requests, question string, req *outbound.Request) (json.RawMessage, error) {
 	resp, err := out.Do(ctx, req)
 	if err == nil && resp.Err != nil {
 		err = &call.AnswerError{Method: question, Err: resp.Err}
@@ -111,11 +112,11 @@ func do(ctx context.Context, out *rpc.Outbound, question string, req *rpc.Reques
 	return resp.Result, err
 }
 
-func (a *inputRequests) add(out *rpc.Outbound) {
+func (a *inputRequests) add(out *outbound.Requests) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.open == nil {
-		a.open = make(map[*rpc.Outbound]struct{})
+		a.open = make(map[*outbound.Requests]struct{})
 	}
 	if len(a.open) == 0 && a.awaiting != nil {
 		close(a.awaiting)
@@ -123,7 +124,7 @@ func (a *inputRequests) add(out *rpc.Outbound) {
 	a.open[out] = struct{}{}
 }
 
-func (a *inputRequests) remove(out *rpc.Outbound) {
+func (a *inputRequests) remove(out *outbound.Requests) {
 	out.Release()
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -163,15 +164,15 @@ func (a *inputRequests) Finish(_ context.Context, result any, err error) (any, e
 // receive delivers a response of the client and reports whether an input request was
 // waiting for it.
 func (a *inputRequests) receive(m *jsonrpc.Message) bool {
-	return a.deliver(func(out *rpc.Outbound) bool { return out.Receive(m) })
+	return a.deliver(func(out *outbound.Requests) bool { return out.Receive(m) })
 }
 
 // receiveInvalid delivers a malformed response. The input request that waits for it fails.
 func (a *inputRequests) receiveInvalid(m *jsonrpc.Message, err error) bool {
-	return a.deliver(func(out *rpc.Outbound) bool { return out.ReceiveInvalid(m, err) })
+	return a.deliver(func(out *outbound.Requests) bool { return out.ReceiveInvalid(m, err) })
 }
 
-func (a *inputRequests) deliver(accepts func(*rpc.Outbound) bool) bool {
+func (a *inputRequests) deliver(accepts func(*outbound.Requests) bool) bool {
 	a.mu.Lock()
 	all := slices.Collect(maps.Keys(a.open))
 	a.mu.Unlock()
@@ -191,7 +192,7 @@ func timeoutOf(method string) time.Duration {
 // streamWire sends input requests on the stream of their call.
 type streamWire struct{ call *rpc.Call }
 
-func (w streamWire) Send(ctx context.Context, out *rpc.Outgoing) error {
+func (w streamWire) Send(ctx context.Context, out *outbound.Outgoing) error {
 	if err := w.call.Send(ctx, out.Message); err != nil {
 		return err
 	}
@@ -210,7 +211,7 @@ func (streamWire) Close() error             { return nil }
 // sessionWire sends input requests that belong to no call on the stream of their session.
 type sessionWire struct{ session *Session }
 
-func (w sessionWire) Send(_ context.Context, out *rpc.Outgoing) error {
+func (w sessionWire) Send(_ context.Context, out *outbound.Outgoing) error {
 	w.session.Notify(out.Message)
 	return nil
 }

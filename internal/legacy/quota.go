@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/changes"
 )
 
 // The store does not report expired sessions. When a limit is reached, the quota checks
@@ -20,18 +20,18 @@ const (
 // sessions are subscribed, by owner.
 type quota struct {
 	total int
-	bytes *rpc.SubscribedBytes
+	bytes *changes.SubscribedBytes
 
 	mu       sync.Mutex
 	sessions map[string]countedSession // by session key
 	created  int                       // sessions that this process has created
-	owners   map[rpc.Owner]*ownerCount
+	owners   map[changes.Owner]*ownerCount
 	checked  time.Time // when sessions of all owners were last checked
 }
 
 // countedSession is a session that this process has created, or one with subscriptions or buckets.
 type countedSession struct {
-	owner      rpc.Owner
+	owner      changes.Owner
 	created    bool // by this process
 	subscribed int  // bytes of URIs
 	buckets    bucketSet
@@ -47,7 +47,7 @@ type ownerCount struct {
 
 // add counts one more session of owner, up to the limit most. Expired reports whether a
 // session has expired.
-func (q *quota) add(owner rpc.Owner, key string, most int, expired func(key string) bool) bool {
+func (q *quota) add(owner changes.Owner, key string, most int, expired func(key string) bool) bool {
 	ok, candidates := q.tryAdd(owner, key, most)
 	if ok || !q.removeExpired(candidates, expired) {
 		return ok
@@ -57,8 +57,8 @@ func (q *quota) add(owner rpc.Owner, key string, most int, expired func(key stri
 }
 
 // addSubscribed sets the bytes of the URIs of a session, and adds buckets that it has. The error
-// is rpc.ErrTooManySubscribed, and nothing changes then.
-func (q *quota) addSubscribed(ctx context.Context, owner rpc.Owner, key string, bytes int, buckets bucketSet) error {
+// is changes.ErrTooManySubscribed, and nothing changes then.
+func (q *quota) addSubscribed(ctx context.Context, owner changes.Owner, key string, bytes int, buckets bucketSet) error {
 	q.mu.Lock()
 	added := bytes - q.sessions[key].subscribed
 	q.mu.Unlock()
@@ -78,7 +78,7 @@ func (q *quota) addSubscribed(ctx context.Context, owner rpc.Owner, key string, 
 }
 
 // removeExpiredOf removes the expired sessions of an owner, unless it has done so recently.
-func (q *quota) removeExpiredOf(owner rpc.Owner, expired func(key string) bool) {
+func (q *quota) removeExpiredOf(owner changes.Owner, expired func(key string) bool) {
 	q.mu.Lock()
 	var candidates []string
 	if has := q.owners[owner]; has != nil {
@@ -100,7 +100,7 @@ func (q *quota) removeExpired(candidates []string, expired func(key string) bool
 }
 
 // tryAdd counts the session, or returns sessions to check because a limit is reached.
-func (q *quota) tryAdd(owner rpc.Owner, key string, most int) (ok bool, candidates []string) {
+func (q *quota) tryAdd(owner changes.Owner, key string, most int) (ok bool, candidates []string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	has := q.owners[owner]
@@ -116,7 +116,7 @@ func (q *quota) tryAdd(owner rpc.Owner, key string, most int) (ok bool, candidat
 
 // setSubscribed sets the bytes of the URIs of a session as the store has them, also above the
 // limit, and adds buckets that it has.
-func (q *quota) setSubscribed(owner rpc.Owner, key string, bytes int, buckets bucketSet) {
+func (q *quota) setSubscribed(owner changes.Owner, key string, bytes int, buckets bucketSet) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	c := q.sessions[key]
@@ -150,7 +150,7 @@ func (q *quota) ended(key string) bool {
 
 // candidates returns sessions of one owner, or the sessions of all owners that this process has
 // created if owner is nil, unless it has done so recently. The caller holds mu.
-func (q *quota) candidates(checked *time.Time, owner *rpc.Owner) []string {
+func (q *quota) candidates(checked *time.Time, owner *changes.Owner) []string {
 	now := time.Now()
 	if now.Sub(*checked) < checkPeriod {
 		return nil
@@ -181,7 +181,7 @@ func (q *quota) remove(key string) {
 // mu, and changes q.bytes.
 func (q *quota) set(key string, now countedSession) {
 	if q.sessions == nil {
-		q.sessions, q.owners = make(map[string]countedSession), make(map[rpc.Owner]*ownerCount)
+		q.sessions, q.owners = make(map[string]countedSession), make(map[changes.Owner]*ownerCount)
 	}
 	before, was := q.sessions[key]
 	stays := now.created || now.subscribed > 0 || now.buckets != 0

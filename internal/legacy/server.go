@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/changes"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -22,8 +23,8 @@ type Server struct {
 	Logger *slog.Logger
 	// Describe returns the result of initialize. The revision and _meta are added to it.
 	Describe    func(who principal.Principal) mcp.InitializeResult
-	Changes     *rpc.Changes // nil: there are no changes
-	MaxInflight int          // concurrent requests per session
+	Changes     *changes.Broadcaster // nil: there are no changes
+	MaxInflight int                  // concurrent requests per session
 
 	deferred deferredLimit
 }

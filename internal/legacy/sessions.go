@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/changes"
 	"github.com/parley-mcp/parley/internal/loglimit"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/principal"
@@ -94,7 +95,7 @@ const storeTimeout = 5 * time.Second
 func NewSessions(server *Server, kv store.KV, limits SessionLimits) *Sessions {
 	limits = limits.withDefaults()
 	s := &Sessions{server: server, store: kv, limits: limits, live: make(map[sessionRef]*StoredSession), byKey: make(map[string]*StoredSession), quota: quota{total: limits.Total, bytes: server.Changes.Bytes()}}
-	s.quota.bytes.OnFull(func(ctx context.Context, owner rpc.Owner) { s.quota.removeExpiredOf(owner, s.expired(ctx)) })
+	s.quota.bytes.OnFull(func(ctx context.Context, owner changes.Owner) { s.quota.removeExpiredOf(owner, s.expired(ctx)) })
 	return s
 }
 
@@ -102,7 +103,7 @@ func NewSessions(server *Server, kv store.KV, limits SessionLimits) *Sessions {
 // protect the session of an anonymous client. The sessions of anonymous clients are counted
 // by address, other sessions by principal.
 func (s *Sessions) Create(ctx context.Context, who principal.Principal, address string, state State) (id string, err error) {
-	owner, most := rpc.OwnerOf(who, address), s.limits.PerOwner
+	owner, most := changes.OwnerOf(who, address), s.limits.PerOwner
 	if who == principal.Anonymous {
 		state.Address, most = address, s.limits.PerAddress
 	}
@@ -282,7 +283,7 @@ func (s *Sessions) Delete(ctx context.Context, who principal.Principal, id strin
 	switch item, err := s.store.Get(ctx, key); {
 	case err == nil: // another replica may have created buckets
 		if state, err := DecodeState(item.Value); err == nil {
-			s.quota.setSubscribed(rpc.OwnerOf(who, state.Address), key, state.subscribedSize(), state.Index.numbers())
+			s.quota.setSubscribed(changes.OwnerOf(who, state.Address), key, state.subscribedSize(), state.Index.numbers())
 		}
 	case !errors.Is(err, store.ErrNotFound):
 		return err

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/changes"
 	"github.com/parley-mcp/parley/store"
 )
 
@@ -35,7 +35,7 @@ func (ss *StoredSession) subscribe(ctx context.Context, uri string) (changed *bu
 				changed = &b
 			}
 			n, bytes := state.subscribed()
-			return rpc.CheckSubscription(uri, n, bytes)
+			return changes.CheckSubscription(uri, n, bytes)
 		})
 		if err != nil || changed == nil || changed.number == inline {
 			return changed, err

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/changes"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/store"
 )
@@ -167,8 +167,8 @@ func TestSubscriptionLimitsIncludeAllBuckets(t *testing.T) {
 		uri  func(i int) string
 		most int
 	}{
-		"number": {func(i int) string { return fmt.Sprintf("test:%d", i) }, rpc.MaxSubscribed},
-		"bytes":  {func(i int) string { return longURI(i) + strings.Repeat("y", 7000) }, rpc.MaxSubscribedURIs / 8000},
+		"number": {func(i int) string { return fmt.Sprintf("test:%d", i) }, changes.MaxSubscribed},
+		"bytes":  {func(i int) string { return longURI(i) + strings.Repeat("y", 7000) }, changes.MaxSubscribedURIs / 8000},
 	} {
 		t.Run(name, func(t *testing.T) {
 			one, two, kv, id := bucketed(t, 0)

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/changes"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/store"
 )
@@ -94,7 +94,7 @@ func TestCostOfASubscriptionDoesNotGrowWithTheirNumber(t *testing.T) {
 // The same for a session that lives as long as its connection, which has no record.
 func TestCostOfASubscriptionOfAConnectionDoesNotGrowWithTheirNumber(t *testing.T) {
 	server, _ := newServer()
-	server.Changes = new(rpc.Changes)
+	server.Changes = new(changes.Broadcaster)
 	session := server.NewSession(principal.Anonymous)
 	session.Address = "a"
 	defer session.Close()

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/changes"
 	"github.com/parley-mcp/parley/principal"
 )
 
@@ -17,7 +17,7 @@ func counting() (one, two *Sessions, kv *faultyStore) {
 	kv = newFaultyStore()
 	replica := func() *Sessions {
 		server, _ := newServer()
-		server.Changes = new(rpc.Changes)
+		server.Changes = new(changes.Broadcaster)
 		return NewSessions(server, kv, SessionLimits{})
 	}
 	return replica(), replica(), kv
@@ -26,15 +26,15 @@ func counting() (one, two *Sessions, kv *faultyStore) {
 // subscribed returns the bytes that a replica counts for the anonymous clients of address "a".
 func subscribed(t *testing.T, s *Sessions) int {
 	t.Helper()
-	bytes, owner := s.server.Changes.Bytes(), rpc.OwnerOf(principal.Anonymous, "a")
+	bytes, owner := s.server.Changes.Bytes(), changes.OwnerOf(principal.Anonymous, "a")
 	free := 0
-	for step := rpc.MaxOwnerSubscribed; step > 0; step /= 2 {
+	for step := changes.MaxOwnerSubscribed; step > 0; step /= 2 {
 		for bytes.Add(t.Context(), owner, step) == nil {
 			free += step
 		}
 	}
 	bytes.Force(owner, -free)
-	return rpc.MaxOwnerSubscribed - free
+	return changes.MaxOwnerSubscribed - free
 }
 
 func TestReplicasCountTheBytesOfTheSessionsThatTheyServe(t *testing.T) {
@@ -63,7 +63,7 @@ func TestReplicasCountTheBytesOfTheSessionsThatTheyServe(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		a, b := rpc.SubscribedSize("test:a"), rpc.SubscribedSize("test:bb")
+		a, b := changes.SubscribedSize("test:a"), changes.SubscribedSize("test:bb")
 		want(a, a+b)
 		_ = change(one, func(*StoredSession) error { return nil }) // reads the change of the other replica
 		want(a+b, a+b)
@@ -106,7 +106,7 @@ func TestBytesOfEvictedSessionsCount(t *testing.T) {
 	one.mu.Lock()
 	one.evict(one.cache.oldest)
 	one.mu.Unlock()
-	if n := subscribed(t, one); n != rpc.SubscribedSize(uri) {
+	if n := subscribed(t, one); n != changes.SubscribedSize(uri) {
 		t.Errorf("%d bytes", n)
 	}
 	if err := one.Delete(t.Context(), principal.Anonymous, id); err != nil {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/parley-mcp/parley/internal/changes"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
@@ -26,7 +27,7 @@ type subscriptions struct {
 	closed bool                // the session has ended
 	ready  bool                // the client has sent notifications/initialized
 	lists  mcp.SubscriptionFilter
-	queue  *rpc.Subscription // the subscription of the open stream; nil: none is open
+	queue  *changes.Subscription // the subscription of the open stream; nil: none is open
 
 	// Of a stored session:
 	buckets []bucket    // the URIs, including inline; nil unless queue is open
@@ -36,7 +37,9 @@ type subscriptions struct {
 var _ rpc.Subscriber = (*subscriptions)(nil)
 
 // owner returns the client for which the bytes of the URIs are counted.
-func (s *subscriptions) owner() rpc.Owner { return rpc.OwnerOf(s.session.who, s.session.Address) }
+func (s *subscriptions) owner() changes.Owner {
+	return changes.OwnerOf(s.session.who, s.session.Address)
+}
 
 // Subscribe implements rpc.Subscriber.
 func (s *subscriptions) Subscribe(ctx context.Context, uri string) error {
@@ -64,7 +67,7 @@ func (s *subscriptions) add(ctx context.Context, uri string) error {
 	if added, err := s.check(uri); added || err != nil {
 		return err
 	}
-	bytes, owner, size := s.session.server.Changes.Bytes(), s.owner(), rpc.SubscribedSize(uri)
+	bytes, owner, size := s.session.server.Changes.Bytes(), s.owner(), changes.SubscribedSize(uri)
 	if err := bytes.Add(ctx, owner, size); err != nil { // it may query the store, so do not hold mu
 		return err
 	}
@@ -92,7 +95,7 @@ func (s *subscriptions) check(uri string) (added bool, _ error) {
 	if _, added := s.uris[uri]; added {
 		return true, nil
 	}
-	return false, rpc.CheckSubscription(uri, len(s.uris)+1, s.bytes+len(uri))
+	return false, changes.CheckSubscription(uri, len(s.uris)+1, s.bytes+len(uri))
 }
 
 // remove removes a resource from a session that is not stored.
@@ -104,7 +107,7 @@ func (s *subscriptions) remove(uri string) {
 	}
 	delete(s.uris, uri)
 	s.bytes -= len(uri)
-	s.session.server.Changes.Bytes().Force(s.owner(), -rpc.SubscribedSize(uri))
+	s.session.server.Changes.Bytes().Force(s.owner(), -changes.SubscribedSize(uri))
 	if s.queue != nil {
 		s.queue.Remove(uri)
 	}
@@ -119,7 +122,7 @@ func (s *subscriptions) close() {
 		return
 	}
 	if len(s.uris) > 0 { // otherwise the handshake, which sets the address, may be running
-		s.session.server.Changes.Bytes().Force(s.owner(), -rpc.SubscribedSizeOf(len(s.uris), s.bytes))
+		s.session.server.Changes.Bytes().Force(s.owner(), -changes.SubscribedSizeOf(len(s.uris), s.bytes))
 	}
 	s.closed, s.uris, s.bytes = true, nil, 0
 }
@@ -276,7 +279,7 @@ func (s *subscriptions) filter() mcp.SubscriptionFilter {
 // listFilter returns the list changes that the server declares.
 func (s *Server) listFilter(who principal.Principal) mcp.SubscriptionFilter {
 	all := mcp.SubscriptionFilter{ToolsListChanged: true, PromptsListChanged: true, ResourcesListChanged: true}
-	return rpc.SupportedFilter(all, s.Describe(who).Capabilities)
+	return changes.SupportedFilter(all, s.Describe(who).Capabilities)
 }
 
 // Notifications opens the session's queue of notifications, which receives changes after
@@ -292,11 +295,11 @@ func (s *Session) openQueue(buckets []bucket) *NotificationQueue {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.lists, u.buckets = lists, buckets
-	var next *rpc.Subscription
+	var next *changes.Subscription
 	if s.server.Changes != nil {
 		next = s.server.Changes.Subscribe(s.who, u.filter())
 	} else {
-		next = rpc.NewSubscription(u.filter())
+		next = changes.NewSubscription(u.filter())
 	}
 	if u.queue != nil {
 		for _, change := range u.queue.Take() {
@@ -326,14 +329,14 @@ func (s *subscriptions) isOpen() bool {
 }
 
 // isCurrent reports whether open is the subscription of the open queue.
-func (s *subscriptions) isCurrent(open *rpc.Subscription) bool {
+func (s *subscriptions) isCurrent(open *changes.Subscription) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.queue == open
 }
 
 // release forgets the subscription of a queue that closes, unless a newer queue is open.
-func (s *subscriptions) release(open *rpc.Subscription) {
+func (s *subscriptions) release(open *changes.Subscription) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.queue == open {

@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/changes"
 	"github.com/parley-mcp/parley/principal"
 )
 
@@ -16,7 +16,7 @@ func notified(s *Sessions, queue *NotificationQueue, uris ...string) string {
 	takeAll(queue)
 	time.Sleep(time.Second)
 	for _, uri := range uris {
-		s.server.Changes.Publish(rpc.Change{Kind: rpc.ResourceUpdated, URI: uri})
+		s.server.Changes.Publish(changes.Change{Kind: changes.ResourceUpdated, URI: uri})
 	}
 	return takeAll(queue)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -39,7 +40,7 @@ func taskRequests(c *rpc.Call) *mcp.TaskRequestsCapability {
 // basic/utilities/tasks). The client accepts it at once, so that no response takes long, and the
 // answer is not lost with the stream of the call.
 type requestedTask struct {
-	out      *rpc.Outbound
+	out      *outbound.Requests
 	call     *rpc.Call
 	question rpc.InputRequest
 	changed  <-chan struct{}
@@ -53,7 +54,7 @@ type requestedTask struct {
 
 // requestTask sends an input request as a task, and waits for its result.
 func (a *inputRequests) requestTask(ctx context.Context, c *rpc.Call, q rpc.InputRequest) (json.RawMessage, error) {
-	out := &rpc.Outbound{Wire: taskWire{c}, NotifyCancelled: true, IDs: &a.ids}
+	out := &outbound.Requests{Wire: taskWire{c}, NotifyCancelled: true, IDs: &a.ids}
 	a.add(out)
 	defer a.remove(out)
 	a.tasks.Begin()
@@ -77,7 +78,7 @@ func (a *inputRequests) requestTask(ctx context.Context, c *rpc.Call, q rpc.Inpu
 func (t *requestedTask) create(ctx context.Context) (json.RawMessage, error) {
 	params := revision.WithTask(t.question.Params, t.question.Within)
 	// tasks/cancel must be used instead of notifications/cancelled (basic/utilities/cancellation).
-	req := &rpc.Request{Method: t.question.Method, Params: params, Timeout: t.question.Within, Uncancellable: true}
+	req := &outbound.Request{Method: t.question.Method, Params: params, Timeout: t.question.Within, Uncancellable: true}
 	waiting, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	defer context.AfterFunc(ctx, func() {
@@ -177,7 +178,7 @@ func (t *requestedTask) sleep(ctx context.Context) error {
 // send sends a request about the task.
 func (t *requestedTask) send(ctx context.Context, method string, timeout time.Duration) (json.RawMessage, error) {
 	params := append(jsonrpc.AppendString([]byte(`{"taskId":`), t.id), '}')
-	return do(ctx, t.out, t.question.Method, &rpc.Request{Method: method, Params: params, Timeout: max(timeout, time.Millisecond)})
+	return do(ctx, t.out, t.question.Method, &outbound.Request{Method: method, Params: params, Timeout: max(timeout, time.Millisecond)})
 }
 
 // cancel asks the client to cancel the task, if it can.
@@ -195,7 +196,7 @@ func (t *requestedTask) cancel(ctx context.Context) {
 // the session (2025-11-25, basic/utilities/tasks, Input Required Status).
 type taskWire struct{ call *rpc.Call }
 
-func (w taskWire) Send(ctx context.Context, out *rpc.Outgoing) error {
+func (w taskWire) Send(ctx context.Context, out *outbound.Outgoing) error {
 	err := streamWire(w).Send(ctx, out)
 	notifier := w.call.SessionNotifier
 	if notifier != nil && out.Method != mcp.MethodElicit && out.Method != mcp.MethodCreateMessage &&

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/parley-mcp/parley/internal/changes"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -16,7 +17,7 @@ import (
 // acknowledges the part of the filter that the server's capabilities and MayWatch allow, and delivers
 // notifications until the client cancels. When the server shuts down, the access token
 // expires or MayWatch no longer allows one of the resources, Listen returns a result.
-func (s *Server) Listen(ctx context.Context, c *rpc.Call, changes *rpc.Changes, offered mcp.ServerCapabilities) (any, error) {
+func (s *Server) Listen(ctx context.Context, c *rpc.Call, announced *changes.Broadcaster, offered mcp.ServerCapabilities) (any, error) {
 	filter, err := filterOf(c.Params())
 	switch {
 	case err != nil:
@@ -25,7 +26,7 @@ func (s *Server) Listen(ctx context.Context, c *rpc.Call, changes *rpc.Changes, 
 		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "a subscription requires an event stream: send Accept: application/json, text/event-stream")
 	}
 	ids := filter.TaskIDs
-	filter = rpc.SupportedFilter(filter, offered)
+	filter = changes.SupportedFilter(filter, offered)
 	var recheck <-chan struct{}
 	if s.Rechecks != nil {
 		recheck = s.Rechecks() // first, so that no change is missed
@@ -41,18 +42,18 @@ func (s *Server) Listen(ctx context.Context, c *rpc.Call, changes *rpc.Changes, 
 		}
 		defer stop()
 	}
-	owner, size := rpc.OwnerOf(c.Principal(), c.Source()), rpc.SubscribedSize(filter.ResourceSubscriptions...)+rpc.SubscribedSize(filter.TaskIDs...)
-	if err := changes.Bytes().Add(ctx, owner, size); err != nil {
+	owner, size := changes.OwnerOf(c.Principal(), c.Source()), changes.SubscribedSize(filter.ResourceSubscriptions...)+changes.SubscribedSize(filter.TaskIDs...)
+	if err := announced.Bytes().Add(ctx, owner, size); err != nil {
 		return nil, err
 	}
-	defer changes.Bytes().Force(owner, -size)
-	sub := changes.Subscribe(c.Principal(), filter) // before the acknowledgement, so that no change is missed
+	defer announced.Bytes().Force(owner, -size)
+	sub := announced.Subscribe(c.Principal(), filter) // before the acknowledgement, so that no change is missed
 	defer sub.Close()
 	acknowledged, err := json.Marshal(filter)
 	if err != nil {
 		return nil, err
 	}
-	params := append(rpc.AppendSubscription([]byte{'{'}, c.ID()), `,"notifications":`...)
+	params := append(changes.AppendSubscription([]byte{'{'}, c.ID()), `,"notifications":`...)
 	params = append(append(params, acknowledged...), '}')
 	if c.Notify(ctx, mcp.NotificationSubscriptionsAcknowledged, params) != nil {
 		return nil, errUndelivered
@@ -66,7 +67,7 @@ func (s *Server) Listen(ctx context.Context, c *rpc.Call, changes *rpc.Changes, 
 				}
 			}
 		case state := <-states:
-			params := append(rpc.AppendSubscription([]byte{'{'}, c.ID()), ',')
+			params := append(changes.AppendSubscription([]byte{'{'}, c.ID()), ',')
 			if c.Notify(ctx, mcp.NotificationTasks, append(params, state[1:]...)) != nil {
 				return nil, errUndelivered
 			}
@@ -92,13 +93,13 @@ var errUndelivered = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "c
 // endListen ends a subscription that the client has not cancelled. The server cancels it
 // (basic/patterns/cancellation), and then answers the request (Graceful Closure).
 func (s *Server) endListen(ctx context.Context, c *rpc.Call) (any, error) {
-	params := append(rpc.AppendSubscription([]byte{'{'}, c.ID()), `,"requestId":`...)
+	params := append(changes.AppendSubscription([]byte{'{'}, c.ID()), `,"requestId":`...)
 	params = append(c.ID().Append(params), `,"reason":"the server ends the subscription"}`...)
 	if c.Notify(ctx, mcp.NotificationCancelled, params) != nil {
 		return nil, errUndelivered
 	}
 	result := []byte(`{"resultType":"complete",`)
-	result = rpc.AppendSubscription(result, c.ID())
+	result = changes.AppendSubscription(result, c.ID())
 	if s.Identity != nil {
 		result = append(result[:len(result)-1], `,"`+mcp.MetaServerInfo+`":`...)
 		result = append(append(result, s.Identity...), '}')
@@ -155,7 +156,7 @@ func filterOf(params *jsonrpc.Members) (filter mcp.SubscriptionFilter, _ error) 
 			return filter, err
 		}
 	}
-	return filter, rpc.CheckSubscriptions(filter.ResourceSubscriptions)
+	return filter, changes.CheckSubscriptions(filter.ResourceSubscriptions)
 }
 
 func boolean(name string, value []byte) (bool, error) {

@@ -59,7 +59,7 @@ type Call struct {
 	Overload *call.OverloadError
 
 	handlerContext handlerContext
-	handed         *handed // the result that middleware received, if the handler returned an Encoded
+	handed         *Handed // the result that middleware received, if the handler returned an Encoded
 
 	mu       sync.Mutex
 	rounds   *rounds // nil until needed
@@ -182,4 +182,47 @@ func (c *Call) Finish() {
 		writing <- struct{}{}
 		<-writing
 	}
+}
+
+// Subscriber changes the subscriptions of a session.
+type Subscriber interface {
+	// Subscribe subscribes the session to updates of a resource. A second subscription to the
+	// resource has no effect. The error is a *jsonrpc.Error if there are too many resources.
+	Subscribe(ctx context.Context, uri string) error
+	// Unsubscribe ends the subscription to a resource, if there is one.
+	Unsubscribe(ctx context.Context, uri string) error
+}
+
+// StreamCloser is implemented by a Stream whose connection can end while the stream continues.
+// The error is ErrUnsupported if it cannot.
+type StreamCloser interface {
+	CloseStream(ctx context.Context, retry time.Duration) error
+}
+
+// CloseStream ends the connection of the call's stream while the call continues; see
+// server.CloseStream. It returns ErrUnsupported if the stream cannot do that, and
+// call.ErrCallDone once the call has ended.
+func (c *Call) CloseStream(ctx context.Context, retry time.Duration) error {
+	c.mu.Lock()
+	err := c.ended()
+	closer, ok := c.Stream.(StreamCloser)
+	c.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return ErrUnsupported
+	}
+	// Earlier messages are sent first, and the call cannot end meanwhile.
+	if err := c.lockStream(ctx); err != nil {
+		return err
+	}
+	defer c.unlockStream()
+	c.mu.Lock()
+	err = c.ended()
+	c.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return closer.CloseStream(ctx, retry)
 }

@@ -16,16 +16,16 @@ type Encoded struct {
 	Fresh bool
 }
 
-// handed is a result that middleware received, with its encoding. Middleware receives a shallow
+// Handed is a result that middleware received, with its encoding. Middleware receives a shallow
 // copy of the struct, so it may change the fields. Slices, maps and pointers are shared with other
 // calls, unless the result is fresh.
-type handed struct {
+type Handed struct {
 	encoded      *Encoded
-	before, copy any
+	before, Copy any
 }
 
-// hand returns a copy of the result for middleware.
-func hand(e *Encoded) *handed {
+// Hand returns a copy of the result for middleware.
+func Hand(e *Encoded) *Handed {
 	result := e.Result()
 	original := reflect.ValueOf(result).Elem()
 	copied := reflect.New(original.Type())
@@ -33,18 +33,18 @@ func hand(e *Encoded) *handed {
 	if e.Fresh {
 		detach(original)
 	}
-	return &handed{encoded: e, before: result, copy: copied.Interface()}
+	return &Handed{encoded: e, before: result, Copy: copied.Interface()}
 }
 
-// unchanged returns the encoding of result if middleware returned the result unchanged.
-func (h *handed) unchanged(result any) (e *Encoded, ok bool) {
+// Unchanged returns the encoding of result if middleware returned the result unchanged.
+func (h *Handed) Unchanged(result any) (e *Encoded, ok bool) {
 	switch {
-	case h == nil || h.copy != result:
+	case h == nil || h.Copy != result:
 		return nil, false
 	case h.encoded.Fresh:
-		return h.encoded, reflect.DeepEqual(h.before, h.copy)
+		return h.encoded, reflect.DeepEqual(h.before, h.Copy)
 	}
-	return h.encoded, same(reflect.ValueOf(h.before).Elem(), reflect.ValueOf(h.copy).Elem())
+	return h.encoded, same(reflect.ValueOf(h.before).Elem(), reflect.ValueOf(h.Copy).Elem())
 }
 
 // detach replaces the slices, maps, pointers and interfaces in v by deep copies.

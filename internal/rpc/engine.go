@@ -148,14 +148,14 @@ func Isolate(f func()) {
 	<-done
 }
 
-// errOtherCall is the error of middleware that breaks the contract of call.Middleware.
-var errOtherCall = errors.New("middleware must pass on the call that it received, with a context that is derived from the one that it received")
+// ErrOtherCall is the error of middleware that breaks the contract of call.Middleware.
+var ErrOtherCall = errors.New("middleware must pass on the call that it received, with a context that is derived from the one that it received")
 
 // dispatch is the innermost handler: it finds the handler of the method and runs it.
 func (e *Engine) dispatch(ctx context.Context, public *call.Call) (any, error) {
 	c := From(ctx)
 	if c == nil || &c.Call != public {
-		return nil, errOtherCall
+		return nil, ErrOtherCall
 	}
 	h := c.Handle
 	if h == nil && e.accepts(c) {
@@ -172,8 +172,8 @@ func (e *Engine) dispatch(ctx context.Context, public *call.Call) (any, error) {
 		result, err = c.InputRequester.Finish(ctx, result, err)
 	}
 	if encoded, ok := result.(*Encoded); ok && !e.Opaque {
-		c.handed = hand(encoded)
-		return c.handed.copy, err
+		c.handed = Hand(encoded)
+		return c.handed.Copy, err
 	}
 	return result, err
 }
@@ -231,7 +231,7 @@ func appendResult(dst []byte, c *Call, result any, identity []byte) (reply []byt
 	dst = jsonrpc.AppendResultHead(dst, c.ID())
 	e, ok := result.(*Encoded)
 	if !ok {
-		e, ok = c.handed.unchanged(result)
+		e, ok = c.handed.Unchanged(result)
 	}
 	if ok {
 		return append(e.Append(dst), '}'), nil

@@ -8,10 +8,3 @@ func (p *PeerCache) Cached() (infos, capabilities int) {
 	defer p.capabilities.mu.Unlock()
 	return len(p.infos.values), len(p.capabilities.values)
 }
-
-// Pending returns the number of requests in flight.
-func (o *Outbound) Pending() int {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return len(o.pending)
-}

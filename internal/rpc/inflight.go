@@ -11,6 +11,9 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
+// MaxSubscriptions is the number of subscriptions that one peer may have at a time.
+const MaxSubscriptions = 64
+
 // Errors of requests that are not served.
 var (
 	// ErrDuplicateID is the error of a request with the id of another request in flight.

@@ -3,6 +3,7 @@ package rpc_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
 )
 
 // Rule J2: the second request is rejected, and the first is served.
@@ -150,4 +152,53 @@ func TestCancelAllEndsEveryRequest(t *testing.T) {
 			t.Errorf("%d in flight", n)
 		}
 	})
+}
+
+func TestSubscriptionsHaveTheirOwnLimit(t *testing.T) {
+	f := &rpc.Inflight{Max: 1}
+	served := make(chan struct{})
+	listening := rpc.NewEngine(map[string]rpc.Handler{mcp.MethodListen: func(ctx context.Context, c *rpc.Call) (any, error) {
+		served <- struct{}{}
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}}, nil)
+	var wg sync.WaitGroup
+	listen := func(i int) {
+		wg.Go(func() {
+			c := callOf(int64(i), mcp.MethodListen, mcp.V20260728)
+			if out := appendReply(t.Context(), nil, f, listening, c, nil); len(out) > 0 {
+				t.Errorf("response to a cancelled subscription: %s", out)
+			}
+		})
+		<-served
+	}
+	for i := range rpc.MaxSubscriptions {
+		listen(i)
+	}
+	if n := f.Len(); n != 0 {
+		t.Errorf("%d requests are in flight, not counting subscriptions", n)
+	}
+	if _, err := f.Begin(t.Context(), jsonrpc.StringID("call")); err != nil {
+		t.Errorf("the first request: %v", err)
+	}
+	if _, err := f.Begin(t.Context(), jsonrpc.StringID("another")); !errors.Is(err, rpc.ErrTooManyInFlight) {
+		t.Errorf("the second request: %v", err)
+	}
+	beyond := callOf(1<<20, mcp.MethodListen, mcp.V20260728)
+	if out := appendReply(t.Context(), nil, f, listening, beyond, nil); !strings.Contains(string(out), rpc.ErrTooManySubscriptions.Error()) {
+		t.Errorf("a subscription above the limit: %s", out)
+	}
+	f.Cancel(jsonrpc.IntID(3), call.ErrCancelled)
+	listen(rpc.MaxSubscriptions) // may begin before the cancelled handler returns
+	f.CancelAll(call.ErrCancelled)
+	wg.Wait()
+	for i := range 2 { // the count is correct afterwards
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			for i := range rpc.MaxSubscriptions {
+				listen(i)
+			}
+			f.CancelAll(call.ErrCancelled)
+			wg.Wait()
+		})
+	}
 }

@@ -1,15 +1,20 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
+	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/digest"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -183,4 +188,133 @@ func (c *Call) RequestInput(ctx context.Context, requests ...InputRequest) ([]js
 func (c *Call) Answered(r InputRequest) bool {
 	replayer, ok := c.InputRequester.(Replayer)
 	return ok && replayer.Answered(r)
+}
+
+// Digest identifies the content of an input request. An answer to another content does not count.
+func (q InputRequest) Digest() string { return digest.Join([]byte(q.Method), q.Params) }
+
+// InputKeys assigns keys to the input requests of one run of a handler. Another run that makes the
+// same requests in the same order gets the same keys. The zero value is for a new run.
+type InputKeys struct {
+	used map[string]bool
+	same map[string]int // how often a request without a key was made, by digest
+}
+
+// Clone returns a copy.
+func (k *InputKeys) Clone() InputKeys { return InputKeys{maps.Clone(k.used), maps.Clone(k.same)} }
+
+// Take returns the key of an input request, and generates one if it has none. The keys of a run
+// must be unique. Known returns the digest of the request of an earlier run with a key, or "". If it
+// is another request, the key is not used again: for the client, a key means one request (2026-07-28,
+// basic/patterns/mrtr; tasks extension, Input Requests).
+func (k *InputKeys) Take(q InputRequest, known func(key string) (digest string)) (string, error) {
+	key := k.Next(q, known)
+	given := cmp.Or(q.Key, key)
+	if k.used == nil {
+		k.used, k.same = make(map[string]bool), make(map[string]int)
+	}
+	if k.used[given] {
+		return "", fmt.Errorf("the key %q is used for two input requests of this call: choose another key", given)
+	}
+	if q.Key == "" {
+		k.same[q.Digest()]++
+	}
+	k.used[given], k.used[key] = true, true
+	return key, nil
+}
+
+// Used reports whether an input request of this run has the key.
+func (k *InputKeys) Used(key string) bool { return k.used[key] }
+
+// Next returns the key that Take would return for q.
+func (k *InputKeys) Next(q InputRequest, known func(key string) (digest string)) string {
+	sum := q.Digest()
+	if q.Key != "" {
+		if before := known(q.Key); before == "" || before == sum {
+			return q.Key
+		}
+		return q.Key + "-" + sum[:12]
+	}
+	return q.Method + "-" + sum[:12] + "-" + strconv.Itoa(k.same[sum]+1)
+}
+
+// InputBatch has the input requests of one result of a server, whose handlers run concurrently. The handlers that forward
+// them to a client send them together and with the server's keys. It is safe for concurrent use.
+type InputBatch struct {
+	mu       sync.Mutex
+	pending  int // handlers that have neither joined nor ended
+	requests []InputRequest
+	ready    chan struct{} // closed when pending is 0
+
+	send    sync.Once
+	answers []json.RawMessage
+	err     error
+}
+
+// NewInputBatch returns a batch for n handlers, at least one.
+func NewInputBatch(n int) *InputBatch { return &InputBatch{pending: n, ready: make(chan struct{})} }
+
+type inputBatchKey struct{}
+
+// batchMember is the place of a handler in a batch.
+type batchMember struct {
+	batch *InputBatch
+	key   string
+	left  sync.Once
+}
+
+// Handler returns the context of one of the handlers. The client receives the request with the key, which must be unique in
+// the call. The caller must call end when the handler has ended.
+func (b *InputBatch) Handler(ctx context.Context, key string) (_ context.Context, end func()) {
+	m := &batchMember{batch: b, key: key}
+	return context.WithValue(ctx, inputBatchKey{}, m), func() { m.leave(nil) }
+}
+
+// leave records that the handler has ended, or that it forwards a request. It returns the index of the request, or -1 if
+// the handler has left before.
+func (m *batchMember) leave(q *InputRequest) (index int) {
+	index = -1
+	m.left.Do(func() {
+		b := m.batch
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if q != nil {
+			index = len(b.requests)
+			b.requests = append(b.requests, *q)
+		}
+		if b.pending--; b.pending == 0 {
+			close(b.ready)
+		}
+	})
+	return index
+}
+
+// ForwardInput sends an input request to the client of a call, and returns the response. If ctx is that of a handler of a
+// batch, the first request waits for those of the other handlers.
+func (c *Call) ForwardInput(ctx context.Context, q InputRequest) (json.RawMessage, error) {
+	m, _ := ctx.Value(inputBatchKey{}).(*batchMember)
+	index := -1
+	if m != nil {
+		first := q
+		first.Key = m.key
+		index = m.leave(&first)
+	}
+	if index < 0 {
+		answers, err := c.RequestInput(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		return answers[0], nil
+	}
+	b := m.batch
+	select {
+	case <-b.ready:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	b.send.Do(func() { b.answers, b.err = c.RequestInput(ctx, b.requests...) })
+	if b.err != nil {
+		return nil, b.err
+	}
+	return b.answers[index], nil
 }

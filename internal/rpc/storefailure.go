@@ -3,9 +3,12 @@ package rpc
 import (
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/loglimit"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/store"
 )
@@ -81,4 +84,127 @@ func Retry(ctx context.Context, operation func() error) error {
 			return err
 		}
 	}
+}
+
+// StoreTimeout is the time-out of each operation of a guarded store, so that a store that does not answer cannot block
+// requests.
+const StoreTimeout = 5 * time.Second
+
+// StoreGuard bounds the time of the operations of a store, and logs its failures. Their errors are *StoreError, whose
+// text has no addresses. A *store.Memory has no guard. Set Logger before the first operation. A StoreGuard is safe for
+// concurrent use.
+type StoreGuard struct {
+	Logger *slog.Logger
+	failed loglimit.Limiter
+}
+
+// KV returns kv with the guard.
+func (g *StoreGuard) KV(kv store.KV) store.KV {
+	if _, ok := kv.(*store.Memory); ok {
+		return kv
+	}
+	return guardedKV{kv, g}
+}
+
+// Log returns log with the guard.
+func (g *StoreGuard) Log(log store.Log) store.Log {
+	if _, ok := log.(*store.Memory); ok {
+		return log
+	}
+	return guardedLog{log, g}
+}
+
+// Bus returns bus with the guard.
+func (g *StoreGuard) Bus(bus store.Bus) store.Bus {
+	if _, ok := bus.(*store.Memory); ok {
+		return bus
+	}
+	return guardedBus{bus, g}
+}
+
+// guarded runs one operation.
+func guarded[T any](ctx context.Context, g *StoreGuard, name string, operation func(context.Context) (T, error)) (T, error) {
+	limited, cancel := context.WithTimeout(ctx, StoreTimeout)
+	defer cancel()
+	value, err := operation(limited)
+	switch {
+	case err == nil, errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrConflict),
+		errors.Is(err, store.ErrPurged), errors.Is(err, store.ErrInvalidArgument):
+		return value, err
+	case ctx.Err() != nil && errors.Is(err, ctx.Err()): // of the caller
+		return value, ctx.Err()
+	case limited.Err() != nil:
+		err = fmt.Errorf("no answer within %v: %w", StoreTimeout, err)
+	}
+	g.failed.Log(ctx, g.Logger, slog.LevelError, "operation of the store failed", slog.String("operation", name), slog.Any("error", err))
+	return value, &StoreError{Err: err}
+}
+
+// guardedDo is guarded for operations without a result.
+func guardedDo(ctx context.Context, g *StoreGuard, name string, operation func(context.Context) error) error {
+	_, err := guarded(ctx, g, name, func(ctx context.Context) (struct{}, error) { return struct{}{}, operation(ctx) })
+	return err
+}
+
+type guardedKV struct {
+	store.KV
+	guard *StoreGuard
+}
+
+func (b guardedKV) Get(ctx context.Context, key string) (store.Item, error) {
+	return guarded(ctx, b.guard, "Get", func(ctx context.Context) (store.Item, error) { return b.KV.Get(ctx, key) })
+}
+
+func (b guardedKV) Put(ctx context.Context, key string, value []byte, opt store.PutOptions) (uint64, error) {
+	return guarded(ctx, b.guard, "Put", func(ctx context.Context) (uint64, error) { return b.KV.Put(ctx, key, value, opt) })
+}
+
+func (b guardedKV) Touch(ctx context.Context, key string, ttl time.Duration) (store.Item, error) {
+	return guarded(ctx, b.guard, "Touch", func(ctx context.Context) (store.Item, error) { return b.KV.Touch(ctx, key, ttl) })
+}
+
+func (b guardedKV) Delete(ctx context.Context, key string) error {
+	return guardedDo(ctx, b.guard, "Delete", func(ctx context.Context) error { return b.KV.Delete(ctx, key) })
+}
+
+func (b guardedKV) Add(ctx context.Context, set, member string, opt store.AddOptions) error {
+	return guardedDo(ctx, b.guard, "Add", func(ctx context.Context) error { return b.KV.Add(ctx, set, member, opt) })
+}
+
+func (b guardedKV) Remove(ctx context.Context, set, member string) error {
+	return guardedDo(ctx, b.guard, "Remove", func(ctx context.Context) error { return b.KV.Remove(ctx, set, member) })
+}
+
+func (b guardedKV) List(ctx context.Context, set, after string, limit int) ([]string, error) {
+	return guarded(ctx, b.guard, "List", func(ctx context.Context) ([]string, error) { return b.KV.List(ctx, set, after, limit) })
+}
+
+type guardedLog struct {
+	store.Log
+	guard *StoreGuard
+}
+
+func (b guardedLog) Append(ctx context.Context, key store.StreamKey, seq uint64, entry []byte, opt store.AppendOptions) error {
+	return guardedDo(ctx, b.guard, "Append", func(ctx context.Context) error { return b.Log.Append(ctx, key, seq, entry, opt) })
+}
+
+func (b guardedLog) ReadAfter(ctx context.Context, key store.StreamKey, seq uint64) ([][]byte, error) {
+	return guarded(ctx, b.guard, "ReadAfter", func(ctx context.Context) ([][]byte, error) { return b.Log.ReadAfter(ctx, key, seq) })
+}
+
+func (b guardedLog) Drop(ctx context.Context, group string) error {
+	return guardedDo(ctx, b.guard, "Drop", func(ctx context.Context) error { return b.Log.Drop(ctx, group) })
+}
+
+type guardedBus struct {
+	store.Bus
+	guard *StoreGuard
+}
+
+func (b guardedBus) Publish(ctx context.Context, topic string, message []byte) error {
+	return guardedDo(ctx, b.guard, "Publish", func(ctx context.Context) error { return b.Bus.Publish(ctx, topic, message) })
+}
+
+func (b guardedBus) Subscribe(ctx context.Context, topic string, queue int) (*store.Subscription, error) {
+	return guarded(ctx, b.guard, "Subscribe", func(ctx context.Context) (*store.Subscription, error) { return b.Bus.Subscribe(ctx, topic, queue) })
 }

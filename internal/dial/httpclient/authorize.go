@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/parley-mcp/parley/call"
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/outbound"
 )
 
 // Authorizer provides credentials for requests. See client.Authorizer.
@@ -77,7 +77,7 @@ func (a *authorized) RoundTrip(req *http.Request) (*http.Response, error) {
 // prepare returns a copy of the request with credentials and, if again is set, a new body.
 // A RoundTripper must not change the request itself.
 func (a *authorized) prepare(req *http.Request, again bool) (*http.Request, error) {
-	sent := req.WithContext(rpc.WithTimeoutPause(req.Context(), a.pause))
+	sent := req.WithContext(outbound.WithTimeoutPause(req.Context(), a.pause))
 	sent.Header = req.Header.Clone()
 	if again && req.GetBody != nil {
 		body, err := req.GetBody()
@@ -122,13 +122,13 @@ func (a *authorized) CloseIdleConnections() {
 
 // pauser is a Receiver whose time-outs can be paused.
 type pauser interface {
-	PauseTimeouts() *rpc.TimeoutPause
+	PauseTimeouts() *outbound.TimeoutPause
 }
 
-var _ pauser = (*rpc.Outbound)(nil)
+var _ pauser = (*outbound.Requests)(nil)
 
 // pauseFunc returns a function that pauses the time-outs of to, or nil if to has none.
-func pauseFunc(to rpc.Receiver) func() (release func()) {
+func pauseFunc(to outbound.Receiver) func() (release func()) {
 	p, ok := to.(pauser)
 	if !ok {
 		return nil

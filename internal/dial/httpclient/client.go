@@ -15,8 +15,8 @@ import (
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/httpcodec"
 	"github.com/parley-mcp/parley/internal/loglimit"
+	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/internal/revision"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -40,8 +40,8 @@ const endSessionTimeout = 2 * time.Second
 type Client struct {
 	Options
 	modern bool
-	to     rpc.Receiver
-	toCall rpc.CallReceiver // to, if it implements that; may be nil
+	to     outbound.Receiver
+	toCall outbound.CallReceiver // to, if it implements that; may be nil
 	http   *http.Client
 	post   *poster         // nil if the URL is malformed; newRequest reports the error
 	ctx    context.Context // ends when Close begins
@@ -58,13 +58,13 @@ type Client struct {
 	revision  mcp.Revision
 }
 
-var _ rpc.Wire = (*Client)(nil)
+var _ outbound.Wire = (*Client)(nil)
 
 // NewClient returns a client for the modern era if isModern is set, and otherwise for the
 // legacy era. It passes received messages to to.
-func NewClient(o Options, isModern bool, to rpc.Receiver) *Client {
+func NewClient(o Options, isModern bool, to outbound.Receiver) *Client {
 	c := &Client{Options: o, modern: isModern, to: to, http: o.newHTTP()}
-	c.toCall, _ = to.(rpc.CallReceiver)
+	c.toCall, _ = to.(outbound.CallReceiver)
 	c.authorize(c.http, pauseFunc(to))
 	c.post, _ = newPoster(&c.Options, c.http)
 	if isModern {
@@ -74,14 +74,14 @@ func NewClient(o Options, isModern bool, to rpc.Receiver) *Client {
 	return c
 }
 
-// SetRevision implements rpc.Wire.
+// SetRevision implements outbound.Wire.
 func (c *Client) SetRevision(r mcp.Revision) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.revision = r
 }
 
-// Close implements rpc.Wire. It ends the session, if there is one, and waits at
+// Close implements outbound.Wire. It ends the session, if there is one, and waits at
 // most two seconds for the server to confirm that.
 func (c *Client) Close() error {
 	c.close.Do(func() {
@@ -146,8 +146,8 @@ func (c *Client) request(ctx context.Context, method string, body []byte) (req *
 	return req, nil
 }
 
-// Send implements rpc.Wire.
-func (c *Client) Send(ctx context.Context, out *rpc.Outgoing) error {
+// Send implements outbound.Wire.
+func (c *Client) Send(ctx context.Context, out *outbound.Outgoing) error {
 	if !c.join() {
 		return fmt.Errorf("%w: %w", call.ErrNotSent, call.ErrClosed)
 	}
@@ -224,7 +224,7 @@ func (c *Client) sessionGone() bool {
 }
 
 // answer passes the messages of the response to a request to the receiver.
-func (c *Client) answer(ctx context.Context, resp *http.Response, out *rpc.Outgoing) error {
+func (c *Client) answer(ctx context.Context, resp *http.Response, out *outbound.Outgoing) error {
 	kind := mediaType(resp.Header)
 	switch {
 	case kind == "application/json":
@@ -322,7 +322,7 @@ func (c *Client) batches() bool {
 }
 
 // statusFailure returns the error for a response whose status is not a success.
-func (c *Client) statusFailure(req *http.Request, resp *http.Response, out *rpc.Outgoing) error {
+func (c *Client) statusFailure(req *http.Request, resp *http.Response, out *outbound.Outgoing) error {
 	if resp.StatusCode == http.StatusNotFound && req.Header[httpcodec.HeaderSession] != nil {
 		return c.lostSession()
 	}
@@ -416,7 +416,7 @@ func newBody(b []byte) io.Reader {
 }
 
 // setModernHeaders adds the headers that repeat parts of a modern message.
-func setModernHeaders(h http.Header, out *rpc.Outgoing) {
+func setModernHeaders(h http.Header, out *outbound.Outgoing) {
 	if out.Method == "" {
 		return
 	}

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/call"
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -28,7 +28,7 @@ func TestModernRequestsCarryTheirHeaders(t *testing.T) {
 	// A header that the program sets in another spelling does not duplicate ours.
 	o.Header = http.Header{"authorization": {"Bearer t"}, "accept": {"text/html"}, "mcp-METHOD": {"ping"}}
 	c := newModern(t, o)
-	if _, err := c.call(t.Context(), &rpc.Request{Method: mcp.MethodCallTool, Params: []byte(`{"name":"grüß\r\nX: y"}`), Name: "grüß\r\nX: y"}); err != nil {
+	if _, err := c.call(t.Context(), &outbound.Request{Method: mcp.MethodCallTool, Params: []byte(`{"name":"grüß\r\nX: y"}`), Name: "grüß\r\nX: y"}); err != nil {
 		t.Fatal(err)
 	}
 	r, _ := p.request(0)
@@ -303,7 +303,7 @@ func TestResponseToAnotherRequestIsDropped(t *testing.T) {
 		got, err := list(context.Background(), c)
 		first <- fmt.Sprint(got, err)
 	}()
-	if _, err := c.call(t.Context(), &rpc.Request{Method: mcp.MethodDiscover}); err != nil {
+	if _, err := c.call(t.Context(), &outbound.Request{Method: mcp.MethodDiscover}); err != nil {
 		t.Error(err)
 	}
 	close(release)
@@ -340,7 +340,7 @@ func TestStreamWithoutResponseEndsWithTheTimeout(t *testing.T) {
 				} else {
 					c = newModern(t, p.options(t))
 				}
-				_, err := c.call(t.Context(), &rpc.Request{Method: mcp.MethodListTools, Timeout: time.Minute})
+				_, err := c.call(t.Context(), &outbound.Request{Method: mcp.MethodListTools, Timeout: time.Minute})
 				var late *call.TimeoutError
 				if !errors.As(err, &late) || !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("%v", err)

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/call"
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -51,7 +51,7 @@ func TestBodyWithoutEndDoesNotBlockTheClient(t *testing.T) {
 			t.Error(err)
 		}
 		took("a call", 50*time.Millisecond)
-		if _, err := c.call(t.Context(), &rpc.Request{Method: mcp.MethodPing}); err == nil {
+		if _, err := c.call(t.Context(), &outbound.Request{Method: mcp.MethodPing}); err == nil {
 			t.Error("no error")
 		}
 		took("an error", errorBodyTimeout)
@@ -73,9 +73,9 @@ func TestCloseEndsCallsAndTheSession(t *testing.T) {
 	failed := make(chan error)
 	for i := range 8 {
 		go func() {
-			req := &rpc.Request{Method: mcp.MethodListTools}
+			req := &outbound.Request{Method: mcp.MethodListTools}
 			if i%2 == 0 {
-				req.OnProgress = func(rpc.Progress) {}
+				req.OnProgress = func(outbound.Progress) {}
 			}
 			_, err := c.call(context.Background(), req)
 			failed <- err
@@ -95,7 +95,7 @@ func TestCloseEndsCallsAndTheSession(t *testing.T) {
 	}
 	closing.Wait()
 	c.Close()
-	if err := c.Send(t.Context(), &rpc.Outgoing{Message: []byte("{}")}); !errors.Is(err, call.ErrClosed) || !errors.Is(err, call.ErrNotSent) {
+	if err := c.Send(t.Context(), &outbound.Outgoing{Message: []byte("{}")}); !errors.Is(err, call.ErrClosed) || !errors.Is(err, call.ErrNotSent) {
 		t.Errorf("after Close: %v", err)
 	}
 	deleted := 0
@@ -146,7 +146,7 @@ func TestCloseDoesNotWaitForOpenStreams(t *testing.T) {
 		ended := make(chan error)
 		for _, method := range []string{mcp.MethodListTools, mcp.MethodListen} {
 			go func() {
-				_, err := c.call(context.Background(), &rpc.Request{Method: method})
+				_, err := c.call(context.Background(), &outbound.Request{Method: method})
 				ended <- err
 			}()
 		}

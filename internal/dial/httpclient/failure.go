@@ -12,8 +12,8 @@ import (
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/dial/modern"
 	"github.com/parley-mcp/parley/internal/httpcodec"
+	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/internal/redirect"
-	"github.com/parley-mcp/parley/internal/rpc"
 )
 
 // statusError returns the error for a response whose status is not a success.
@@ -45,12 +45,12 @@ func (o *Options) givenHeaders() string {
 }
 
 // retryAfter returns the wait of the Retry-After header, in seconds or until a date, up to
-// rpc.MaxRetryAfter (RFC 9110, section 10.2.3). It returns 0 for another value and for none.
+// outbound.MaxRetryAfter (RFC 9110, section 10.2.3). It returns 0 for another value and for none.
 func retryAfter(h http.Header) time.Duration {
 	value := h.Get("Retry-After")
 	seconds, err := strconv.ParseUint(value, 10, 64)
 	if err == nil || errors.Is(err, strconv.ErrRange) {
-		return time.Duration(min(seconds, uint64(rpc.MaxRetryAfter/time.Second))) * time.Second
+		return time.Duration(min(seconds, uint64(outbound.MaxRetryAfter/time.Second))) * time.Second
 	}
 	until, err := http.ParseTime(value)
 	if err != nil {
@@ -60,7 +60,7 @@ func retryAfter(h http.Header) time.Duration {
 	if err != nil {
 		now = time.Now()
 	}
-	return min(max(until.Sub(now), 0), rpc.MaxRetryAfter)
+	return min(max(until.Sub(now), 0), outbound.MaxRetryAfter)
 }
 
 // requestError returns the error of a request whose response has the status and the

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -14,7 +15,7 @@ import (
 
 // keeper keeps the parameters of notifications, as a handler of an extension may.
 type keeper struct {
-	rpc.Receiver
+	outbound.Receiver
 	kept [][]byte
 }
 
@@ -39,7 +40,7 @@ func TestMessagesOfABatchKeepTheirMemoryWhenTheResponseIsForwarded(t *testing.T)
 	k := &keeper{Receiver: c.received.Receiver}
 	c.received.Receiver = k
 	f := &rpc.Forwarding{Context: t.Context()}
-	raw, err := c.call(t.Context(), &rpc.Request{Method: mcp.MethodCallTool, Params: []byte(`{"name":"t"}`), Forwarding: f})
+	raw, err := c.call(t.Context(), &outbound.Request{Method: mcp.MethodCallTool, Params: []byte(`{"name":"t"}`), Forwarding: f})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/parley-mcp/parley/internal/dial/legacy"
 	"github.com/parley-mcp/parley/internal/dial/modern"
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -178,13 +178,13 @@ func noStream(w http.ResponseWriter, r *http.Request) bool {
 // caller is a client of either era.
 type caller struct {
 	*Client
-	call     func(context.Context, *rpc.Request) (json.RawMessage, error)
+	call     func(context.Context, *outbound.Request) (json.RawMessage, error)
 	received *received
 }
 
 // received collects what a client receives besides responses.
 type received struct {
-	rpc.Receiver
+	outbound.Receiver
 	mu   sync.Mutex
 	list []string
 }
@@ -237,12 +237,12 @@ func dialLegacy(t *testing.T, o Options) (*caller, error) {
 		c.Close()
 		era.Close()
 	})
-	_, err := era.Handshake(t.Context(), mcp.V20251125, mcp.Implementation{Name: "c", Version: "1"}, mcp.ClientCapabilities{}, &rpc.Request{})
+	_, err := era.Handshake(t.Context(), mcp.V20251125, mcp.Implementation{Name: "c", Version: "1"}, mcp.ClientCapabilities{}, &outbound.Request{})
 	return c, err
 }
 
 func list(ctx context.Context, c *caller) (string, error) {
-	raw, err := c.call(ctx, &rpc.Request{Method: mcp.MethodListTools})
+	raw, err := c.call(ctx, &outbound.Request{Method: mcp.MethodListTools})
 	return string(raw), err
 }
 

@@ -13,7 +13,7 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/httpcodec"
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -38,12 +38,12 @@ type PairClient struct {
 // ends. The response tells whether the server has accepted the message.
 const sendGrace = 5 * time.Second
 
-var _ rpc.Wire = (*PairClient)(nil)
+var _ outbound.Wire = (*PairClient)(nil)
 
 // DialPair opens the event stream, waits for the endpoint and returns a client that
 // passes received messages to to. A limit above 0 is a time-out for this, which is paused
 // while a user is asked for credentials. ctx applies until DialPair returns.
-func DialPair(ctx context.Context, limit time.Duration, o Options, to rpc.Receiver) (*PairClient, error) {
+func DialPair(ctx context.Context, limit time.Duration, o Options, to outbound.Receiver) (*PairClient, error) {
 	c := &PairClient{Options: o, http: o.newHTTP(), done: make(chan struct{})}
 	c.ctx, c.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	ctx, late := context.WithCancelCause(ctx)
@@ -143,8 +143,8 @@ func resolveEndpoint(stream *url.URL, endpoint string) (string, error) {
 	return u.String(), nil
 }
 
-// Send implements rpc.Wire.
-func (c *PairClient) Send(ctx context.Context, out *rpc.Outgoing) error {
+// Send implements outbound.Wire.
+func (c *PairClient) Send(ctx context.Context, out *outbound.Outgoing) error {
 	if !c.join() {
 		if c.ctx.Err() == nil { // Lost has not been called yet; see finishSends
 			return ErrSessionGone
@@ -189,10 +189,10 @@ func (c *PairClient) join() bool {
 	return true
 }
 
-// SetRevision implements rpc.Wire.
+// SetRevision implements outbound.Wire.
 func (c *PairClient) SetRevision(mcp.Revision) {}
 
-// Close implements rpc.Wire.
+// Close implements outbound.Wire.
 func (c *PairClient) Close() error {
 	c.end()
 	<-c.done
@@ -231,7 +231,7 @@ func (c *PairClient) finishSends() {
 }
 
 // read passes the messages of the event stream to to until the stream ends.
-func (c *PairClient) read(events *httpcodec.EventReader, body io.ReadCloser, to rpc.Receiver) {
+func (c *PairClient) read(events *httpcodec.EventReader, body io.ReadCloser, to outbound.Receiver) {
 	defer close(c.done)
 	defer body.Close()
 	c.watchSilence(events, body)
@@ -250,7 +250,7 @@ func (c *PairClient) read(events *httpcodec.EventReader, body io.ReadCloser, to 
 		c.trace(false, ev.Data)
 		var m jsonrpc.Message
 		if err = m.Parse(ev.Data, c.Limits); err != nil {
-			rpc.ReceiveInvalid(to, &m, ev.Data, err)
+			outbound.ReceiveInvalid(to, &m, ev.Data, err)
 		} else {
 			to.Receive(&m)
 		}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/call"
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -68,7 +68,7 @@ func TestPairRejectsEndpointsOfOtherOrigins(t *testing.T) {
 			t.Errorf("%q: %v", endpoint, err)
 			continue
 		}
-		if err := c.Send(t.Context(), &rpc.Outgoing{Message: []byte("{}")}); err != nil {
+		if err := c.Send(t.Context(), &outbound.Outgoing{Message: []byte("{}")}); err != nil {
 			t.Errorf("%q: %v", endpoint, err)
 		}
 		c.Close()
@@ -114,7 +114,7 @@ func TestPairKeepsTheCredentialsOfItsURL(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", endpoint, err)
 		}
-		if err := c.Send(t.Context(), &rpc.Outgoing{Message: []byte("{}")}); err != nil {
+		if err := c.Send(t.Context(), &outbound.Outgoing{Message: []byte("{}")}); err != nil {
 			t.Errorf("%s: %v", endpoint, err)
 		}
 		c.Close()
@@ -172,7 +172,7 @@ func TestBrokenPairIsErrConnectionLost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Send(t.Context(), &rpc.Outgoing{Message: []byte("{}"), Method: mcp.MethodPing}); !errors.Is(err, ErrSessionGone) {
+	if err := c.Send(t.Context(), &outbound.Outgoing{Message: []byte("{}"), Method: mcp.MethodPing}); !errors.Is(err, ErrSessionGone) {
 		t.Errorf("404: %v", err)
 	}
 	c.Close()
@@ -180,7 +180,7 @@ func TestBrokenPairIsErrConnectionLost(t *testing.T) {
 	if err := <-to.why; !errors.Is(err, call.ErrClosed) {
 		t.Errorf("closed: %v", err)
 	}
-	if err := c.Send(t.Context(), &rpc.Outgoing{Message: []byte("{}")}); !errors.Is(err, call.ErrNotSent) {
+	if err := c.Send(t.Context(), &outbound.Outgoing{Message: []byte("{}")}); !errors.Is(err, call.ErrNotSent) {
 		t.Errorf("after Close: %v", err)
 	}
 
@@ -209,7 +209,7 @@ func TestClosePairWithRequestsInFlight(t *testing.T) {
 			t.Fatal(err)
 		}
 		sent := make(chan error)
-		go func() { sent <- c.Send(t.Context(), &rpc.Outgoing{Message: []byte("{}")}) }()
+		go func() { sent <- c.Send(t.Context(), &outbound.Outgoing{Message: []byte("{}")}) }()
 		synctest.Wait()
 		begun := time.Now()
 		go func() { c.Close() }()
@@ -246,11 +246,11 @@ func TestTheEndOfAPairWaitsForTheStatusOfMessages(t *testing.T) {
 				t.Fatal(err)
 			}
 			sent := make(chan error, 1)
-			go func() { sent <- c.Send(t.Context(), &rpc.Outgoing{Message: []byte("{}"), Method: mcp.MethodPing}) }()
+			go func() { sent <- c.Send(t.Context(), &outbound.Outgoing{Message: []byte("{}"), Method: mcp.MethodPing}) }()
 			began := time.Now()
 			synctest.Wait()
 			// The stream has ended, and the client does not know it yet: the next request must be one to repeat.
-			if err := c.Send(t.Context(), &rpc.Outgoing{Message: []byte("{}"), Method: mcp.MethodPing}); !errors.Is(err, ErrSessionGone) {
+			if err := c.Send(t.Context(), &outbound.Outgoing{Message: []byte("{}"), Method: mcp.MethodPing}); !errors.Is(err, ErrSessionGone) {
 				t.Errorf("silent %v, after the end of the stream: %v", silent, err)
 			}
 			lost := <-to.why

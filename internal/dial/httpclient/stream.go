@@ -10,7 +10,7 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/httpcodec"
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
@@ -161,7 +161,7 @@ func (c *Client) listen(ctx context.Context) {
 // standalone keeps the standalone stream open until Close. It closes opened when the
 // server has answered the first request and the receiver knows of the stream.
 func (c *Client) standalone(opened chan struct{}) {
-	to, _ := c.to.(rpc.StreamObserver)
+	to, _ := c.to.(outbound.StreamObserver)
 	wasOpen := false
 	defer func() {
 		if wasOpen && to != nil && c.ctx.Err() == nil {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/internal/dial/legacy"
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -40,7 +40,7 @@ func TestHandshakeEndsAfterTheReceiverKnowsOfTheStandaloneStream(t *testing.T) {
 		era.Wire = c
 		defer era.Close()
 		defer c.Close()
-		if _, err := era.Handshake(t.Context(), mcp.V20251125, mcp.Implementation{Name: "c", Version: "1"}, mcp.ClientCapabilities{}, &rpc.Request{}); err != nil {
+		if _, err := era.Handshake(t.Context(), mcp.V20251125, mcp.Implementation{Name: "c", Version: "1"}, mcp.ClientCapabilities{}, &outbound.Request{}); err != nil {
 			t.Fatal(err)
 		}
 		if n := observer.opened.Load(); n != 1 {

@@ -14,7 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -146,10 +146,10 @@ func TestRequestsWithIdempotencyKeysAreNotRepeated(t *testing.T) {
 			o := p.options(t)
 			o.Header = http.Header{name: {"a"}}
 			c := newModern(t, o)
-			if _, err := c.call(t.Context(), &rpc.Request{Method: mcp.MethodListTools}); err != nil {
+			if _, err := c.call(t.Context(), &outbound.Request{Method: mcp.MethodListTools}); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := c.call(t.Context(), &rpc.Request{Method: mcp.MethodCallTool}); err == nil {
+			if _, err := c.call(t.Context(), &outbound.Request{Method: mcp.MethodCallTool}); err == nil {
 				t.Error("a lost call has a result")
 			}
 			if all := p.asked(); len(all) != 2 {

@@ -12,8 +12,10 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/changes"
 	"github.com/parley-mcp/parley/internal/contain"
 	"github.com/parley-mcp/parley/internal/loglimit"
+	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -22,7 +24,7 @@ import (
 
 // Client is the client side of this era.
 type Client struct {
-	rpc.Outbound
+	outbound.Requests
 	// OnLog receives the server's log messages, in the goroutine that reads from the wire.
 	// It may be nil.
 	OnLog func(context.Context, mcp.LoggingMessageParams)
@@ -31,12 +33,12 @@ type Client struct {
 	ElicitationTimeout time.Duration
 
 	// Sending is the middleware of requests. It may be nil.
-	Sending *rpc.Chain
+	Sending *outbound.Chain
 	// Notifications holds the handlers of extensions' notifications, by method. They run in
 	// the goroutine that reads from the wire.
 	Notifications map[string]func(ctx context.Context, params json.RawMessage)
 	// TaskChanges has the changes of tasks that the server reports.
-	TaskChanges rpc.TaskChanges
+	TaskChanges outbound.TaskChanges
 	logger      *slog.Logger
 	ignored     loglimit.Limiter // of log lines about messages of the server
 
@@ -57,7 +59,7 @@ type Client struct {
 	subscriber
 }
 
-var _ rpc.CallReceiver = (*Client)(nil)
+var _ outbound.CallReceiver = (*Client)(nil)
 
 // NewClient returns a client whose answerer answers the requests of the server. If answerer
 // is nil, the client rejects them. Set its Wire before the first request, and Close it
@@ -95,7 +97,7 @@ func (c *Client) run(f func()) bool {
 
 // Handshake offers a revision and accepts the server's answer, which must be a legacy
 // revision.
-func (c *Client) Handshake(ctx context.Context, offer mcp.Revision, info mcp.Implementation, capabilities mcp.ClientCapabilities, req *rpc.Request) (*mcp.InitializeResult, error) {
+func (c *Client) Handshake(ctx context.Context, offer mcp.Revision, info mcp.Implementation, capabilities mcp.ClientCapabilities, req *outbound.Request) (*mcp.InitializeResult, error) {
 	capabilities = revision.DowngradeClientCapabilities(offer, capabilities)
 	params, err := json.Marshal(mcp.InitializeParams{ProtocolVersion: offer, ClientInfo: info, Capabilities: capabilities})
 	if err != nil {
@@ -130,7 +132,7 @@ func (c *Client) Handshake(ctx context.Context, offer mcp.Revision, info mcp.Imp
 // Call sends a request and returns its result. An error that the server reports is a
 // *jsonrpc.Error. If the server requires URL elicitations first, Call completes them and
 // sends the request once more.
-func (c *Client) Call(ctx context.Context, req *rpc.Request) (json.RawMessage, error) {
+func (c *Client) Call(ctx context.Context, req *outbound.Request) (json.RawMessage, error) {
 	if c.Sending == nil {
 		return c.send(ctx, req)
 	}
@@ -139,7 +141,7 @@ func (c *Client) Call(ctx context.Context, req *rpc.Request) (json.RawMessage, e
 
 // send sends a request, and sends it again after the URL elicitations that the server
 // requires.
-func (c *Client) send(ctx context.Context, req *rpc.Request) (json.RawMessage, error) {
+func (c *Client) send(ctx context.Context, req *outbound.Request) (json.RawMessage, error) {
 	result, err := c.exchange(ctx, req)
 	if err == nil || req.Method == mcp.MethodInitialize {
 		return result, err
@@ -153,23 +155,23 @@ func (c *Client) send(ctx context.Context, req *rpc.Request) (json.RawMessage, e
 	return nil, err
 }
 
-func (c *Client) exchange(ctx context.Context, req *rpc.Request) (json.RawMessage, error) {
+func (c *Client) exchange(ctx context.Context, req *outbound.Request) (json.RawMessage, error) {
 	resp, err := c.Do(ctx, req)
 	if err != nil {
-		return nil, rpc.ClientError(err)
+		return nil, outbound.ClientError(err)
 	}
 	if resp.Err != nil {
-		return nil, rpc.ClientError(resp.Err)
+		return nil, outbound.ClientError(resp.Err)
 	}
 	return resp.Result, nil
 }
 
-// Receive implements rpc.Receiver.
+// Receive implements outbound.Receiver.
 func (c *Client) Receive(m *jsonrpc.Message) { c.ReceiveFor(jsonrpc.ID{}, m) }
 
-// ReceiveFor implements rpc.CallReceiver.
+// ReceiveFor implements outbound.CallReceiver.
 func (c *Client) ReceiveFor(stream jsonrpc.ID, m *jsonrpc.Message) {
-	if c.Outbound.Receive(m) {
+	if c.Requests.Receive(m) {
 		if m.Kind == jsonrpc.Response {
 			c.answered.Store(true)
 		}
@@ -190,7 +192,7 @@ func (c *Client) ReceiveFor(stream jsonrpc.ID, m *jsonrpc.Message) {
 		if handle := c.Notifications[m.Method]; handle != nil {
 			origin, _ := c.OriginOf(stream, c.isNotified)
 			handle(origin.Context(c.ctx), m.Raw)
-		} else if change, ok := rpc.ChangeOf(m); ok {
+		} else if change, ok := changes.Of(m); ok {
 			c.Changes.Publish(change)
 		}
 	case m.Kind == jsonrpc.Response:
@@ -230,7 +232,7 @@ func (c *Client) request(m *jsonrpc.Message, stream jsonrpc.ID) {
 	}
 }
 
-func (c *Client) inputRequestOf(m *jsonrpc.Message, origin rpc.Origin) *inputRequest {
+func (c *Client) inputRequestOf(m *jsonrpc.Message, origin outbound.Origin) *inputRequest {
 	c.AddQuestions(origin, 1)
 	return &inputRequest{id: m.ID, method: m.Method, params: m.Raw, origin: origin, pause: c.PauseTimeouts(), elicitation: c.elicitationOf(m)}
 }
@@ -240,10 +242,10 @@ type inputRequest struct {
 	id          jsonrpc.ID
 	method      string
 	params      json.RawMessage
-	origin      rpc.Origin
-	pause       *rpc.TimeoutPause // pauses the time-outs of the client's requests
-	elicitation *urlElicitation   // nil unless the request is a URL elicitation
-	ofSession   bool              // the request may belong to no call, so it does not end with one
+	origin      outbound.Origin
+	pause       *outbound.TimeoutPause // pauses the time-outs of the client's requests
+	elicitation *urlElicitation        // nil unless the request is a URL elicitation
+	ofSession   bool                   // the request may belong to no call, so it does not end with one
 }
 
 func (q *inputRequest) end() {
@@ -283,10 +285,10 @@ func (c *Client) reportedError(q *inputRequest, err error) *jsonrpc.Error {
 	return reported
 }
 
-// ReceiveInvalid implements rpc.Receiver. A request with a readable id is answered with the
+// ReceiveInvalid implements outbound.Receiver. A request with a readable id is answered with the
 // error, since the server waits for a response.
 func (c *Client) ReceiveInvalid(m *jsonrpc.Message, err error) {
-	if c.Outbound.ReceiveInvalid(m, err) {
+	if c.Requests.ReceiveInvalid(m, err) {
 		return
 	}
 	var invalid *jsonrpc.InvalidMessageError
@@ -296,7 +298,7 @@ func (c *Client) ReceiveInvalid(m *jsonrpc.Message, err error) {
 	c.ignored.Log(c.ctx, c.logger, slog.LevelWarn, "malformed message from the server ignored", slog.Any("error", err))
 }
 
-// Lost implements rpc.Receiver.
+// Lost implements outbound.Receiver.
 func (c *Client) Lost(err error) {
 	c.Fail(err)
 	c.ignored.Flush(c.ctx, c.logger)
@@ -346,7 +348,7 @@ func (c *Client) sendReply(msg []byte) bool {
 // server waits for it. A server ignores the second of two replies to one request.
 func (c *Client) repeatReply(ctx context.Context, msg []byte) error {
 	for pause := firstReplyPause; ; pause = min(2*pause, maxReplyPause) {
-		err := c.Wire.Send(ctx, &rpc.Outgoing{Message: msg})
+		err := c.Wire.Send(ctx, &outbound.Outgoing{Message: msg})
 		if err == nil || !isTemporary(err) || c.Failed() != nil {
 			return err
 		}

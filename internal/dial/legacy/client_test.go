@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -19,13 +20,13 @@ import (
 // wire is the wire of a client whose server is a function. The function returns the
 // server's response to a message, in which "$id" is replaced by the message's id.
 type wire struct {
-	to     rpc.Receiver
-	serve  func(ctx context.Context, out *rpc.Outgoing) (string, error)
+	to     outbound.Receiver
+	serve  func(ctx context.Context, out *outbound.Outgoing) (string, error)
 	sent   chan string
 	agreed mcp.Revision
 }
 
-func (w *wire) Send(ctx context.Context, out *rpc.Outgoing) error {
+func (w *wire) Send(ctx context.Context, out *outbound.Outgoing) error {
 	w.sent <- string(out.Message)
 	if w.serve == nil {
 		return nil
@@ -46,7 +47,7 @@ func (w *wire) Send(ctx context.Context, out *rpc.Outgoing) error {
 func (w *wire) SetRevision(r mcp.Revision) { w.agreed = r }
 func (w *wire) Close() error               { return nil }
 
-func newClient(t *testing.T, answerer rpc.InputHandler, serve func(ctx context.Context, out *rpc.Outgoing) (string, error)) (*Client, *wire) {
+func newClient(t *testing.T, answerer rpc.InputHandler, serve func(ctx context.Context, out *outbound.Outgoing) (string, error)) (*Client, *wire) {
 	t.Helper()
 	c := NewClient(answerer, slog.New(slog.DiscardHandler))
 	w := &wire{to: c, serve: serve, sent: make(chan string, 100)}
@@ -60,13 +61,13 @@ func TestHandshakeAcceptsLegacyRevisions(t *testing.T) {
 	for version, want := range map[string]error{
 		"2024-11-05": nil, "2025-11-25": nil, "2026-07-28": call.ErrRevision, "2099-01-01": call.ErrRevision, "": call.ErrRevision,
 	} {
-		c, w := newClient(t, nil, func(_ context.Context, out *rpc.Outgoing) (string, error) {
+		c, w := newClient(t, nil, func(_ context.Context, out *outbound.Outgoing) (string, error) {
 			if out.Method != mcp.MethodInitialize {
 				return "", nil
 			}
 			return `{"jsonrpc":"2.0","id":$id,"result":{"protocolVersion":"` + version + `","capabilities":{},"serverInfo":{"name":"s","version":"1"}}}`, nil
 		})
-		_, err := c.Handshake(t.Context(), mcp.V20251125, mcp.Implementation{Name: "c", Version: "1"}, mcp.ClientCapabilities{}, &rpc.Request{})
+		_, err := c.Handshake(t.Context(), mcp.V20251125, mcp.Implementation{Name: "c", Version: "1"}, mcp.ClientCapabilities{}, &outbound.Request{})
 		if !errors.Is(err, want) || (err == nil) != (want == nil) {
 			t.Errorf("%q: %v", version, err)
 		}
@@ -97,19 +98,19 @@ func TestServerErrorsDifferFromLocalErrors(t *testing.T) {
 		"nonsense":                       {raw: `{"jsonrpc":"2.0","id":$id,"result":7}`, want: call.ErrInvalidResponse},
 		"lost connection":                {fail: call.ErrConnectionLost, want: call.ErrConnectionLost},
 	} {
-		c, _ := newClient(t, nil, func(context.Context, *rpc.Outgoing) (string, error) { return tc.raw, tc.fail })
-		_, err := c.Call(t.Context(), &rpc.Request{Method: mcp.MethodListTools})
+		c, _ := newClient(t, nil, func(context.Context, *outbound.Outgoing) (string, error) { return tc.raw, tc.fail })
+		_, err := c.Call(t.Context(), &outbound.Request{Method: mcp.MethodListTools})
 		if err == nil || tc.want != nil && !errors.Is(err, tc.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	// A proxy or a server of another era may answer 404. That is not an error of the
 	// method.
-	c, _ := newClient(t, nil, func(context.Context, *rpc.Outgoing) (string, error) {
+	c, _ := newClient(t, nil, func(context.Context, *outbound.Outgoing) (string, error) {
 		return "", &call.StatusError{Status: 404, Err: reported}
 	})
 	var status *call.StatusError
-	if _, err := c.Call(t.Context(), &rpc.Request{Method: mcp.MethodListTools}); !errors.As(err, &status) {
+	if _, err := c.Call(t.Context(), &outbound.Request{Method: mcp.MethodListTools}); !errors.As(err, &status) {
 		t.Errorf("%v", err)
 	}
 }
@@ -175,7 +176,7 @@ func TestServerRequestsHaveTheirOwnIDs(t *testing.T) {
 
 func TestCloseWaitsForReplies(t *testing.T) {
 	sending := make(chan struct{})
-	c, w := newClient(t, nil, func(ctx context.Context, _ *rpc.Outgoing) (string, error) {
+	c, w := newClient(t, nil, func(ctx context.Context, _ *outbound.Outgoing) (string, error) {
 		close(sending)
 		<-ctx.Done()
 		return "", ctx.Err()
@@ -196,7 +197,7 @@ func TestCloseWaitsForReplies(t *testing.T) {
 // A server that accepts no replies does not make them accumulate.
 func TestRepliesTimeOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, w := newClient(t, nil, func(ctx context.Context, _ *rpc.Outgoing) (string, error) {
+		c, w := newClient(t, nil, func(ctx context.Context, _ *outbound.Outgoing) (string, error) {
 			<-ctx.Done()
 			return "", ctx.Err()
 		})
@@ -260,7 +261,7 @@ func replying(t *testing.T, failures ...error) (*Client, *wire) {
 	answer := func(context.Context, string, json.RawMessage) (json.RawMessage, error) {
 		return json.RawMessage(`{"roots":[]}`), nil
 	}
-	c, w := newClient(t, answer, func(context.Context, *rpc.Outgoing) (string, error) {
+	c, w := newClient(t, answer, func(context.Context, *outbound.Outgoing) (string, error) {
 		attempt++
 		if attempt <= len(failures) {
 			return "", failures[attempt-1]
@@ -329,7 +330,7 @@ func TestRepliesHaveATimeout(t *testing.T) {
 // A byte stream that has ended accepts no more replies.
 func TestRepliesEndWithTheConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, w := newClient(t, nil, func(context.Context, *rpc.Outgoing) (string, error) { return "", call.ErrConnectionLost })
+		c, w := newClient(t, nil, func(context.Context, *outbound.Outgoing) (string, error) { return "", call.ErrConnectionLost })
 		c.Lost(call.ErrConnectionLost)
 		c.reply([]byte("{}"))
 		time.Sleep(2 * replyTimeout)

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -17,9 +18,9 @@ import (
 // Streamable HTTP it arrives on the stream of its request (2025-11-25, basic/transports, Sending
 // Messages to the Server), and that of a task names the task. Otherwise nothing identifies it. The
 // error is for the server.
-func (c *Client) originOf(m *jsonrpc.Message, stream jsonrpc.ID) (rpc.Origin, *jsonrpc.Error) {
+func (c *Client) originOf(m *jsonrpc.Message, stream jsonrpc.ID) (outbound.Origin, *jsonrpc.Error) {
 	if task := relatedTaskID(m.Raw); task != "" {
-		origin, err := c.OriginOf(jsonrpc.ID{}, func(r *rpc.Request) bool { return isAboutTask(r.Method) && r.Name == task })
+		origin, err := c.OriginOf(jsonrpc.ID{}, func(r *outbound.Request) bool { return isAboutTask(r.Method) && r.Name == task })
 		if err == nil && len(origin) > 0 {
 			return origin, nil
 		}
@@ -37,15 +38,15 @@ func (c *Client) originOf(m *jsonrpc.Message, stream jsonrpc.ID) (rpc.Origin, *j
 }
 
 // isForCaller reports whether a server requests input because of a request.
-func isForCaller(r *rpc.Request) bool {
+func isForCaller(r *outbound.Request) bool {
 	return rpc.MayRequestInput(r.Method) || r.Method == mcp.MethodTaskResult
 }
 
 // isLogged reports whether a server may send log messages for a caller because of a request.
-func isLogged(r *rpc.Request) bool { return isForCaller(r) || r.Method == mcp.MethodComplete }
+func isLogged(r *outbound.Request) bool { return isForCaller(r) || r.Method == mcp.MethodComplete }
 
 // isNotified reports whether a server may send notifications of extensions because of a request.
-func (c *Client) isNotified(r *rpc.Request) bool {
+func (c *Client) isNotified(r *outbound.Request) bool {
 	return isLogged(r) || revision.LeavesToExtensions(r.Method, c.revision)
 }
 
@@ -77,7 +78,7 @@ func (c *Client) ask(ctx context.Context, q *inputRequest) (answer json.RawMessa
 		defer stop()
 	}
 	if q.elicitation != nil {
-		ctx = rpc.WithCompletion(ctx, &q.elicitation.completion)
+		ctx = outbound.WithCompletion(ctx, &q.elicitation.completion)
 	}
 	for origin := q.origin; ; {
 		answer, err = c.answerer(origin.Context(ctx), q.method, q.params)

@@ -7,14 +7,15 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/changes"
+	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
 
 // subscriber holds the subscriptions of a client and the changes that its server reports.
 type subscriber struct {
-	Changes rpc.Changes // the changes that the server reports
+	Changes changes.Broadcaster // the changes that the server reports
 
 	lock chan struct{} // a mutex for Subscribe and Unsubscribe
 
@@ -24,12 +25,12 @@ type subscriber struct {
 
 func (s *subscriber) init() { s.lock, s.closed = make(chan struct{}, 1), make(chan struct{}) }
 
-var _ rpc.StreamObserver = (*Client)(nil)
+var _ outbound.StreamObserver = (*Client)(nil)
 
-// StreamOpened implements rpc.StreamObserver.
+// StreamOpened implements outbound.StreamObserver.
 func (c *Client) StreamOpened() { c.Changes.ResyncAll() }
 
-// StreamClosed implements rpc.StreamObserver.
+// StreamClosed implements outbound.StreamObserver.
 func (c *Client) StreamClosed() { c.once.Do(func() { close(c.closed) }) }
 
 // NotificationsClosed returns a channel that is closed when the server's notifications no
@@ -41,7 +42,7 @@ const maxSubscribing = 16
 
 // Subscribe subscribes to updates of resources and returns the URIs that the server has
 // accepted. If the server rejects all of them, Subscribe returns one of the errors.
-func (c *Client) Subscribe(ctx context.Context, uris []string, template rpc.Request) (accepted []string, err error) {
+func (c *Client) Subscribe(ctx context.Context, uris []string, template outbound.Request) (accepted []string, err error) {
 	select {
 	case c.lock <- struct{}{}:
 	case <-ctx.Done():
@@ -64,7 +65,7 @@ func (c *Client) Subscribe(ctx context.Context, uris []string, template rpc.Requ
 }
 
 // Unsubscribe ends the subscriptions to resources that no local subscription needs.
-func (c *Client) Unsubscribe(ctx context.Context, uris []string, template rpc.Request) error {
+func (c *Client) Unsubscribe(ctx context.Context, uris []string, template outbound.Request) error {
 	select {
 	case c.lock <- struct{}{}:
 	case <-ctx.Done():
@@ -83,7 +84,7 @@ func (c *Client) Unsubscribe(ctx context.Context, uris []string, template rpc.Re
 
 // forEach sends one request for each resource. It stops at the first local error, but
 // continues if the server rejects a request.
-func (c *Client) forEach(ctx context.Context, uris []string, method string, template rpc.Request) (rejected map[string]bool, rejection, err error) {
+func (c *Client) forEach(ctx context.Context, uris []string, method string, template outbound.Request) (rejected map[string]bool, rejection, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	next := make(chan string)

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/internal/revision"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
@@ -72,7 +72,7 @@ func (s *clientTasks) enabled() bool {
 func (s *clientTasks) accepts(method string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return rpc.RunsAsTask(s.declared, method)
+	return outbound.RunsAsTask(s.declared, method)
 }
 
 var (

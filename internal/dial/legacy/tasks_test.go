@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/internal/spec"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -45,14 +45,14 @@ func newTaskReceiver(t *testing.T, declared *mcp.TasksCapability, revision mcp.R
 			return nil, context.Cause(ctx)
 		}
 	}
-	r.Client, r.wire = newClient(t, answerer, func(_ context.Context, out *rpc.Outgoing) (string, error) {
+	r.Client, r.wire = newClient(t, answerer, func(_ context.Context, out *outbound.Outgoing) (string, error) {
 		if out.Method != mcp.MethodInitialize {
 			return "", nil
 		}
 		return fmt.Sprintf(`{"jsonrpc":"2.0","id":$id,"result":{"protocolVersion":%q,"capabilities":{},"serverInfo":{"name":"s","version":"1"}}}`, revision), nil
 	})
 	r.wire.sent = make(chan string, 1000)
-	if _, err := r.Handshake(t.Context(), mcp.V20251125, mcp.Implementation{Name: "c", Version: "1"}, mcp.ClientCapabilities{Tasks: declared}, &rpc.Request{}); err != nil {
+	if _, err := r.Handshake(t.Context(), mcp.V20251125, mcp.Implementation{Name: "c", Version: "1"}, mcp.ClientCapabilities{Tasks: declared}, &outbound.Request{}); err != nil {
 		t.Fatal(err)
 	}
 	<-r.wire.sent
@@ -402,7 +402,7 @@ func TestTaskOfAClientPausesTheTimeoutsOfEarlierRequests(t *testing.T) {
 		call := func() chan error {
 			done := make(chan error, 1)
 			go func() {
-				_, err := r.Call(t.Context(), &rpc.Request{Method: mcp.MethodCallTool, Params: []byte(`{"name":"a"}`), Timeout: time.Minute})
+				_, err := r.Call(t.Context(), &outbound.Request{Method: mcp.MethodCallTool, Params: []byte(`{"name":"a"}`), Timeout: time.Minute})
 				done <- err
 			}()
 			return done

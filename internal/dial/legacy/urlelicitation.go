@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -48,9 +49,9 @@ type urlElicitation struct {
 	all        *urlElicitations
 	id         string
 	done       chan struct{}
-	completion rpc.Completion // of the handler
-	accepted   bool           // the user has accepted it; set before end
-	late       *time.Timer    // ends the tracking after end; nil before. Guarded by all.mu
+	completion outbound.Completion // of the handler
+	accepted   bool                // the user has accepted it; set before end
+	late       *time.Timer         // ends the tracking after end; nil before. Guarded by all.mu
 }
 
 // add begins to track a URL elicitation. It returns nil if the id is empty, is already
@@ -238,7 +239,7 @@ func (c *Client) completeRequired(ctx context.Context, err error) (completed boo
 		if err != nil {
 			return false, err
 		}
-		answer, err := c.answerer(rpc.WithCompletion(ctx, &open[i].completion), mcp.MethodElicit, params)
+		answer, err := c.answerer(outbound.WithCompletion(ctx, &open[i].completion), mcp.MethodElicit, params)
 		if err != nil {
 			return false, err
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/contain"
 	"github.com/parley-mcp/parley/internal/loglimit"
+	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -22,12 +23,12 @@ import (
 
 // Client is the client side of this era.
 type Client struct {
-	rpc.Outbound
+	outbound.Requests
 	// OnLog receives the server's log messages, in the goroutine that reads from the wire.
 	// It may be nil.
 	OnLog func(context.Context, mcp.LoggingMessageParams)
 	// Sending is the middleware of requests. It may be nil.
-	Sending *rpc.Chain
+	Sending *outbound.Chain
 	// ResultTypes are the result types that the client's extensions add.
 	ResultTypes []string
 	// Notifications holds the handlers of extensions' notifications, by method. They run in
@@ -39,7 +40,7 @@ type Client struct {
 	ignored       loglimit.Limiter // of log lines for ignored messages
 }
 
-var _ rpc.CallReceiver = (*Client)(nil)
+var _ outbound.CallReceiver = (*Client)(nil)
 
 // NewClient returns a client that sends info and capabilities with every request. Set its
 // Wire before the first request. Cancelling reports whether a notification cancels a
@@ -54,7 +55,7 @@ func NewClient(info mcp.Implementation, capabilities mcp.ClientCapabilities, ans
 
 // Call sends a request and returns its result. An error that the server reports is a
 // *jsonrpc.Error.
-func (c *Client) Call(ctx context.Context, req *rpc.Request) (json.RawMessage, error) {
+func (c *Client) Call(ctx context.Context, req *outbound.Request) (json.RawMessage, error) {
 	var raw json.RawMessage
 	var err error
 	if caller := rpc.CallerOf(ctx); caller.Limited {
@@ -79,7 +80,7 @@ func (c *Client) Call(ctx context.Context, req *rpc.Request) (json.RawMessage, e
 	return raw, nil
 }
 
-func (c *Client) send(ctx context.Context, req *rpc.Request) (json.RawMessage, error) {
+func (c *Client) send(ctx context.Context, req *outbound.Request) (json.RawMessage, error) {
 	result, err := c.rounds(ctx, req)
 	if err == nil {
 		return result, nil
@@ -92,13 +93,13 @@ func (c *Client) send(ctx context.Context, req *rpc.Request) (json.RawMessage, e
 	return result, err
 }
 
-func (c *Client) once(ctx context.Context, req *rpc.Request) (json.RawMessage, error) {
+func (c *Client) once(ctx context.Context, req *outbound.Request) (json.RawMessage, error) {
 	resp, err := c.Do(ctx, req)
 	if err != nil {
-		return nil, rpc.ClientError(err)
+		return nil, outbound.ClientError(err)
 	}
 	if resp.Err != nil {
-		return nil, rpc.ClientError(resp.Err)
+		return nil, outbound.ClientError(resp.Err)
 	}
 	kind, ok := jsonrpc.Get(resp.Result, "resultType")
 	switch jsonrpc.Unquote(kind) {
@@ -130,7 +131,7 @@ func unknownType(kind []byte) error {
 
 // Discover sends server/discover. See UnsupportedVersion for the error of a server that
 // does not support this era.
-func (c *Client) Discover(ctx context.Context, req *rpc.Request) (*mcp.DiscoverResult, *mcp.Implementation, error) {
+func (c *Client) Discover(ctx context.Context, req *outbound.Request) (*mcp.DiscoverResult, *mcp.Implementation, error) {
 	raw, err := c.Call(ctx, req)
 	if err != nil {
 		return nil, nil, err
@@ -190,18 +191,18 @@ func IsModernError(err error) bool {
 	return errors.As(err, &e) && revision.IsModernError(e.Code)
 }
 
-// Receive implements rpc.Receiver.
+// Receive implements outbound.Receiver.
 func (c *Client) Receive(m *jsonrpc.Message) { c.ReceiveFor(jsonrpc.ID{}, m) }
 
-// ReceiveFor implements rpc.CallReceiver.
+// ReceiveFor implements outbound.CallReceiver.
 func (c *Client) ReceiveFor(id jsonrpc.ID, m *jsonrpc.Message) {
-	if c.Outbound.Receive(m) {
+	if c.Requests.Receive(m) {
 		return
 	}
 	switch m.Kind {
 	case jsonrpc.Notification:
 		if handle := c.Notifications[m.Method]; handle != nil {
-			origin, _ := c.OriginOf(id, func(r *rpc.Request) bool {
+			origin, _ := c.OriginOf(id, func(r *outbound.Request) bool {
 				return rpc.MayRequestInput(r.Method) || revision.LeavesToExtensions(r.Method, mcp.V20260728)
 			})
 			handle(origin.Context(context.Background()), m.Raw)
@@ -217,14 +218,14 @@ func (c *Client) ReceiveFor(id jsonrpc.ID, m *jsonrpc.Message) {
 	}
 }
 
-// ReceiveInvalid implements rpc.Receiver.
+// ReceiveInvalid implements outbound.Receiver.
 func (c *Client) ReceiveInvalid(m *jsonrpc.Message, err error) {
-	if !c.Outbound.ReceiveInvalid(m, err) {
+	if !c.Requests.ReceiveInvalid(m, err) {
 		c.ignored.Log(context.Background(), c.logger, slog.LevelWarn, "malformed message from the server ignored", slog.Any("error", err))
 	}
 }
 
-// Lost implements rpc.Receiver.
+// Lost implements outbound.Receiver.
 func (c *Client) Lost(err error) {
 	c.Fail(err)
 	c.ignored.Flush(context.Background(), c.logger)
@@ -311,7 +312,7 @@ func (c *Client) receiveLog(stream jsonrpc.ID, m *jsonrpc.Message) {
 		return
 	}
 	if params, ok := revision.LogOf(m); ok {
-		origin, _ := c.OriginOf(stream, func(r *rpc.Request) bool { return r.Meta[mcp.MetaLogLevel] != nil })
+		origin, _ := c.OriginOf(stream, func(r *outbound.Request) bool { return r.Meta[mcp.MetaLogLevel] != nil })
 		c.OnLog(origin.Context(context.Background()), params)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/parley-mcp/parley/call"
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -18,13 +18,13 @@ import (
 // answers is a wire to a server that answers each request with the next message of a list.
 // "$id" is replaced by the id of the request.
 type answers struct {
-	to   rpc.Receiver
+	to   outbound.Receiver
 	list []string
 	sent []string
 	fail error // returned by Send when the list is empty
 }
 
-func (a *answers) Send(_ context.Context, out *rpc.Outgoing) error {
+func (a *answers) Send(_ context.Context, out *outbound.Outgoing) error {
 	a.sent = append(a.sent, string(out.Message))
 	if len(a.list) == 0 {
 		return a.fail
@@ -73,7 +73,7 @@ func TestResultTypeDecidesHowAResultIsRead(t *testing.T) {
 		`"resultType":"complete","a":"\n"`: true,
 	} {
 		c, _ := newClient(t, result(members))
-		raw, err := c.Call(t.Context(), &rpc.Request{Method: mcp.MethodListTools})
+		raw, err := c.Call(t.Context(), &outbound.Request{Method: mcp.MethodListTools})
 		if (err == nil) != valid {
 			t.Errorf("%s: %s, %v", members, raw, err)
 		}
@@ -86,13 +86,13 @@ func TestResultTypeDecidesHowAResultIsRead(t *testing.T) {
 // Rule J10: callers can distinguish errors that the server reports from local errors.
 func TestServerErrorsDifferFromLocalErrors(t *testing.T) {
 	c, _ := newClient(t, `{"jsonrpc":"2.0","id":$id,"error":{"code":-32602,"message":"not like this","data":{"a":1}}}`)
-	_, err := c.Call(t.Context(), &rpc.Request{Method: mcp.MethodListTools})
+	_, err := c.Call(t.Context(), &outbound.Request{Method: mcp.MethodListTools})
 	var reported *jsonrpc.Error
 	if !errors.As(err, &reported) || reported.Code != -32602 || string(reported.Data) != `{"a":1}` {
 		t.Errorf("%#v", err)
 	}
 	c, _ = newClient(t, `{"jsonrpc":"2.0","id":$id,"result":7}`)
-	_, err = c.Call(t.Context(), &rpc.Request{Method: mcp.MethodListTools})
+	_, err = c.Call(t.Context(), &outbound.Request{Method: mcp.MethodListTools})
 	if !errors.Is(err, call.ErrInvalidResponse) || errors.As(err, &reported) {
 		t.Errorf("%v", err)
 	}
@@ -100,7 +100,7 @@ func TestServerErrorsDifferFromLocalErrors(t *testing.T) {
 
 func TestRequestsCarryMetadata(t *testing.T) {
 	c, wire := newClient(t, result(`"resultType":"complete"`))
-	if _, err := c.Call(t.Context(), &rpc.Request{Method: mcp.MethodListTools}); err != nil {
+	if _, err := c.Call(t.Context(), &outbound.Request{Method: mcp.MethodListTools}); err != nil {
 		t.Fatal(err)
 	}
 	var got struct {
@@ -129,15 +129,15 @@ const rejectsVersion = `{"jsonrpc":"2.0","id":$id,"error":{"code":-32022,"messag
 func TestRejectedButListedVersionIsRetriedOnce(t *testing.T) {
 	listed := fmt.Sprintf(rejectsVersion, `"2026-07-28"`)
 	c, wire := newClient(t, listed, result(`"resultType":"complete"`))
-	if _, err := c.Call(t.Context(), &rpc.Request{Method: mcp.MethodListTools}); err != nil || len(wire.sent) != 2 || wire.sent[0] == wire.sent[1] {
+	if _, err := c.Call(t.Context(), &outbound.Request{Method: mcp.MethodListTools}); err != nil || len(wire.sent) != 2 || wire.sent[0] == wire.sent[1] {
 		t.Errorf("%v after %q", err, wire.sent)
 	}
 	c, wire = newClient(t, listed, listed, listed)
-	if _, err := c.Call(t.Context(), &rpc.Request{Method: mcp.MethodListTools}); !IsModernError(err) || len(wire.sent) != 2 {
+	if _, err := c.Call(t.Context(), &outbound.Request{Method: mcp.MethodListTools}); !IsModernError(err) || len(wire.sent) != 2 {
 		t.Errorf("%v after %q", err, wire.sent)
 	}
 	c, wire = newClient(t, fmt.Sprintf(rejectsVersion, `"2025-11-25"`))
-	_, err := c.Call(t.Context(), &rpc.Request{Method: mcp.MethodListTools})
+	_, err := c.Call(t.Context(), &outbound.Request{Method: mcp.MethodListTools})
 	if supported, ok := UnsupportedVersion(err); !ok || len(supported) != 1 || len(wire.sent) != 1 {
 		t.Errorf("%v after %q", err, wire.sent)
 	}
@@ -169,17 +169,17 @@ func TestIsModernErrorRecognizesModernCodes(t *testing.T) {
 func TestDiscoverDecodesTheResult(t *testing.T) {
 	c, _ := newClient(t, result(`"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private",`+
 		`"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s","version":"2"}}`))
-	found, info, err := c.Discover(t.Context(), &rpc.Request{Method: mcp.MethodDiscover})
+	found, info, err := c.Discover(t.Context(), &outbound.Request{Method: mcp.MethodDiscover})
 	if err != nil || found.Capabilities.Tools == nil || info.Name != "s" {
 		t.Errorf("%+v, %+v, %v", found, info, err)
 	}
 	// Some legacy servers answer unknown methods with an empty result.
 	c, _ = newClient(t, result(``))
-	if _, _, err := c.Discover(t.Context(), &rpc.Request{Method: mcp.MethodDiscover}); !errors.Is(err, call.ErrInvalidResponse) || IsModernError(err) {
+	if _, _, err := c.Discover(t.Context(), &outbound.Request{Method: mcp.MethodDiscover}); !errors.Is(err, call.ErrInvalidResponse) || IsModernError(err) {
 		t.Errorf("%v", err)
 	}
 	c, _ = newClient(t, result(`"supportedVersions":["2026-07-28"],"capabilities":{},"_meta":{"io.modelcontextprotocol/serverInfo":7}`))
-	if _, info, err := c.Discover(t.Context(), &rpc.Request{Method: mcp.MethodDiscover}); err != nil || info.Name != "" {
+	if _, info, err := c.Discover(t.Context(), &outbound.Request{Method: mcp.MethodDiscover}); err != nil || info.Name != "" {
 		t.Errorf("%+v, %v: a malformed server info must be ignored", info, err)
 	}
 }
@@ -203,7 +203,7 @@ func TestInvalidServerMessagesAreIgnored(t *testing.T) {
 		t.Errorf("sent %q", wire.sent)
 	}
 	c.Lost(call.ErrConnectionLost)
-	if _, err := c.Call(t.Context(), &rpc.Request{Method: mcp.MethodListTools}); !errors.Is(err, call.ErrConnectionLost) {
+	if _, err := c.Call(t.Context(), &outbound.Request{Method: mcp.MethodListTools}); !errors.Is(err, call.ErrConnectionLost) {
 		t.Errorf("%v", err)
 	}
 }

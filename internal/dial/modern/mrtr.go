@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -27,7 +28,7 @@ func (*inputRequired) Error() string { return "the server requires input" }
 
 // rounds sends a request, and while the server requires input, sends it again with the
 // answers. It fails after maxRounds.
-func (c *Client) rounds(ctx context.Context, req *rpc.Request) (json.RawMessage, error) {
+func (c *Client) rounds(ctx context.Context, req *outbound.Request) (json.RawMessage, error) {
 	round, uses := req, make(keyUses)
 	for range maxRounds + 1 {
 		raw, err := c.once(ctx, round)

@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/internal/revision"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/transport"
@@ -19,26 +19,26 @@ import (
 // Client is the client side of a connection.
 type Client struct {
 	conn   transport.Conn
-	to     rpc.Receiver
+	to     outbound.Receiver
 	limits jsonrpc.Limits
 	done   chan struct{}
 
 	batches atomic.Bool // the agreed revision has batches
 }
 
-var _ rpc.Wire = (*Client)(nil)
+var _ outbound.Wire = (*Client)(nil)
 
 // NewClient starts to read conn, which it owns from now on, and passes messages to to.
-func NewClient(conn transport.Conn, to rpc.Receiver, limits jsonrpc.Limits) *Client {
+func NewClient(conn transport.Conn, to outbound.Receiver, limits jsonrpc.Limits) *Client {
 	c := &Client{conn: conn, to: to, limits: limits, done: make(chan struct{})}
 	go c.read()
 	return c
 }
 
-// Send implements rpc.Wire. If the connection cannot be written to, the client is lost even
+// Send implements outbound.Wire. If the connection cannot be written to, the client is lost even
 // if the server can still write: requests could not be cancelled, and new requests should
 // fail at once.
-func (c *Client) Send(ctx context.Context, out *rpc.Outgoing) error {
+func (c *Client) Send(ctx context.Context, out *outbound.Outgoing) error {
 	err := c.conn.Write(ctx, out.Message)
 	if err == nil {
 		return nil
@@ -57,10 +57,10 @@ func (c *Client) Send(ctx context.Context, out *rpc.Outgoing) error {
 	return err
 }
 
-// SetRevision implements rpc.Wire.
+// SetRevision implements outbound.Wire.
 func (c *Client) SetRevision(r mcp.Revision) { c.batches.Store(revision.Batches.In(r)) }
 
-// Close implements rpc.Wire.
+// Close implements outbound.Wire.
 func (c *Client) Close() error {
 	err := c.conn.Close()
 	<-c.done
@@ -81,7 +81,7 @@ func (c *Client) read() {
 			continue
 		}
 		if err = m.Parse(data, c.limits); err != nil {
-			rpc.ReceiveInvalid(c.to, &m, data, err)
+			outbound.ReceiveInvalid(c.to, &m, data, err)
 			continue
 		}
 		c.to.Receive(&m)
@@ -94,7 +94,7 @@ func (c *Client) batch(data []byte) {
 	var m jsonrpc.Message
 	parts, err := jsonrpc.SplitBatch(data, c.limits)
 	if err != nil {
-		rpc.ReceiveInvalid(c.to, &m, data, err)
+		outbound.ReceiveInvalid(c.to, &m, data, err)
 		return
 	}
 	for _, part := range parts {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/dial/streamclient"
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/transport"
@@ -124,7 +124,7 @@ func TestFailedWriteLosesTheConnection(t *testing.T) {
 	c := streamclient.NewClient(brokenConn{near}, r, jsonrpc.Limits{})
 	defer far.Close()
 	defer c.Close()
-	err := c.Send(t.Context(), &rpc.Outgoing{Message: []byte("{}")})
+	err := c.Send(t.Context(), &outbound.Outgoing{Message: []byte("{}")})
 	if !errors.Is(err, call.ErrConnectionLost) || !errors.Is(err, call.ErrNotSent) {
 		t.Errorf("got %v", err)
 	}
@@ -149,13 +149,13 @@ func TestSendReportsUnsentMessages(t *testing.T) {
 		defer cancel()
 		var err error
 		for err == nil { // until the pipe is full
-			err = c.Send(ctx, &rpc.Outgoing{Message: []byte("{}")})
+			err = c.Send(ctx, &outbound.Outgoing{Message: []byte("{}")})
 		}
 		if !errors.Is(err, call.ErrNotSent) || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v", err)
 		}
 		c.Close()
-		if err := c.Send(t.Context(), &rpc.Outgoing{Message: []byte("{}")}); !errors.Is(err, call.ErrClosed) {
+		if err := c.Send(t.Context(), &outbound.Outgoing{Message: []byte("{}")}); !errors.Is(err, call.ErrClosed) {
 			t.Errorf("after Close: %v", err)
 		}
 	})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/recording"
 	"github.com/parley-mcp/parley/internal/dial/httpclient"
+	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -26,8 +27,8 @@ type wirePeer struct {
 	cancel  context.CancelFunc
 	options httpclient.Options
 	sending sync.WaitGroup
-	modern  rpc.Wire // nil before the first message of 2026-07-28
-	session rpc.Wire // nil before the first message of an older revision
+	modern  outbound.Wire // nil before the first message of 2026-07-28
+	session outbound.Wire // nil before the first message of an older revision
 
 	mu         sync.Mutex
 	cancels    map[string]context.CancelFunc // of requests of 2026-07-28, by id
@@ -121,7 +122,7 @@ func (p *wirePeer) send(e *recording.Entry) (bool, error) {
 			return false, err
 		}
 	}
-	p.dispatch(p.ctx, p.session, m, &rpc.Outgoing{Message: raw, ID: requestID(&parsed), Method: m.Method})
+	p.dispatch(p.ctx, p.session, m, &outbound.Outgoing{Message: raw, ID: requestID(&parsed), Method: m.Method})
 	return true, nil
 }
 
@@ -170,7 +171,7 @@ func (p *wirePeer) sendModern(raw []byte, m *message) (bool, error) {
 	if p.modern == nil {
 		p.modern = httpclient.NewClient(p.options, true, ignore{})
 	}
-	out := &rpc.Outgoing{Message: raw, ID: requestID(&parsed), Method: m.Method, Name: m.Params.repeated()}
+	out := &outbound.Outgoing{Message: raw, ID: requestID(&parsed), Method: m.Method, Name: m.Params.repeated()}
 	if m.Method == mcp.MethodCallTool {
 		arguments, _ := jsonrpc.Get(parsed.Raw, "arguments")
 		if out.Mirror, err = rpc.MirrorParams(p.marksOf(m), arguments); err != nil {
@@ -206,7 +207,7 @@ func (p *wirePeer) marksOf(m *message) []schema.HeaderParam {
 			return nil
 		}
 		ctx, cancel := context.WithTimeout(p.ctx, p.r.options.Timeout)
-		err = p.modern.Send(ctx, &rpc.Outgoing{Message: raw, ID: parsed.ID, Method: mcp.MethodListTools})
+		err = p.modern.Send(ctx, &outbound.Outgoing{Message: raw, ID: parsed.ID, Method: mcp.MethodListTools})
 		cancel()
 		p.mu.Lock()
 		next := p.cursor
@@ -221,7 +222,7 @@ func (p *wirePeer) marksOf(m *message) []schema.HeaderParam {
 }
 
 // dispatch sends a message. It does not wait for the response to a request, whose failure is the answer then.
-func (p *wirePeer) dispatch(ctx context.Context, wire rpc.Wire, m *message, out *rpc.Outgoing) {
+func (p *wirePeer) dispatch(ctx context.Context, wire outbound.Wire, m *message, out *outbound.Outgoing) {
 	if out.ID.IsZero() {
 		ctx, cancel := context.WithTimeout(ctx, p.r.options.Timeout)
 		defer cancel()
@@ -241,7 +242,7 @@ func (p *wirePeer) endStream(*recording.Entry) {}
 
 func (p *wirePeer) close() {
 	p.cancel()
-	for _, wire := range []rpc.Wire{p.modern, p.session} {
+	for _, wire := range []outbound.Wire{p.modern, p.session} {
 		if wire != nil {
 			_ = wire.Close()
 		}

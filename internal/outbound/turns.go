@@ -1,4 +1,4 @@
-package rpc
+package outbound
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/rpc"
 )
 
 // On a byte stream, a peer does not say for which request it asks a question. The requests of several callers for which
@@ -21,7 +22,7 @@ const (
 	maxTurnTargets = 1024                   // that are remembered; requests for others do not wait
 )
 
-// turns is the queue of the requests that wait for their turn. Outbound.mu guards it.
+// turns is the queue of the requests that wait for their turn. Requests.mu guards it.
 type turns struct {
 	known  map[target]bool // whether the peer asks for a target
 	asking int             // targets for which it asks
@@ -37,7 +38,7 @@ func (p *pending) target() target { return target{p.req.Method, p.req.Name} }
 // learn records whether the peer asks for the target of a request. A target for which it asks takes the place of one
 // for which it does not.
 func (t *turns) learn(p *pending, asks bool) {
-	if !MayRequestInput(p.req.Method) {
+	if !rpc.MayRequestInput(p.req.Method) {
 		return
 	}
 	if len(t.known) >= maxTurnTargets {
@@ -62,7 +63,7 @@ func (t *turns) learn(p *pending, asks bool) {
 
 // ended records that the peer has not asked for a request that has a response. Only on one stream is a peer expected to
 // ask. The caller holds mu.
-func (o *Outbound) ended(p *pending) {
+func (o *Requests) ended(p *pending) {
 	if _, known := o.turns.asksFor(p); !known && o.OneStream && p.caller.Key != nil && p.isAnswered() {
 		o.turns.learn(p, false)
 	}
@@ -85,7 +86,7 @@ func (t *turns) changed() {
 
 // awaitTurn waits until p can be sent such that a question of the peer has one caller, and begins it. The error is a
 // *call.OverloadError if too many requests wait or p waits for too long.
-func (o *Outbound) awaitTurn(ctx context.Context, p *pending) error {
+func (o *Requests) awaitTurn(ctx context.Context, p *pending) error {
 	wake, err := o.beginInTurn(p)
 	if wake == nil {
 		return err
@@ -113,7 +114,7 @@ var errTurn = &call.OverloadError{RetryAfter: time.Second, Limit: "calls that wa
 
 // beginInTurn begins p. If it is not p's turn, beginInTurn puts p into the queue and returns a channel that is closed
 // when it may be.
-func (o *Outbound) beginInTurn(p *pending) (wake <-chan struct{}, err error) {
+func (o *Requests) beginInTurn(p *pending) (wake <-chan struct{}, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.failed != nil || !o.mustWait(p) {
@@ -131,7 +132,7 @@ func (o *Outbound) beginInTurn(p *pending) (wake <-chan struct{}, err error) {
 	return o.turns.wake, nil
 }
 
-func (o *Outbound) leaveQueue(p *pending) {
+func (o *Requests) leaveQueue(p *pending) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.turns.queue = slices.DeleteFunc(o.turns.queue, func(other *pending) bool { return other == p })
@@ -140,8 +141,8 @@ func (o *Outbound) leaveQueue(p *pending) {
 
 // mustWait reports whether a request in flight, or one that waits for longer, must end before p begins. The caller
 // holds mu.
-func (o *Outbound) mustWait(p *pending) bool {
-	if !o.OneStream && o.turns.asking == 0 || p.caller.Key == nil || !MayRequestInput(p.req.Method) {
+func (o *Requests) mustWait(p *pending) bool {
+	if !o.OneStream && o.turns.asking == 0 || p.caller.Key == nil || !rpc.MayRequestInput(p.req.Method) {
 		return false
 	}
 	for _, earlier := range o.turns.queue {
@@ -153,7 +154,7 @@ func (o *Outbound) mustWait(p *pending) bool {
 		}
 	}
 	for _, other := range o.pending {
-		if MayRequestInput(other.req.Method) && o.excludes(other, p) {
+		if rpc.MayRequestInput(other.req.Method) && o.excludes(other, p) {
 			return true
 		}
 	}
@@ -163,7 +164,7 @@ func (o *Outbound) mustWait(p *pending) bool {
 // excludes reports whether p must not be in flight together with an earlier request. Requests of several users must not
 // if the peer asks for one of them. Otherwise p only waits for the time in which a peer asks, if it may ask for both:
 // until the earlier one waits for an answer, or its client has left.
-func (o *Outbound) excludes(earlier, p *pending) bool {
+func (o *Requests) excludes(earlier, p *pending) bool {
 	if earlier.caller.Key == p.caller.Key {
 		return false
 	}

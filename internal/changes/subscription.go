@@ -1,4 +1,4 @@
-package rpc
+package changes
 
 import (
 	"slices"
@@ -27,7 +27,7 @@ type Subscription struct {
 	ready      chan struct{}
 
 	mu      sync.Mutex
-	lists   ChangeKind // the lists in the filter
+	lists   Kind // the lists in the filter
 	uris    map[string]struct{}
 	changed map[Change]bool // what has changed, with Resync unset; the value is Resync
 	last    time.Time       // of the last Take with changes
@@ -49,7 +49,7 @@ func (s *Subscription) Set(filter mcp.SubscriptionFilter) {
 	defer s.mu.Unlock()
 	hadLists := s.lists != 0
 	s.lists = 0
-	for kind, included := range map[ChangeKind]bool{
+	for kind, included := range map[Kind]bool{
 		ToolsChanged: filter.ToolsListChanged, PromptsChanged: filter.PromptsListChanged, ResourcesChanged: filter.ResourcesListChanged,
 	} {
 		if included {

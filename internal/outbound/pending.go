@@ -1,11 +1,18 @@
-package rpc
+package outbound
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/jsonscan"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
 )
 
 // maxQueuedProgress limits the reports that wait for a slow OnProgress. Above it, a new report
@@ -20,10 +27,10 @@ type pending struct {
 	id     jsonrpc.ID
 	req    *Request
 	ctx    context.Context // of the caller; see OriginOf
-	caller Caller
+	caller rpc.Caller
 	cancel context.CancelCauseFunc
 
-	// Guarded by Outbound.mu.
+	// Guarded by Requests.mu.
 	number uint64    // increases with each request
 	begun  time.Time // zero in the queue, and without a caller if the peer does not ask on one stream
 	asked  int       // requests of the peer that wait for an answer of the caller
@@ -44,7 +51,7 @@ type pending struct {
 // startTimeouts starts the time-outs. If the peer has not started yet, they are longer by
 // StartAllowance, and the returned channel is closed when it has started; otherwise the channel
 // is nil.
-func (p *pending) startTimeouts(o *Outbound) (started <-chan struct{}) {
+func (p *pending) startTimeouts(o *Requests) (started <-chan struct{}) {
 	var allowance time.Duration
 	if o.Started != nil && o.StartAllowance > 0 {
 		select {
@@ -170,4 +177,66 @@ func (p *pending) deliver() (answered bool) {
 		p.req.OnProgress(report)
 	}
 	return answered
+}
+
+// encode encodes a request. Its progress token is its id.
+func (o *Requests) encode(p *pending) []byte {
+	req, meta := p.req, o.Meta
+	if req.ConnectionMeta != nil {
+		meta = req.ConnectionMeta
+	}
+	dst := make([]byte, 0, 128+len(req.Params)+len(meta))
+	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
+	dst = p.id.Append(dst)
+	dst = append(dst, `,"method":`...)
+	dst = jsonrpc.AppendString(dst, req.Method)
+	hasMeta := len(meta) > 0 || req.OnProgress != nil || len(req.Meta) > 0
+	if req.Params == nil && !hasMeta {
+		return append(dst, '}')
+	}
+	dst = append(dst, `,"params":{`...)
+	dst = append(dst, membersOf(req.Params)...)
+	if hasMeta {
+		dst = append(appendComma(dst), `"_meta":{`...)
+		dst = append(dst, meta...)
+		if req.OnProgress != nil {
+			dst = appendComma(dst)
+			dst = append(dst, `"`+mcp.MetaProgressToken+`":`...)
+			dst = p.id.Append(dst)
+		}
+		if len(req.Meta) > 0 {
+			dst = appendMeta(dst, req.Meta)
+		}
+		dst = append(dst, '}')
+	}
+	dst = append(dst, "}}"...)
+	jsonscan.ReplaceLineBreaks(dst) // of raw JSON of the program
+	return dst
+}
+
+// membersOf returns the text between the braces of an object.
+func membersOf(object []byte) []byte {
+	object = bytes.TrimSpace(object)
+	if len(object) < 2 {
+		return nil
+	}
+	return bytes.TrimSpace(object[1 : len(object)-1])
+}
+
+func appendMeta(dst []byte, meta map[string]json.RawMessage) []byte {
+	for _, key := range slices.Sorted(maps.Keys(meta)) {
+		dst = appendComma(dst)
+		dst = jsonrpc.AppendString(dst, key)
+		dst = append(dst, ':')
+		dst = append(dst, meta[key]...)
+	}
+	return dst
+}
+
+// appendComma appends a comma unless the object has no member yet.
+func appendComma(dst []byte) []byte {
+	if dst[len(dst)-1] != '{' {
+		dst = append(dst, ',')
+	}
+	return dst
 }

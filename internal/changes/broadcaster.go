@@ -1,7 +1,6 @@
-package rpc
+package changes
 
 import (
-	"context"
 	"maps"
 	"slices"
 	"sync"
@@ -11,22 +10,12 @@ import (
 	"github.com/parley-mcp/parley/principal"
 )
 
-// Limits on the subscriptions of one peer.
+// Limits of one subscription.
 const (
-	MaxSubscriptions  = 64
 	MaxSubscribed     = 1_024   // resources of one subscription
 	MaxSubscribedURI  = 8 << 10 // bytes of one URI
 	MaxSubscribedURIs = 1 << 20 // bytes of all URIs of one subscription
 )
-
-// Subscriber changes the subscriptions of a session.
-type Subscriber interface {
-	// Subscribe subscribes the session to updates of a resource. A second subscription to the
-	// resource has no effect. The error is a *jsonrpc.Error if there are too many resources.
-	Subscribe(ctx context.Context, uri string) error
-	// Unsubscribe ends the subscription to a resource, if there is one.
-	Unsubscribe(ctx context.Context, uri string) error
-}
 
 // CheckSubscriptions returns an error for the client if one subscription must not have these
 // resources.
@@ -69,10 +58,10 @@ func SupportedFilter(filter mcp.SubscriptionFilter, capabilities mcp.ServerCapab
 	return out
 }
 
-// Changes delivers changes to subscriptions. It has no goroutine and no queue: each
-// subscription records what has changed. The zero Changes has no subscriptions. It is safe for
+// Broadcaster delivers changes to subscriptions. It has no goroutine and no queue: each
+// subscription records what has changed. The zero Broadcaster has no subscriptions. It is safe for
 // concurrent use.
-type Changes struct {
+type Broadcaster struct {
 	mu            sync.RWMutex
 	subscriptions map[*Subscription]struct{}
 	subscribers   subscriberCounter
@@ -81,7 +70,7 @@ type Changes struct {
 }
 
 // Bytes returns the counter of the bytes of subscribed URIs; nil if h is nil.
-func (h *Changes) Bytes() *SubscribedBytes {
+func (h *Broadcaster) Bytes() *SubscribedBytes {
 	if h == nil {
 		return nil
 	}
@@ -89,7 +78,7 @@ func (h *Changes) Bytes() *SubscribedBytes {
 }
 
 // Publish records a change in all subscriptions. It does not block.
-func (h *Changes) Publish(c Change) {
+func (h *Broadcaster) Publish(c Change) {
 	h.recent.add(nil, c)
 	h.mu.RLock()
 	defer h.mu.RUnlock()
@@ -100,7 +89,7 @@ func (h *Changes) Publish(c Change) {
 
 // PublishTo records a change in the subscriptions of the principals for which visible returns
 // true; in all if it is nil. It calls visible once for each principal, without holding a lock.
-func (h *Changes) PublishTo(visible func(principal.Principal) bool, c Change) {
+func (h *Broadcaster) PublishTo(visible func(principal.Principal) bool, c Change) {
 	if visible == nil {
 		h.Publish(c)
 		return
@@ -123,7 +112,7 @@ func (h *Changes) PublishTo(visible func(principal.Principal) bool, c Change) {
 }
 
 // Subscribe begins a subscription. Subscription.Close ends it.
-func (h *Changes) Subscribe(subscriber principal.Principal, filter mcp.SubscriptionFilter) *Subscription {
+func (h *Broadcaster) Subscribe(subscriber principal.Principal, filter mcp.SubscriptionFilter) *Subscription {
 	s := NewSubscription(filter)
 	s.subscriber = subscriber
 	s.detach = h.Attach(s)
@@ -131,7 +120,7 @@ func (h *Changes) Subscribe(subscriber principal.Principal, filter mcp.Subscript
 }
 
 // Attach adds a subscription until detach is called.
-func (h *Changes) Attach(s *Subscription) (detach func()) {
+func (h *Broadcaster) Attach(s *Subscription) (detach func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.subscriptions == nil {
@@ -150,7 +139,7 @@ func (h *Changes) Attach(s *Subscription) (detach func()) {
 }
 
 // ResyncAll calls Resync for every subscription.
-func (h *Changes) ResyncAll() {
+func (h *Broadcaster) ResyncAll() {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	for s := range h.subscriptions {
@@ -159,7 +148,7 @@ func (h *Changes) ResyncAll() {
 }
 
 // HasSubscriber reports whether a subscription is for updates of a resource.
-func (h *Changes) HasSubscriber(uri string) bool {
+func (h *Broadcaster) HasSubscriber(uri string) bool {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	for s := range h.subscriptions {
@@ -171,7 +160,7 @@ func (h *Changes) HasSubscriber(uri string) bool {
 }
 
 // Len returns the number of subscriptions.
-func (h *Changes) Len() int {
+func (h *Broadcaster) Len() int {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	return len(h.subscriptions)

@@ -1,4 +1,4 @@
-package rpc_test
+package outbound_test
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/call"
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -47,9 +47,9 @@ func took(t *testing.T, start time.Time, d time.Duration) {
 func TestRequestEndsAtItsTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t)
-		o := &rpc.Outbound{Wire: w, NotifyCancelled: true}
+		o := &outbound.Requests{Wire: w, NotifyCancelled: true}
 		start := time.Now()
-		got := do(t.Context(), o, &rpc.Request{Method: "tools/call", Timeout: time.Second, MaxTimeout: time.Hour})
+		got := do(t.Context(), o, &outbound.Request{Method: "tools/call", Timeout: time.Second, MaxTimeout: time.Hour})
 		id := (<-w.sent).ID
 		r := <-got
 		took(t, start, time.Second)
@@ -74,8 +74,8 @@ func TestRequestEndsAtItsTimeout(t *testing.T) {
 func TestRequestWithoutTimeoutsWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t)
-		o := &rpc.Outbound{Wire: w}
-		got := do(t.Context(), o, &rpc.Request{Method: "a"})
+		o := &outbound.Requests{Wire: w}
+		got := do(t.Context(), o, &outbound.Request{Method: "a"})
 		id := (<-w.sent).ID
 		time.Sleep(1000 * time.Hour)
 		o.Receive(result(t, id, "late"))
@@ -90,11 +90,11 @@ func TestRequestWithoutTimeoutsWaits(t *testing.T) {
 func TestProgressExtendsTheTimeoutUpToTheMaximum(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t)
-		o := &rpc.Outbound{Wire: w, NotifyCancelled: true}
+		o := &outbound.Requests{Wire: w, NotifyCancelled: true}
 		start := time.Now()
 		reports := 0
-		got := do(t.Context(), o, &rpc.Request{
-			Method: "a", Timeout: time.Second, MaxTimeout: 10 * time.Second, OnProgress: func(rpc.Progress) { reports++ },
+		got := do(t.Context(), o, &outbound.Request{
+			Method: "a", Timeout: time.Second, MaxTimeout: 10 * time.Second, OnProgress: func(outbound.Progress) { reports++ },
 		})
 		id := (<-w.sent).ID
 		for i := range 13 {
@@ -116,9 +116,9 @@ func TestProgressExtendsTheTimeoutUpToTheMaximum(t *testing.T) {
 func TestTimeoutStartsAtTheLastProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t)
-		o := &rpc.Outbound{Wire: w}
+		o := &outbound.Requests{Wire: w}
 		start := time.Now()
-		got := do(t.Context(), o, &rpc.Request{Method: "a", Timeout: time.Second, OnProgress: func(rpc.Progress) {}})
+		got := do(t.Context(), o, &outbound.Request{Method: "a", Timeout: time.Second, OnProgress: func(outbound.Progress) {}})
 		id := (<-w.sent).ID
 		time.Sleep(900 * time.Millisecond)
 		o.Receive(progress(t, id, 1))
@@ -135,9 +135,9 @@ func TestTimeoutStartsAtTheLastProgress(t *testing.T) {
 func TestProgressOfOtherRequestsDoesNotExtendTheTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t)
-		o := &rpc.Outbound{Wire: w}
+		o := &outbound.Requests{Wire: w}
 		start := time.Now()
-		got := do(t.Context(), o, &rpc.Request{Method: "a", Timeout: time.Second})
+		got := do(t.Context(), o, &outbound.Request{Method: "a", Timeout: time.Second})
 		id := (<-w.sent).ID
 		for range 9 {
 			time.Sleep(100 * time.Millisecond)
@@ -153,9 +153,9 @@ func TestMaximumTimeoutWithoutTimeout(t *testing.T) {
 	for _, timeout := range []time.Duration{0, time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWire(t)
-			o := &rpc.Outbound{Wire: w}
+			o := &outbound.Requests{Wire: w}
 			start := time.Now()
-			_, err := o.Do(t.Context(), &rpc.Request{Method: "a", Timeout: timeout, MaxTimeout: time.Minute})
+			_, err := o.Do(t.Context(), &outbound.Request{Method: "a", Timeout: timeout, MaxTimeout: time.Minute})
 			took(t, start, time.Minute)
 			if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "1m0s") {
 				t.Errorf("got %v", err)
@@ -181,19 +181,19 @@ func TestTimeoutsStartWhenThePeerHasStarted(t *testing.T) {
 		{"only a maximum", 10 * time.Second, 0, time.Second, 11 * time.Second},
 		{"a maximum below the time-out", 10 * time.Second, 5 * time.Second, time.Second, 11 * time.Second},
 	} {
-		for _, onProgress := range []func(rpc.Progress){nil, func(rpc.Progress) {}} {
+		for _, onProgress := range []func(outbound.Progress){nil, func(outbound.Progress) {}} {
 			t.Run(fmt.Sprint(test.name, " ", onProgress != nil), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					w := newWire(t)
 					started := make(chan struct{})
-					o := &rpc.Outbound{Wire: w, Started: started, StartAllowance: allowance}
+					o := &outbound.Requests{Wire: w, Started: started, StartAllowance: allowance}
 					if test.starts >= 0 {
 						timer := time.AfterFunc(test.starts, func() { close(started) })
 						defer timer.Stop()
 					}
 					synctest.Wait()
 					start := time.Now()
-					_, err := o.Do(t.Context(), &rpc.Request{Method: "a", Timeout: test.timeout, MaxTimeout: test.maximum, OnProgress: onProgress})
+					_, err := o.Do(t.Context(), &outbound.Request{Method: "a", Timeout: test.timeout, MaxTimeout: test.maximum, OnProgress: onProgress})
 					took(t, start, test.want)
 					if !errors.Is(err, context.DeadlineExceeded) {
 						t.Errorf("got %v", err)
@@ -207,8 +207,8 @@ func TestTimeoutsStartWhenThePeerHasStarted(t *testing.T) {
 func TestResponseDuringTheAllowanceIsReceived(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t)
-		o := &rpc.Outbound{Wire: w, Started: make(chan struct{}), StartAllowance: time.Minute}
-		got := do(t.Context(), o, &rpc.Request{Method: "a", Timeout: time.Second})
+		o := &outbound.Requests{Wire: w, Started: make(chan struct{}), StartAllowance: time.Minute}
+		got := do(t.Context(), o, &outbound.Request{Method: "a", Timeout: time.Second})
 		id := (<-w.sent).ID
 		time.Sleep(30 * time.Second)
 		o.Receive(result(t, id, ""))
@@ -220,12 +220,12 @@ func TestResponseDuringTheAllowanceIsReceived(t *testing.T) {
 
 // Rule J15: the peer receives one cancellation, without the caller's reason.
 func TestCancellationIsSentOnce(t *testing.T) {
-	for _, onProgress := range []func(rpc.Progress){nil, func(rpc.Progress) {}} {
+	for _, onProgress := range []func(outbound.Progress){nil, func(outbound.Progress) {}} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWire(t)
-			o := &rpc.Outbound{Wire: w, NotifyCancelled: true}
+			o := &outbound.Requests{Wire: w, NotifyCancelled: true}
 			ctx, cancel := context.WithCancelCause(t.Context())
-			got := do(ctx, o, &rpc.Request{Method: "a", Timeout: time.Minute, OnProgress: onProgress})
+			got := do(ctx, o, &outbound.Request{Method: "a", Timeout: time.Minute, OnProgress: onProgress})
 			id := (<-w.sent).ID
 			why := errors.New("login with hunter2 failed")
 			cancel(why)
@@ -255,17 +255,17 @@ func TestRequestsThatMustNotBeCancelled(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWire(t)
 				sent := 0
-				w.send = func(ctx context.Context, out *rpc.Outgoing) error {
+				w.send = func(ctx context.Context, out *outbound.Outgoing) error {
 					sent++
 					if test.err != nil {
 						<-ctx.Done()
 					}
 					return test.err
 				}
-				o := &rpc.Outbound{Wire: w, NotifyCancelled: test.notify}
-				for i, onProgress := range []func(rpc.Progress){nil, func(rpc.Progress) {}} {
+				o := &outbound.Requests{Wire: w, NotifyCancelled: test.notify}
+				for i, onProgress := range []func(outbound.Progress){nil, func(outbound.Progress) {}} {
 					ctx, cancel := context.WithCancel(t.Context())
-					got := do(ctx, o, &rpc.Request{Method: "a", Uncancellable: test.uncancellable, OnProgress: onProgress})
+					got := do(ctx, o, &outbound.Request{Method: "a", Uncancellable: test.uncancellable, OnProgress: onProgress})
 					synctest.Wait()
 					cancel()
 					if r := <-got; !errors.Is(r.err, context.Canceled) {
@@ -282,11 +282,11 @@ func TestRequestsThatMustNotBeCancelled(t *testing.T) {
 
 func TestRequestWithEndedContextIsNotSent(t *testing.T) {
 	w := newWire(t)
-	o := &rpc.Outbound{Wire: w, NotifyCancelled: true}
+	o := &outbound.Requests{Wire: w, NotifyCancelled: true}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("too late")
 	cancel(why)
-	if _, err := o.Do(ctx, &rpc.Request{Method: "a"}); !errors.Is(err, why) {
+	if _, err := o.Do(ctx, &outbound.Request{Method: "a"}); !errors.Is(err, why) {
 		t.Errorf("got %v", err)
 	}
 	w.none()
@@ -296,16 +296,16 @@ func TestRequestWithEndedContextIsNotSent(t *testing.T) {
 func TestTheCallerWaitsOneSecondForItsCancellation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, gaveUp := newWire(t), make(chan struct{})
-		w.send = func(ctx context.Context, out *rpc.Outgoing) error {
+		w.send = func(ctx context.Context, out *outbound.Outgoing) error {
 			if out.Method == mcp.NotificationCancelled {
 				<-ctx.Done()
 				close(gaveUp)
 			}
 			return nil
 		}
-		o := &rpc.Outbound{Wire: w, NotifyCancelled: true}
+		o := &outbound.Requests{Wire: w, NotifyCancelled: true}
 		start := time.Now()
-		if _, err := o.Do(t.Context(), &rpc.Request{Method: "a", Timeout: time.Second}); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := o.Do(t.Context(), &outbound.Request{Method: "a", Timeout: time.Second}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v", err)
 		}
 		took(t, start, 2*time.Second)
@@ -317,9 +317,9 @@ func TestTheCallerWaitsOneSecondForItsCancellation(t *testing.T) {
 func TestPanicInOnProgressRemovesTheRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t)
-		o := &rpc.Outbound{Wire: w}
-		w.send = func(ctx context.Context, out *rpc.Outgoing) error {
-			o.Report(out.ID, rpc.Progress{Done: 1})
+		o := &outbound.Requests{Wire: w}
+		w.send = func(ctx context.Context, out *outbound.Outgoing) error {
+			o.Report(out.ID, outbound.Progress{Done: 1})
 			<-ctx.Done()
 			return ctx.Err()
 		}
@@ -328,7 +328,7 @@ func TestPanicInOnProgressRemovesTheRequest(t *testing.T) {
 				t.Errorf("%d requests are pending", o.Pending())
 			}
 		}()
-		o.Do(t.Context(), &rpc.Request{Method: "a", Timeout: time.Minute, OnProgress: func(rpc.Progress) { panic("test") }})
+		o.Do(t.Context(), &outbound.Request{Method: "a", Timeout: time.Minute, OnProgress: func(outbound.Progress) { panic("test") }})
 	})
 }
 
@@ -343,12 +343,12 @@ func TestPauseStopsTheTimeoutButNotTheMaximum(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWire(t)
-			o := &rpc.Outbound{Wire: w}
+			o := &outbound.Requests{Wire: w}
 			start := time.Now()
 			var took time.Duration
 			got := make(chan error, 1)
 			go func() {
-				_, err := o.Do(t.Context(), &rpc.Request{Method: "a", Timeout: time.Second, MaxTimeout: test.maximum})
+				_, err := o.Do(t.Context(), &outbound.Request{Method: "a", Timeout: time.Second, MaxTimeout: test.maximum})
 				took = time.Since(start)
 				got <- err
 			}()
@@ -372,12 +372,12 @@ func TestPauseStopsTheTimeoutButNotTheMaximum(t *testing.T) {
 func TestPauseAffectsLaterRequestsUntilItIsFrozen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t)
-		o := &rpc.Outbound{Wire: w}
+		o := &outbound.Requests{Wire: w}
 		start := time.Now()
 		begin := func() <-chan time.Duration {
 			took := make(chan time.Duration, 1)
 			go func() {
-				if _, err := o.Do(t.Context(), &rpc.Request{Method: "a", Timeout: time.Second, MaxTimeout: time.Hour}); !errors.Is(err, context.DeadlineExceeded) {
+				if _, err := o.Do(t.Context(), &outbound.Request{Method: "a", Timeout: time.Second, MaxTimeout: time.Hour}); !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("got %v", err)
 				}
 				took <- time.Since(start)
@@ -411,12 +411,12 @@ func TestPauseAffectsLaterRequestsUntilItIsFrozen(t *testing.T) {
 func TestPauseIsIdleWhenItsRequestsHaveEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t)
-		o := &rpc.Outbound{Wire: w}
+		o := &outbound.Requests{Wire: w}
 		none := o.PauseTimeouts()
 		<-none.Freeze()
 		none.Resume()
 		ctx, cancel := context.WithCancel(t.Context())
-		go o.Do(ctx, &rpc.Request{Method: "a", Timeout: time.Second})
+		go o.Do(ctx, &outbound.Request{Method: "a", Timeout: time.Second})
 		<-w.sent
 		pause := o.PauseTimeouts()
 		defer pause.Resume()
@@ -432,11 +432,11 @@ func TestTimeoutThatStartsDuringAPauseIsPaused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t)
 		started := make(chan struct{})
-		o := &rpc.Outbound{Wire: w, Started: started, StartAllowance: time.Minute}
+		o := &outbound.Requests{Wire: w, Started: started, StartAllowance: time.Minute}
 		start := time.Now()
 		took := make(chan time.Duration, 1)
 		go func() {
-			o.Do(t.Context(), &rpc.Request{Method: "a", Timeout: time.Second})
+			o.Do(t.Context(), &outbound.Request{Method: "a", Timeout: time.Second})
 			took <- time.Since(start)
 		}()
 		<-w.sent
@@ -454,11 +454,11 @@ func TestTimeoutThatStartsDuringAPauseIsPaused(t *testing.T) {
 func TestConcurrentRequestsEndAtTheirOwnTimeouts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t)
-		o := &rpc.Outbound{Wire: w}
+		o := &outbound.Requests{Wire: w}
 		start := time.Now()
 		within := func(after time.Duration) <-chan error {
 			ended := make(chan error, 1)
-			got := do(t.Context(), o, &rpc.Request{Method: "tools/call", Timeout: after})
+			got := do(t.Context(), o, &outbound.Request{Method: "tools/call", Timeout: after})
 			go func() {
 				r := <-got
 				var timeout *call.TimeoutError
@@ -471,7 +471,7 @@ func TestConcurrentRequestsEndAtTheirOwnTimeouts(t *testing.T) {
 			}()
 			return ended
 		}
-		answered := do(t.Context(), o, &rpc.Request{Method: "tools/call", Timeout: time.Second})
+		answered := do(t.Context(), o, &outbound.Request{Method: "tools/call", Timeout: time.Second})
 		o.Receive(result(t, (<-w.sent).ID, "early"))
 		if r := <-answered; r.err != nil {
 			t.Fatal(r.err)

@@ -1,4 +1,4 @@
-package rpc
+package outbound
 
 import (
 	"cmp"
@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
@@ -36,7 +37,7 @@ type Origin []*pending
 // returns true and whose context has not ended; the error is ErrAmbiguousOrigin if they have several
 // users. Requests whose client is connected come first. Among them come first those that do not wait
 // for an answer, then those for whose target the peer has asked before, then the newest.
-func (o *Outbound) OriginOf(stream jsonrpc.ID, may func(*Request) bool) (Origin, error) {
+func (o *Requests) OriginOf(stream jsonrpc.ID, may func(*Request) bool) (Origin, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	origin, err := o.originOf(stream, may)
@@ -48,7 +49,7 @@ func (o *Outbound) OriginOf(stream jsonrpc.ID, may func(*Request) bool) (Origin,
 
 // QuestionOf is OriginOf for a request of the peer that a person or a model answers. The requests for whose targets the
 // peer may ask take turns from then on, see turns.
-func (o *Outbound) QuestionOf(stream jsonrpc.ID, may func(*Request) bool) (Origin, error) {
+func (o *Requests) QuestionOf(stream jsonrpc.ID, may func(*Request) bool) (Origin, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	origin, err := o.originOf(stream, may)
@@ -64,7 +65,7 @@ func (o *Outbound) QuestionOf(stream jsonrpc.ID, may func(*Request) bool) (Origi
 }
 
 // AddQuestions adds n to the number of questions for which the likeliest request waits for an answer.
-func (o *Outbound) AddQuestions(origin Origin, n int) {
+func (o *Requests) AddQuestions(origin Origin, n int) {
 	if len(origin) == 0 {
 		return
 	}
@@ -75,7 +76,7 @@ func (o *Outbound) AddQuestions(origin Origin, n int) {
 }
 
 // originOf is OriginOf. With ErrAmbiguousOrigin, it returns all requests. The caller holds mu.
-func (o *Outbound) originOf(stream jsonrpc.ID, may func(*Request) bool) (Origin, error) {
+func (o *Requests) originOf(stream jsonrpc.ID, may func(*Request) bool) (Origin, error) {
 	if p := o.pending[stream]; p != nil {
 		return Origin{p}, nil
 	}
@@ -119,7 +120,7 @@ func (p *pending) hasUserOf(other *pending) bool {
 
 // isConnected reports whether the client that has caused the request can be asked now. The program itself can.
 func (p *pending) isConnected() bool {
-	c := From(p.ctx)
+	c := rpc.From(p.ctx)
 	return c == nil || c.Connected()
 }
 

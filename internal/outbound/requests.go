@@ -1,4 +1,4 @@
-package rpc
+package outbound
 
 import (
 	"context"
@@ -12,13 +12,16 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/changes"
+	"github.com/parley-mcp/parley/internal/revision"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// Outbound sends requests on one connection and tracks those in flight. Its fields must be set
+// Requests sends requests on one connection and tracks those in flight. Its fields must be set
 // before the first request. It is safe for concurrent use.
-type Outbound struct {
+type Requests struct {
 	Wire Wire
 	// Meta has the members of _meta that every request carries, encoded and without braces;
 	// empty for none.
@@ -34,7 +37,7 @@ type Outbound struct {
 	// first.
 	Started        <-chan struct{}
 	StartAllowance time.Duration
-	// IDs, if set, is the source of ids, for connections with more than one Outbound.
+	// IDs, if set, is the source of ids, for connections with more than one Requests.
 	IDs *atomic.Int64
 	// LateProgress, if set, receives the progress of requests that have a response already. It must not block.
 	LateProgress func(token jsonrpc.ID, report Progress)
@@ -55,14 +58,14 @@ type Outbound struct {
 // Response. The returned error is one of this side: a *call.TimeoutError,
 // call.ErrConnectionLost, call.ErrClosed, call.ErrInvalidResponse, or the cause of the end of
 // ctx. If Do returns before the response has arrived, it cancels the request.
-func (o *Outbound) Do(ctx context.Context, req *Request) (Response, error) {
+func (o *Requests) Do(ctx context.Context, req *Request) (Response, error) {
 	if ctx.Err() != nil {
 		return Response{}, context.Cause(ctx)
 	}
 	caller := ctx
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	p := &pending{req: req, ctx: caller, caller: CallerOf(caller), cancel: cancel, wake: make(chan struct{}, 1)}
+	p := &pending{req: req, ctx: caller, caller: rpc.CallerOf(caller), cancel: cancel, wake: make(chan struct{}, 1)}
 	started := p.startTimeouts(o) // before the peer can report progress
 	if err := o.awaitTurn(ctx, p); err != nil {
 		return Response{}, err
@@ -129,7 +132,7 @@ func ifUnsent(err error) error {
 }
 
 // Notify sends a notification. Params must be a JSON object, or nil.
-func (o *Outbound) Notify(ctx context.Context, method string, params []byte) error {
+func (o *Requests) Notify(ctx context.Context, method string, params []byte) error {
 	return o.Wire.Send(ctx, &Outgoing{
 		Message: jsonrpc.AppendNotification(nil, method, params),
 		Method:  method,
@@ -137,7 +140,7 @@ func (o *Outbound) Notify(ctx context.Context, method string, params []byte) err
 }
 
 // begin makes p a request in flight. The caller holds mu.
-func (o *Outbound) begin(p *pending) error {
+func (o *Requests) begin(p *pending) error {
 	if o.failed != nil {
 		return fmt.Errorf("%w: %w", call.ErrNotSent, o.failed)
 	}
@@ -163,14 +166,14 @@ func (o *Outbound) begin(p *pending) error {
 }
 
 // restart starts the time-outs of a request again, because the peer has started.
-func (o *Outbound) restart(p *pending) {
+func (o *Requests) restart(p *pending) {
 	p.setTimeouts(0)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.schedule(p)
 }
 
-func (o *Outbound) end(p *pending) {
+func (o *Requests) end(p *pending) {
 	o.mu.Lock()
 	delete(o.pending, p.id)
 	o.ended(p)
@@ -187,7 +190,7 @@ const (
 )
 
 // cancel gives up a request whose context has ended, and notifies the peer.
-func (o *Outbound) cancel(ctx context.Context, p *pending, unsent bool) error {
+func (o *Requests) cancel(ctx context.Context, p *pending, unsent bool) error {
 	cause := context.Cause(ctx)
 	if o.NotifyCancelled && !p.req.Uncancellable && !unsent {
 		params, _ := json.Marshal(mcp.CancelledParams{RequestID: p.id, Reason: cancelReason(cause)})
@@ -219,7 +222,7 @@ func cancelReason(cause error) string {
 
 // Receive takes a message that has arrived. It reports whether the message belongs to a request
 // of this side: whether it is a response or a progress notification.
-func (o *Outbound) Receive(m *jsonrpc.Message) bool {
+func (o *Requests) Receive(m *jsonrpc.Message) bool {
 	o.received.Add(1)
 	switch {
 	case m.Kind == jsonrpc.Response:
@@ -235,13 +238,13 @@ func (o *Outbound) Receive(m *jsonrpc.Message) bool {
 
 // ReceiveInvalid takes a message that is not valid. If it is a response, its request ends with
 // call.ErrInvalidResponse, and ReceiveInvalid reports true.
-func (o *Outbound) ReceiveInvalid(m *jsonrpc.Message, err error) bool {
+func (o *Requests) ReceiveInvalid(m *jsonrpc.Message, err error) bool {
 	return m.Kind == jsonrpc.Response && o.Resolve(m.ID, Response{}, fmt.Errorf("%w: %w", call.ErrInvalidResponse, err))
 }
 
 // Resolve ends the request with this id, and reports whether there is one. If invalid is not
 // nil, it is the error of the request.
-func (o *Outbound) Resolve(id jsonrpc.ID, resp Response, invalid error) bool {
+func (o *Requests) Resolve(id jsonrpc.ID, resp Response, invalid error) bool {
 	o.mu.Lock()
 	p := o.pending[id]
 	o.mu.Unlock()
@@ -253,7 +256,7 @@ func (o *Outbound) Resolve(id jsonrpc.ID, resp Response, invalid error) bool {
 }
 
 // Report delivers progress to the request with this token, or to LateProgress.
-func (o *Outbound) Report(token jsonrpc.ID, report Progress) {
+func (o *Requests) Report(token jsonrpc.ID, report Progress) {
 	o.mu.Lock()
 	p := o.pending[token]
 	o.mu.Unlock()
@@ -265,7 +268,7 @@ func (o *Outbound) Report(token jsonrpc.ID, report Progress) {
 
 // Fail ends every request in flight, and every later one, with err. Later calls of Fail have no
 // effect on later requests.
-func (o *Outbound) Fail(err error) {
+func (o *Requests) Fail(err error) {
 	o.mu.Lock()
 	if o.failed == nil {
 		o.failed = err
@@ -284,14 +287,14 @@ func (o *Outbound) Fail(err error) {
 }
 
 // Failed returns the error of the first call of Fail, or nil.
-func (o *Outbound) Failed() error {
+func (o *Requests) Failed() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.failed
 }
 
 // Done returns a channel that is closed by Fail.
-func (o *Outbound) Done() <-chan struct{} {
+func (o *Requests) Done() <-chan struct{} {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.done == nil {
@@ -301,4 +304,64 @@ func (o *Outbound) Done() <-chan struct{} {
 }
 
 // Received returns the number of messages that have arrived.
-func (o *Outbound) Received() uint64 { return o.received.Load() }
+func (o *Requests) Received() uint64 { return o.received.Load() }
+
+// ReceiveSubscription takes a notification and reports whether it belongs to a subscription. A
+// notification that cancels a subscription ends its request; the server need not send the
+// response then.
+func (o *Requests) ReceiveSubscription(m *jsonrpc.Message) bool {
+	if m.Method == mcp.NotificationCancelled {
+		p := o.subscription(revision.CancelledID(m))
+		if p == nil {
+			return false
+		}
+		p.answer(Response{}, call.ErrSubscriptionEnded)
+		p.cancel(call.ErrSubscriptionEnded) // ends Send: over HTTP the server may keep the stream open
+		return true
+	}
+	meta, _ := m.Params.Get("_meta")
+	raw, ok := jsonrpc.Get(meta, mcp.MetaSubscriptionID)
+	if !ok {
+		return o.receiveUnidentified(m)
+	}
+	var id jsonrpc.ID
+	if id.UnmarshalJSON(raw) != nil {
+		return false
+	}
+	p := o.subscription(id)
+	if p != nil {
+		p.req.OnNotification(m)
+	}
+	return p != nil
+}
+
+// subscription returns the request in flight that opened the subscription with this id, or nil.
+func (o *Requests) subscription(id jsonrpc.ID) *pending {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if p := o.pending[id]; p != nil && p.req.OnNotification != nil {
+		return p
+	}
+	return nil
+}
+
+// receiveUnidentified passes a change without the id of a subscription to all subscriptions,
+// which ignore changes that they have not asked for. Some servers leave out the id, which is
+// required (2026-07-28, basic/patterns/subscriptions, Receiving Notifications).
+func (o *Requests) receiveUnidentified(m *jsonrpc.Message) bool {
+	if _, ok := changes.Of(m); !ok {
+		return false
+	}
+	o.mu.Lock()
+	var all []*pending
+	for _, p := range o.pending {
+		if p.req.OnNotification != nil {
+			all = append(all, p)
+		}
+	}
+	o.mu.Unlock()
+	for _, p := range all {
+		p.req.OnNotification(m)
+	}
+	return len(all) > 0
+}

@@ -1,4 +1,4 @@
-package rpc_test
+package outbound_test
 
 import (
 	"bytes"
@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/call"
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -25,12 +25,12 @@ import (
 type wire struct {
 	t    *testing.T
 	sent chan jsonrpc.Message
-	send func(ctx context.Context, out *rpc.Outgoing) error // nil: Send records the message
+	send func(ctx context.Context, out *outbound.Outgoing) error // nil: Send records the message
 }
 
 func newWire(t *testing.T) *wire { return &wire{t: t, sent: make(chan jsonrpc.Message, 10_000)} }
 
-func (w *wire) Send(ctx context.Context, out *rpc.Outgoing) error {
+func (w *wire) Send(ctx context.Context, out *outbound.Outgoing) error {
 	m, err := jsonrpc.Parse(bytes.Clone(out.Message), jsonrpc.Limits{})
 	if err != nil || bytes.ContainsAny(out.Message, "\r\n") {
 		w.t.Errorf("sent %q: %v", out.Message, err)
@@ -79,12 +79,12 @@ func progress(t *testing.T, token jsonrpc.ID, done int) *jsonrpc.Message {
 
 // outcome is what Do returned.
 type outcome struct {
-	resp rpc.Response
+	resp outbound.Response
 	err  error
 }
 
 // do runs Do in a goroutine.
-func do(ctx context.Context, o *rpc.Outbound, req *rpc.Request) <-chan outcome {
+func do(ctx context.Context, o *outbound.Requests, req *outbound.Request) <-chan outcome {
 	got := make(chan outcome, 1)
 	go func() {
 		resp, err := o.Do(ctx, req)
@@ -96,13 +96,13 @@ func do(ctx context.Context, o *rpc.Outbound, req *rpc.Request) <-chan outcome {
 // Rules J2, J3: responses in any order reach their requests.
 func TestResponsesReachTheirRequestsInAnyOrder(t *testing.T) {
 	w := newWire(t)
-	o := &rpc.Outbound{Wire: w}
+	o := &outbound.Requests{Wire: w}
 	const n = 500
 	var wg sync.WaitGroup
 	for i := range n {
 		wg.Go(func() {
 			want := fmt.Sprintf(`{"nonce":%d}`, i)
-			resp, err := o.Do(t.Context(), &rpc.Request{Method: "echo", Params: []byte(want), Timeout: time.Minute})
+			resp, err := o.Do(t.Context(), &outbound.Request{Method: "echo", Params: []byte(want), Timeout: time.Minute})
 			if err != nil || string(resp.Result) != want {
 				t.Errorf("response to %s: %s, %v", want, resp.Result, err)
 			}
@@ -141,8 +141,8 @@ func TestResponsesReachTheirRequestsInAnyOrder(t *testing.T) {
 func TestResponsesToUnknownIDsAreIgnored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t)
-		o := &rpc.Outbound{Wire: w}
-		got := do(t.Context(), o, &rpc.Request{Method: "a"})
+		o := &outbound.Requests{Wire: w}
+		got := do(t.Context(), o, &outbound.Request{Method: "a"})
 		id := (<-w.sent).ID
 		for _, other := range []jsonrpc.ID{jsonrpc.IntID(999), jsonrpc.StringID(id.String())} {
 			if o.Receive(result(t, other, "wrong")) {
@@ -172,14 +172,14 @@ func TestResponsesToUnknownIDsAreIgnored(t *testing.T) {
 func TestSecondResponseIsIgnored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t)
-		o := &rpc.Outbound{Wire: w}
-		w.send = func(_ context.Context, out *rpc.Outgoing) error {
+		o := &outbound.Requests{Wire: w}
+		w.send = func(_ context.Context, out *outbound.Outgoing) error {
 			o.Receive(result(t, out.ID, "first"))
 			o.Receive(message(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-1,"message":"second"}}`, out.ID)))
 			return errors.New("cannot send")
 		}
-		for _, onProgress := range []func(rpc.Progress){nil, func(rpc.Progress) {}} {
-			resp, err := o.Do(t.Context(), &rpc.Request{Method: "a", OnProgress: onProgress})
+		for _, onProgress := range []func(outbound.Progress){nil, func(outbound.Progress) {}} {
+			resp, err := o.Do(t.Context(), &outbound.Request{Method: "a", OnProgress: onProgress})
 			if err != nil || string(resp.Result) != `{"text":"first"}` || resp.Err != nil {
 				t.Errorf("got %s, %v, %v", resp.Result, resp.Err, err)
 			}
@@ -189,12 +189,12 @@ func TestSecondResponseIsIgnored(t *testing.T) {
 
 func TestErrorOfThePeerIsPartOfTheResponse(t *testing.T) {
 	w := newWire(t)
-	o := &rpc.Outbound{Wire: w}
-	w.send = func(_ context.Context, out *rpc.Outgoing) error {
+	o := &outbound.Requests{Wire: w}
+	w.send = func(_ context.Context, out *outbound.Outgoing) error {
 		o.Receive(message(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-7,"message":"no","data":[1]}}`, out.ID)))
 		return nil
 	}
-	resp, err := o.Do(t.Context(), &rpc.Request{Method: "a"})
+	resp, err := o.Do(t.Context(), &outbound.Request{Method: "a"})
 	if err != nil || resp.Err == nil || resp.Err.Code != -7 || string(resp.Err.Data) != "[1]" {
 		t.Errorf("got %+v, %v", resp, err)
 	}
@@ -203,8 +203,8 @@ func TestErrorOfThePeerIsPartOfTheResponse(t *testing.T) {
 // Rule J4: a request ends when its response is invalid.
 func TestInvalidResponseEndsItsRequest(t *testing.T) {
 	w := newWire(t)
-	o := &rpc.Outbound{Wire: w}
-	w.send = func(_ context.Context, out *rpc.Outgoing) error {
+	o := &outbound.Requests{Wire: w}
+	w.send = func(_ context.Context, out *outbound.Outgoing) error {
 		for _, bad := range []string{
 			`{"jsonrpc":"2.0","id":999,"result":[]}`,
 			fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{},"error":{"code":1,"message":""}}`, out.ID),
@@ -217,7 +217,7 @@ func TestInvalidResponseEndsItsRequest(t *testing.T) {
 		}
 		return nil
 	}
-	_, err := o.Do(t.Context(), &rpc.Request{Method: "a"})
+	_, err := o.Do(t.Context(), &outbound.Request{Method: "a"})
 	var invalid *jsonrpc.InvalidMessageError
 	if !errors.Is(err, call.ErrInvalidResponse) || !errors.As(err, &invalid) {
 		t.Errorf("got %v", err)
@@ -227,10 +227,10 @@ func TestInvalidResponseEndsItsRequest(t *testing.T) {
 func TestSendErrorEndsTheRequest(t *testing.T) {
 	w := newWire(t)
 	broken := errors.New("broken")
-	w.send = func(context.Context, *rpc.Outgoing) error { return broken }
-	o := &rpc.Outbound{Wire: w, NotifyCancelled: true}
-	for _, onProgress := range []func(rpc.Progress){nil, func(rpc.Progress) {}} {
-		if _, err := o.Do(t.Context(), &rpc.Request{Method: "a", OnProgress: onProgress}); !errors.Is(err, broken) {
+	w.send = func(context.Context, *outbound.Outgoing) error { return broken }
+	o := &outbound.Requests{Wire: w, NotifyCancelled: true}
+	for _, onProgress := range []func(outbound.Progress){nil, func(outbound.Progress) {}} {
+		if _, err := o.Do(t.Context(), &outbound.Request{Method: "a", OnProgress: onProgress}); !errors.Is(err, broken) {
 			t.Errorf("got %v", err)
 		}
 	}
@@ -243,30 +243,30 @@ func TestRequestsAreEncoded(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		meta string // of every request
-		req  rpc.Request
+		req  outbound.Request
 		want string
 	}{
-		{"no params", "", rpc.Request{}, `{"jsonrpc":"2.0","id":1,"method":"m"}`},
-		{"empty params", "", rpc.Request{Params: []byte("{}")}, `{"jsonrpc":"2.0","id":1,"method":"m","params":{}}`},
-		{"params", "", rpc.Request{Params: []byte(`{"a":1}`)}, `{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":1}}`},
-		{"params with line breaks", "", rpc.Request{Params: []byte(" {\n \"a\": 1,\r\n\"b\":\"\\n\" } ")},
+		{"no params", "", outbound.Request{}, `{"jsonrpc":"2.0","id":1,"method":"m"}`},
+		{"empty params", "", outbound.Request{Params: []byte("{}")}, `{"jsonrpc":"2.0","id":1,"method":"m","params":{}}`},
+		{"params", "", outbound.Request{Params: []byte(`{"a":1}`)}, `{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":1}}`},
+		{"params with line breaks", "", outbound.Request{Params: []byte(" {\n \"a\": 1,\r\n\"b\":\"\\n\" } ")},
 			`{"jsonrpc":"2.0","id":1,"method":"m","params":{"a": 1,  "b":"\n"}}`},
-		{"empty params with a space, and _meta", `"a":1`, rpc.Request{Params: []byte("{ }")},
+		{"empty params with a space, and _meta", `"a":1`, outbound.Request{Params: []byte("{ }")},
 			`{"jsonrpc":"2.0","id":1,"method":"m","params":{"_meta":{"a":1}}}`},
-		{"_meta without params", `"a":1`, rpc.Request{},
+		{"_meta without params", `"a":1`, outbound.Request{},
 			`{"jsonrpc":"2.0","id":1,"method":"m","params":{"_meta":{"a":1}}}`},
-		{"everything", `"a":1`, rpc.Request{
-			Params: []byte(`{"x":{}}`), OnProgress: func(rpc.Progress) {},
+		{"everything", `"a":1`, outbound.Request{
+			Params: []byte(`{"x":{}}`), OnProgress: func(outbound.Progress) {},
 			Meta: map[string]json.RawMessage{"c": []byte("[\n3]"), "b\"": []byte("2")},
 		}, `{"jsonrpc":"2.0","id":1,"method":"m","params":{"x":{},"_meta":{"a":1,"progressToken":1,"b\"":2,"c":[ 3]}}}`},
-		{"only a progress token", "", rpc.Request{OnProgress: func(rpc.Progress) {}},
+		{"only a progress token", "", outbound.Request{OnProgress: func(outbound.Progress) {}},
 			`{"jsonrpc":"2.0","id":1,"method":"m","params":{"_meta":{"progressToken":1}}}`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWire(t)
-			o, req := &rpc.Outbound{Wire: w, Meta: []byte(test.meta)}, test.req
+			o, req := &outbound.Requests{Wire: w, Meta: []byte(test.meta)}, test.req
 			req.Method = "m"
-			w.send = func(_ context.Context, out *rpc.Outgoing) error {
+			w.send = func(_ context.Context, out *outbound.Outgoing) error {
 				if string(out.Message) != test.want {
 					t.Errorf("got  %s\nwant %s", out.Message, test.want)
 				}
@@ -283,11 +283,11 @@ func TestRequestsAreEncoded(t *testing.T) {
 func TestOutboundsWithSharedIDsDoNotReuseIDs(t *testing.T) {
 	w := newWire(t)
 	ids := new(atomic.Int64)
-	a, b := rpc.Outbound{IDs: ids}, rpc.Outbound{IDs: ids}
+	a, b := outbound.Requests{IDs: ids}, outbound.Requests{IDs: ids}
 	seen := make(map[jsonrpc.ID]bool)
-	for _, o := range []*rpc.Outbound{&a, &b, &a, &b} {
+	for _, o := range []*outbound.Requests{&a, &b, &a, &b} {
 		o.Wire = w
-		w.send = func(_ context.Context, out *rpc.Outgoing) error {
+		w.send = func(_ context.Context, out *outbound.Outgoing) error {
 			if seen[out.ID] {
 				t.Errorf("id %s is used twice", out.ID)
 			}
@@ -295,7 +295,7 @@ func TestOutboundsWithSharedIDsDoNotReuseIDs(t *testing.T) {
 			o.Receive(result(t, out.ID, ""))
 			return nil
 		}
-		if _, err := o.Do(t.Context(), &rpc.Request{Method: "a"}); err != nil {
+		if _, err := o.Do(t.Context(), &outbound.Request{Method: "a"}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -304,14 +304,14 @@ func TestOutboundsWithSharedIDsDoNotReuseIDs(t *testing.T) {
 // Rule S5: a lost connection ends each request once, with the reason.
 // The caller may repeat a request that was not sent, also if the connection has failed before Send has returned.
 func TestARequestThatWasNotSentHasThatError(t *testing.T) {
-	for _, progress := range []func(rpc.Progress){nil, func(rpc.Progress) {}} {
+	for _, progress := range []func(outbound.Progress){nil, func(outbound.Progress) {}} {
 		w := newWire(t)
-		o := &rpc.Outbound{Wire: w}
-		w.send = func(context.Context, *rpc.Outgoing) error {
+		o := &outbound.Requests{Wire: w}
+		w.send = func(context.Context, *outbound.Outgoing) error {
 			o.Fail(call.ErrConnectionLost)
 			return fmt.Errorf("%w: rejected", call.ErrNotSent)
 		}
-		if _, err := o.Do(t.Context(), &rpc.Request{Method: "a", OnProgress: progress}); !errors.Is(err, call.ErrNotSent) {
+		if _, err := o.Do(t.Context(), &outbound.Request{Method: "a", OnProgress: progress}); !errors.Is(err, call.ErrNotSent) {
 			t.Errorf("with progress %v: %v", progress != nil, err)
 		}
 	}
@@ -320,12 +320,12 @@ func TestARequestThatWasNotSentHasThatError(t *testing.T) {
 func TestLostConnectionEndsAllRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t)
-		o := &rpc.Outbound{Wire: w, NotifyCancelled: true}
+		o := &outbound.Requests{Wire: w, NotifyCancelled: true}
 		var all []<-chan outcome
 		for i := range 20 {
-			req := &rpc.Request{Method: "a", Timeout: time.Minute}
+			req := &outbound.Request{Method: "a", Timeout: time.Minute}
 			if i%2 == 0 {
-				req.OnProgress = func(rpc.Progress) {}
+				req.OnProgress = func(outbound.Progress) {}
 			}
 			all = append(all, do(t.Context(), o, req))
 		}
@@ -346,7 +346,7 @@ func TestLostConnectionEndsAllRequests(t *testing.T) {
 		if err := o.Failed(); !errors.Is(err, call.ErrConnectionLost) {
 			t.Errorf("failed with %v", err)
 		}
-		_, err := o.Do(t.Context(), &rpc.Request{Method: "a"})
+		_, err := o.Do(t.Context(), &outbound.Request{Method: "a"})
 		if !errors.Is(err, call.ErrConnectionLost) || !errors.Is(err, call.ErrNotSent) {
 			t.Errorf("a later request: %v", err)
 		}
@@ -358,19 +358,19 @@ func TestLostConnectionEndsAllRequests(t *testing.T) {
 func TestFailEndsSend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t)
-		w.send = func(ctx context.Context, _ *rpc.Outgoing) error {
+		w.send = func(ctx context.Context, _ *outbound.Outgoing) error {
 			<-ctx.Done()
 			return context.Cause(ctx)
 		}
-		o := &rpc.Outbound{Wire: w}
-		for _, onProgress := range []func(rpc.Progress){nil, func(rpc.Progress) {}} {
-			got := do(t.Context(), o, &rpc.Request{Method: "a", OnProgress: onProgress})
+		o := &outbound.Requests{Wire: w}
+		for _, onProgress := range []func(outbound.Progress){nil, func(outbound.Progress) {}} {
+			got := do(t.Context(), o, &outbound.Request{Method: "a", OnProgress: onProgress})
 			synctest.Wait()
 			o.Fail(call.ErrClosed)
 			if r := <-got; !errors.Is(r.err, call.ErrClosed) {
 				t.Errorf("got %v", r.err)
 			}
-			o = &rpc.Outbound{Wire: w}
+			o = &outbound.Requests{Wire: w}
 		}
 	})
 }
@@ -379,15 +379,15 @@ func TestFailEndsSend(t *testing.T) {
 func TestDoReturnsAfterSend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t)
-		o := &rpc.Outbound{Wire: w}
+		o := &outbound.Requests{Wire: w}
 		returned := false
-		w.send = func(ctx context.Context, out *rpc.Outgoing) error {
+		w.send = func(ctx context.Context, out *outbound.Outgoing) error {
 			o.Receive(result(t, out.ID, ""))
 			time.Sleep(time.Second) // the response arrives before the end of the stream
 			returned = true
 			return ctx.Err()
 		}
-		if _, err := o.Do(t.Context(), &rpc.Request{Method: "a", OnProgress: func(rpc.Progress) {}}); err != nil || !returned {
+		if _, err := o.Do(t.Context(), &outbound.Request{Method: "a", OnProgress: func(outbound.Progress) {}}); err != nil || !returned {
 			t.Errorf("Send has returned: %v, error %v", returned, err)
 		}
 	})
@@ -401,8 +401,8 @@ func goroutineID() string {
 
 func TestOnProgressRunsInTheGoroutineOfDo(t *testing.T) {
 	w := newWire(t)
-	o := &rpc.Outbound{Wire: w}
-	w.send = func(_ context.Context, out *rpc.Outgoing) error {
+	o := &outbound.Requests{Wire: w}
+	w.send = func(_ context.Context, out *outbound.Outgoing) error {
 		for i := range 3 {
 			o.Receive(progress(t, out.ID, i))
 		}
@@ -413,7 +413,7 @@ func TestOnProgressRunsInTheGoroutineOfDo(t *testing.T) {
 	caller := goroutineID()
 	var reports []float64
 	returned := false
-	_, err := o.Do(t.Context(), &rpc.Request{Method: "a", OnProgress: func(p rpc.Progress) {
+	_, err := o.Do(t.Context(), &outbound.Request{Method: "a", OnProgress: func(p outbound.Progress) {
 		if id := goroutineID(); id != caller || returned {
 			t.Errorf("reported in %s, not %s, returned %v", id, caller, returned)
 		}
@@ -428,8 +428,8 @@ func TestOnProgressRunsInTheGoroutineOfDo(t *testing.T) {
 // Rule J17: progress for unknown tokens is ignored.
 func TestProgressForUnknownTokensIsIgnored(t *testing.T) {
 	w := newWire(t)
-	o := &rpc.Outbound{Wire: w}
-	w.send = func(_ context.Context, out *rpc.Outgoing) error {
+	o := &outbound.Requests{Wire: w}
+	w.send = func(_ context.Context, out *outbound.Outgoing) error {
 		for _, params := range []string{
 			``, `,"params":{}`, `,"params":{"progressToken":null,"progress":1}`, `,"params":{"progressToken":999,"progress":1}`,
 			fmt.Sprintf(`,"params":{"progressToken":"%s","progress":1}`, out.ID),
@@ -443,7 +443,7 @@ func TestProgressForUnknownTokensIsIgnored(t *testing.T) {
 		o.Receive(result(t, out.ID, ""))
 		return nil
 	}
-	if _, err := o.Do(t.Context(), &rpc.Request{Method: "a", OnProgress: func(p rpc.Progress) {
+	if _, err := o.Do(t.Context(), &outbound.Request{Method: "a", OnProgress: func(p outbound.Progress) {
 		t.Errorf("reported %+v", p)
 	}}); err != nil {
 		t.Error(err)
@@ -460,10 +460,10 @@ func TestProgressForUnknownTokensIsIgnored(t *testing.T) {
 func TestSlowOnProgressReceivesTheLastReport(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t)
-		o := &rpc.Outbound{Wire: w}
+		o := &outbound.Requests{Wire: w}
 		slow := make(chan struct{})
 		var reports []float64
-		got := do(t.Context(), o, &rpc.Request{Method: "a", OnProgress: func(p rpc.Progress) {
+		got := do(t.Context(), o, &outbound.Request{Method: "a", OnProgress: func(p outbound.Progress) {
 			if len(reports) == 0 {
 				<-slow
 			}
@@ -489,8 +489,8 @@ func TestSlowOnProgressReceivesTheLastReport(t *testing.T) {
 // Progress for tokens that are not in use yet has no effect.
 func TestProgressForFutureTokensIsIgnored(t *testing.T) {
 	w := newWire(t)
-	o := &rpc.Outbound{Wire: w}
-	w.send = func(_ context.Context, out *rpc.Outgoing) error {
+	o := &outbound.Requests{Wire: w}
+	w.send = func(_ context.Context, out *outbound.Outgoing) error {
 		o.Receive(result(t, out.ID, ""))
 		return nil
 	}
@@ -502,7 +502,7 @@ func TestProgressForFutureTokensIsIgnored(t *testing.T) {
 			case <-stop:
 				return
 			default:
-				o.Report(jsonrpc.IntID(int64(i%300)), rpc.Progress{Done: 1})
+				o.Report(jsonrpc.IntID(int64(i%300)), outbound.Progress{Done: 1})
 			}
 			if i == 0 {
 				close(flooding)
@@ -511,7 +511,7 @@ func TestProgressForFutureTokensIsIgnored(t *testing.T) {
 	})
 	<-flooding
 	for range 300 {
-		if _, err := o.Do(t.Context(), &rpc.Request{Method: "a", Timeout: time.Minute, MaxTimeout: time.Hour, OnProgress: func(rpc.Progress) {}}); err != nil {
+		if _, err := o.Do(t.Context(), &outbound.Request{Method: "a", Timeout: time.Minute, MaxTimeout: time.Hour, OnProgress: func(outbound.Progress) {}}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -523,13 +523,13 @@ func TestProgressForFutureTokensIsIgnored(t *testing.T) {
 func TestOutboundIsSafeForConcurrentUse(t *testing.T) {
 	for range 20 {
 		w := newWire(t)
-		o := &rpc.Outbound{Wire: w, NotifyCancelled: true}
-		w.send = func(_ context.Context, out *rpc.Outgoing) error {
+		o := &outbound.Requests{Wire: w, NotifyCancelled: true}
+		w.send = func(_ context.Context, out *outbound.Outgoing) error {
 			if out.ID.IsZero() {
 				return nil
 			}
 			go func() {
-				o.Report(out.ID, rpc.Progress{Done: 1})
+				o.Report(out.ID, outbound.Progress{Done: 1})
 				if n, _ := out.ID.Int(); n%3 > 0 {
 					o.Receive(result(t, out.ID, "x"))
 				}
@@ -544,9 +544,9 @@ func TestOutboundIsSafeForConcurrentUse(t *testing.T) {
 				if i%5 == 0 {
 					go cancel()
 				}
-				req := &rpc.Request{Method: "a", Timeout: time.Minute}
+				req := &outbound.Request{Method: "a", Timeout: time.Minute}
 				if i%2 == 0 {
-					req.OnProgress = func(rpc.Progress) {}
+					req.OnProgress = func(outbound.Progress) {}
 				}
 				resp, err := o.Do(ctx, req)
 				if (err == nil) == (resp.Result == nil) {

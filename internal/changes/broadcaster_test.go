@@ -1,9 +1,7 @@
-package rpc_test
+package changes_test
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -12,8 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/parley-mcp/parley/call"
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/changes"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
@@ -24,7 +21,7 @@ func subscribedTo(uris ...string) mcp.SubscriptionFilter {
 }
 
 // drained returns the changes that are ready.
-func drained(s *rpc.Subscription) []rpc.Change {
+func drained(s *changes.Subscription) []changes.Change {
 	select {
 	case <-s.Ready():
 		return s.Take()
@@ -35,18 +32,18 @@ func drained(s *rpc.Subscription) []rpc.Change {
 
 func TestSingleChangeIsDeliveredAtOnceAndManyAreMerged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var hub rpc.Changes
+		var hub changes.Broadcaster
 		sub := hub.Subscribe(principal.Local, subscribedTo("note://a"))
 		defer sub.Close()
-		tools := rpc.Change{Kind: rpc.ToolsChanged}
+		tools := changes.Change{Kind: changes.ToolsChanged}
 		hub.Publish(tools)
-		if got := drained(sub); !slices.Equal(got, []rpc.Change{tools}) {
+		if got := drained(sub); !slices.Equal(got, []changes.Change{tools}) {
 			t.Fatalf("the first change: %v", got)
 		}
 		deliveries := 0
 		for range 10_000 { // for ten seconds
 			hub.Publish(tools)
-			hub.Publish(rpc.Change{Kind: rpc.ResourceUpdated, URI: "note://a"})
+			hub.Publish(changes.Change{Kind: changes.ResourceUpdated, URI: "note://a"})
 			time.Sleep(time.Millisecond)
 			synctest.Wait()
 			if got := drained(sub); got != nil {
@@ -69,19 +66,19 @@ func TestSingleChangeIsDeliveredAtOnceAndManyAreMerged(t *testing.T) {
 }
 
 func TestSubscriptionReceivesOnlyWhatItsFilterIncludes(t *testing.T) {
-	var hub rpc.Changes
+	var hub changes.Broadcaster
 	sub := hub.Subscribe(principal.Local, subscribedTo("note://a"))
 	defer sub.Close()
-	for _, c := range []rpc.Change{
-		{Kind: rpc.PromptsChanged}, {Kind: rpc.ResourcesChanged}, {Kind: rpc.ResourceUpdated, URI: "note://b"}, {Kind: rpc.ResourceUpdated, URI: "note://a/part"},
+	for _, c := range []changes.Change{
+		{Kind: changes.PromptsChanged}, {Kind: changes.ResourcesChanged}, {Kind: changes.ResourceUpdated, URI: "note://b"}, {Kind: changes.ResourceUpdated, URI: "note://a/part"},
 	} {
 		hub.Publish(c)
 		if got := drained(sub); got != nil {
 			t.Errorf("%v was delivered as %v", c, got)
 		}
 	}
-	hub.Publish(rpc.Change{Kind: rpc.ToolsChanged})
-	hub.Publish(rpc.Change{Kind: rpc.ResourceUpdated, URI: "note://a"})
+	hub.Publish(changes.Change{Kind: changes.ToolsChanged})
+	hub.Publish(changes.Change{Kind: changes.ResourceUpdated, URI: "note://a"})
 	sub.Set(mcp.SubscriptionFilter{ResourcesListChanged: true}) // before the delivery
 	if got := drained(sub); len(got) != 0 {
 		t.Errorf("delivered after the filter changed: %v", got)
@@ -89,14 +86,14 @@ func TestSubscriptionReceivesOnlyWhatItsFilterIncludes(t *testing.T) {
 }
 
 func TestRecordedChangeReplacesResync(t *testing.T) {
-	sub := rpc.NewSubscription(subscribedTo("note://b", "note://a"))
+	sub := changes.NewSubscription(subscribedTo("note://b", "note://a"))
 	sub.Resync()
-	sub.Record(rpc.Change{Kind: rpc.ResourceUpdated, URI: "note://b"})
+	sub.Record(changes.Change{Kind: changes.ResourceUpdated, URI: "note://b"})
 	sub.Resync()
-	want := []rpc.Change{
-		{Kind: rpc.ToolsChanged, Resync: true},
-		{Kind: rpc.ResourceUpdated, URI: "note://a", Resync: true},
-		{Kind: rpc.ResourceUpdated, URI: "note://b"},
+	want := []changes.Change{
+		{Kind: changes.ToolsChanged, Resync: true},
+		{Kind: changes.ResourceUpdated, URI: "note://a", Resync: true},
+		{Kind: changes.ResourceUpdated, URI: "note://b"},
 	}
 	if got := drained(sub); !slices.Equal(got, want) {
 		t.Errorf("delivered %v, want %v", got, want)
@@ -114,9 +111,9 @@ func TestPartBelongsToTheLongestMatchingResource(t *testing.T) {
 			"other://x/y/z": "other://x/",
 			"other://x":     "",
 		} {
-			sub := rpc.NewSubscription(subscribedTo("note://a", "note://a/b", "other://x/"))
+			sub := changes.NewSubscription(subscribedTo("note://a", "note://a/b", "other://x/"))
 			sub.IncludeParts = true
-			sub.Record(rpc.Change{Kind: rpc.ResourceUpdated, URI: part})
+			sub.Record(changes.Change{Kind: changes.ResourceUpdated, URI: part})
 			got := ""
 			for _, c := range drained(sub) {
 				got = c.URI
@@ -129,14 +126,14 @@ func TestPartBelongsToTheLongestMatchingResource(t *testing.T) {
 }
 
 func TestChangesIsSafeForConcurrentUse(t *testing.T) {
-	var hub rpc.Changes
+	var hub changes.Broadcaster
 	last := hub.Subscribe(principal.Local, subscribedTo("note://a"))
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
 			for range 200 {
 				sub := hub.Subscribe(principal.Local, subscribedTo("note://a"))
-				hub.Publish(rpc.Change{Kind: rpc.ToolsChanged})
+				hub.Publish(changes.Change{Kind: changes.ToolsChanged})
 				sub.Add("note://b")
 				sub.Take()
 				sub.Remove("note://a")
@@ -150,11 +147,11 @@ func TestChangesIsSafeForConcurrentUse(t *testing.T) {
 	if n := hub.Len(); n != 1 {
 		t.Errorf("%d subscriptions are left", n)
 	}
-	if got := drained(last); !slices.Equal(got, []rpc.Change{{Kind: rpc.ToolsChanged}}) {
+	if got := drained(last); !slices.Equal(got, []changes.Change{{Kind: changes.ToolsChanged}}) {
 		t.Errorf("delivered %v", got)
 	}
 	last.Close()
-	hub.Publish(rpc.Change{Kind: rpc.ToolsChanged})
+	hub.Publish(changes.Change{Kind: changes.ToolsChanged})
 	if got := drained(last); len(got) != 0 {
 		t.Errorf("delivered after Close: %v", got)
 	}
@@ -163,79 +160,30 @@ func TestChangesIsSafeForConcurrentUse(t *testing.T) {
 func TestCheckSubscriptionsLimitsResources(t *testing.T) {
 	many := func(n, size int) []string { return slices.Repeat([]string{strings.Repeat("x", size)}, n) }
 	for _, uris := range [][]string{nil, many(1024, 10), many(1, 8<<10), many(128, 8<<10)} {
-		if err := rpc.CheckSubscriptions(uris); err != nil {
+		if err := changes.CheckSubscriptions(uris); err != nil {
 			t.Errorf("%d URIs: %v", len(uris), err)
 		}
 	}
 	for _, uris := range [][]string{{""}, many(1025, 1), many(1, 8<<10+1), many(129, 8<<10)} {
 		var e *jsonrpc.Error
-		if err := rpc.CheckSubscriptions(uris); !errors.As(err, &e) || e.Code != jsonrpc.CodeInvalidParams {
+		if err := changes.CheckSubscriptions(uris); !errors.As(err, &e) || e.Code != jsonrpc.CodeInvalidParams {
 			t.Errorf("%d URIs: %v", len(uris), err)
 		}
 	}
 }
 
-func TestSubscriptionsHaveTheirOwnLimit(t *testing.T) {
-	f := &rpc.Inflight{Max: 1}
-	served := make(chan struct{})
-	listening := rpc.NewEngine(map[string]rpc.Handler{mcp.MethodListen: func(ctx context.Context, c *rpc.Call) (any, error) {
-		served <- struct{}{}
-		<-ctx.Done()
-		return nil, ctx.Err()
-	}}, nil)
-	var wg sync.WaitGroup
-	listen := func(i int) {
-		wg.Go(func() {
-			c := callOf(int64(i), mcp.MethodListen, mcp.V20260728)
-			if out := appendReply(t.Context(), nil, f, listening, c, nil); len(out) > 0 {
-				t.Errorf("response to a cancelled subscription: %s", out)
-			}
-		})
-		<-served
-	}
-	for i := range rpc.MaxSubscriptions {
-		listen(i)
-	}
-	if n := f.Len(); n != 0 {
-		t.Errorf("%d requests are in flight, not counting subscriptions", n)
-	}
-	if _, err := f.Begin(t.Context(), jsonrpc.StringID("call")); err != nil {
-		t.Errorf("the first request: %v", err)
-	}
-	if _, err := f.Begin(t.Context(), jsonrpc.StringID("another")); !errors.Is(err, rpc.ErrTooManyInFlight) {
-		t.Errorf("the second request: %v", err)
-	}
-	beyond := callOf(1<<20, mcp.MethodListen, mcp.V20260728)
-	if out := appendReply(t.Context(), nil, f, listening, beyond, nil); !strings.Contains(string(out), rpc.ErrTooManySubscriptions.Error()) {
-		t.Errorf("a subscription above the limit: %s", out)
-	}
-	f.Cancel(jsonrpc.IntID(3), call.ErrCancelled)
-	listen(rpc.MaxSubscriptions) // may begin before the cancelled handler returns
-	f.CancelAll(call.ErrCancelled)
-	wg.Wait()
-	for i := range 2 { // the count is correct afterwards
-		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			for i := range rpc.MaxSubscriptions {
-				listen(i)
-			}
-			f.CancelAll(call.ErrCancelled)
-			wg.Wait()
-		})
-	}
-}
-
 func TestSubscribedResourcesListsEachSubscriberOnce(t *testing.T) {
-	var hub rpc.Changes
+	var hub changes.Broadcaster
 	changed := 0
 	hub.OnSubscribersChanged(func() { changed++ })
-	expect := func(changes int, want ...rpc.SubscribedResource) {
+	expect := func(calls int, want ...changes.SubscribedResource) {
 		t.Helper()
 		got := hub.SubscribedResources()
 		for _, i := range got {
 			slices.SortFunc(i.Subscribers, func(a, b principal.Principal) int { return strings.Compare(a.Key(), b.Key()) })
 		}
-		if !reflect.DeepEqual(got, want) || changed != changes {
-			t.Errorf("%d changes: %v\nwant %d: %v", changed, got, changes, want)
+		if !reflect.DeepEqual(got, want) || changed != calls {
+			t.Errorf("%d changes: %v\nwant %d: %v", changed, got, calls, want)
 		}
 	}
 	both := []principal.Principal{principal.Anonymous, principal.Local}
@@ -247,14 +195,14 @@ func TestSubscribedResourcesListsEachSubscriberOnce(t *testing.T) {
 	if all := hub.ListSubscribers(); len(all) != 2 {
 		t.Errorf("subscribers to lists: %v", all)
 	}
-	expect(5, rpc.SubscribedResource{URI: "a", Subscribers: both}, rpc.SubscribedResource{URI: "b", Subscribers: []principal.Principal{principal.Local}})
+	expect(5, changes.SubscribedResource{URI: "a", Subscribers: both}, changes.SubscribedResource{URI: "b", Subscribers: []principal.Principal{principal.Local}})
 	other.Close()
 	again.Add("c")
 	one.Set(subscribedTo("a"))
-	expect(9, rpc.SubscribedResource{URI: "a", Subscribers: []principal.Principal{principal.Local}}, rpc.SubscribedResource{URI: "c", Subscribers: []principal.Principal{principal.Local}})
+	expect(9, changes.SubscribedResource{URI: "a", Subscribers: []principal.Principal{principal.Local}}, changes.SubscribedResource{URI: "c", Subscribers: []principal.Principal{principal.Local}})
 	again.Remove("c")
 	one.Close()
-	expect(10, rpc.SubscribedResource{URI: "a", Subscribers: []principal.Principal{principal.Local}})
+	expect(10, changes.SubscribedResource{URI: "a", Subscribers: []principal.Principal{principal.Local}})
 	again.Close()
 	again.Set(subscribedTo("d"))
 	expect(12)

@@ -1,4 +1,4 @@
-package rpc
+package outbound
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"maps"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -34,7 +35,7 @@ type outgoing struct {
 	send    func(context.Context, *Request) (json.RawMessage, error)
 
 	received json.RawMessage // the last result
-	handed   *handed         // the same, if it has a type
+	handed   *rpc.Handed     // the same, if it has a type
 }
 
 type outgoingKey struct{}
@@ -57,7 +58,7 @@ func (c *Chain) Do(ctx context.Context, r mcp.Revision, req *Request, send func(
 	if result == nil {
 		return nil, fmt.Errorf("%s: middleware must return a result or an error", req.Method)
 	}
-	if _, ok := o.handed.unchanged(result); ok {
+	if _, ok := o.handed.Unchanged(result); ok {
 		return o.received, nil
 	}
 	raw, isRaw := result.(json.RawMessage)
@@ -77,7 +78,7 @@ func (c *Chain) Do(ctx context.Context, r mcp.Revision, req *Request, send func(
 func transmit(ctx context.Context, c *call.Call) (any, error) {
 	o, _ := ctx.Value(outgoingKey{}).(*outgoing)
 	if o == nil || &o.call != c {
-		return nil, errOtherCall
+		return nil, rpc.ErrOtherCall
 	}
 	req := o.request
 	if added := c.AddedMeta(); len(added) > 0 {
@@ -105,6 +106,6 @@ func transmit(ctx context.Context, c *call.Call) (any, error) {
 	if result == nil {
 		return raw, nil
 	}
-	o.received, o.handed = raw, hand(&Encoded{Result: func() any { return result }, Fresh: true})
-	return o.handed.copy, nil
+	o.received, o.handed = raw, rpc.Hand(&rpc.Encoded{Result: func() any { return result }, Fresh: true})
+	return o.handed.Copy, nil
 }

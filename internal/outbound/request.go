@@ -1,10 +1,11 @@
-package rpc
+package outbound
 
 import (
 	"context"
 	"encoding/json"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
@@ -18,18 +19,18 @@ type Request struct {
 	// Name is the tool, prompt or URI that Params names, which a transport may repeat.
 	Name string
 	// Mirror has the parameters that a transport may repeat.
-	Mirror []MirroredParam
+	Mirror []rpc.MirroredParam
 	// Meta has further members of _meta.
 	Meta map[string]json.RawMessage
 	// LogLevel is the level of the log messages that the sender wants; empty for that of its connection.
 	LogLevel mcp.LoggingLevel
-	// ConnectionMeta, if not nil, replaces Outbound.Meta.
+	// ConnectionMeta, if not nil, replaces Requests.Meta.
 	ConnectionMeta []byte
 	// Timeout limits the wait for the response; progress restarts it. 0 means no limit.
 	Timeout time.Duration
 	// MaxTimeout limits the wait regardless of progress. 0 means no limit.
 	MaxTimeout time.Duration
-	// Uncancellable stops Outbound from notifying the peer that the request is cancelled.
+	// Uncancellable stops Requests from notifying the peer that the request is cancelled.
 	// Initialize must not be cancelled, and a peer that does not know server/discover does not
 	// expect a cancellation.
 	Uncancellable bool
@@ -50,7 +51,7 @@ type Request struct {
 	// must not block, and must not retain m.
 	OnNotification func(m *jsonrpc.Message)
 	// Forwarding, if set, takes the response if nothing but Forwarding.Append uses the result.
-	Forwarding *Forwarding
+	Forwarding *rpc.Forwarding
 	// InputRequested, if set, is set to true if the peer asks for input before it sends the
 	// result (2026-07-28, basic/patterns/mrtr). Such a result must not be cached for other
 	// requests.
@@ -85,9 +86,9 @@ type Outgoing struct {
 	ID      jsonrpc.ID // of a request; zero for notifications and responses
 	Method  string     // of a request or notification
 	Name    string     // see Request
-	Mirror  []MirroredParam
+	Mirror  []rpc.MirroredParam
 
-	Forwarding *Forwarding // see Request
+	Forwarding *rpc.Forwarding // see Request
 }
 
 // Wire carries messages to a peer and passes the messages that arrive to a Receiver.
@@ -121,4 +122,14 @@ type StreamObserver interface {
 	StreamOpened()
 	// StreamClosed is called when the stream has ended and will not be opened again.
 	StreamClosed()
+}
+
+// ReceiveInvalid passes an invalid message to r. m has the part of data that could be read. If
+// data is an invalid batch, or a batch in a revision without batches, the requests that wait for
+// the responses in it end with the error.
+func ReceiveInvalid(r Receiver, m *jsonrpc.Message, data []byte, err error) {
+	for id := range jsonrpc.Responses(data) {
+		r.ReceiveInvalid(&jsonrpc.Message{Kind: jsonrpc.Response, ID: id}, err)
+	}
+	r.ReceiveInvalid(m, err)
 }

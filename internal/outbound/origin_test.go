@@ -1,4 +1,4 @@
-package rpc_test
+package outbound_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -19,22 +20,22 @@ import (
 func TestMessagesDoNotBelongToRequestsWhoseCallerHasLeft(t *testing.T) {
 	w := newWire(t)
 	sending, release := make(chan struct{}, 2), make(chan struct{})
-	w.send = func(context.Context, *rpc.Outgoing) error {
+	w.send = func(context.Context, *outbound.Outgoing) error {
 		sending <- struct{}{}
 		<-release
 		return nil
 	}
-	o := &rpc.Outbound{Wire: w}
+	o := &outbound.Requests{Wire: w}
 	type key struct{}
 	left, leave := context.WithCancel(context.WithValue(t.Context(), key{}, "left"))
-	first := do(left, o, &rpc.Request{Method: "a"})
+	first := do(left, o, &outbound.Request{Method: "a"})
 	waits, stop := context.WithCancel(context.WithValue(t.Context(), key{}, "waits"))
-	second := do(waits, o, &rpc.Request{Method: "a"})
+	second := do(waits, o, &outbound.Request{Method: "a"})
 	for range 2 {
 		<-sending
 	}
 	leave()
-	origin, err := o.OriginOf(jsonrpc.ID{}, func(*rpc.Request) bool { return true })
+	origin, err := o.OriginOf(jsonrpc.ID{}, func(*outbound.Request) bool { return true })
 	if err != nil {
 		t.Error(err)
 	} else if got := origin.Context(t.Context()).Value(key{}); len(origin) != 1 || got != "waits" {
@@ -46,10 +47,10 @@ func TestMessagesDoNotBelongToRequestsWhoseCallerHasLeft(t *testing.T) {
 	<-second
 }
 
-// peerOf is an Outbound in a bubble whose requests wait until the test answers them.
+// peerOf is an Requests in a bubble whose requests wait until the test answers them.
 type peerOf struct {
 	*testing.T
-	rpc.Outbound
+	outbound.Requests
 	wire *wire
 }
 
@@ -70,7 +71,7 @@ func (s clientStream) Connected() bool { return s.connected }
 // call calls a tool for a caller, whose user may be nil, and waits until the request is sent or is in the queue.
 func (p *peerOf) call(caller string, user any, connected bool, tool string) <-chan outcome {
 	ctx := rpc.NewContext(p.Context(), &rpc.Call{Stream: clientStream{connected: connected}})
-	got := do(rpc.WithCaller(ctx, rpc.Caller{Key: caller, User: user}), &p.Outbound, &rpc.Request{Method: mcp.MethodCallTool, Name: tool})
+	got := do(rpc.WithCaller(ctx, rpc.Caller{Key: caller, User: user}), &p.Requests, &outbound.Request{Method: mcp.MethodCallTool, Name: tool})
 	synctest.Wait()
 	return got
 }
@@ -88,8 +89,8 @@ func (p *peerOf) answer(n int) (sent int) {
 }
 
 // question returns the callers that a question may belong to, the likeliest first.
-func (p *peerOf) question() (origin rpc.Origin, callers string) {
-	origin, err := p.QuestionOf(jsonrpc.ID{}, func(*rpc.Request) bool { return true })
+func (p *peerOf) question() (origin outbound.Origin, callers string) {
+	origin, err := p.QuestionOf(jsonrpc.ID{}, func(*outbound.Request) bool { return true })
 	if err != nil {
 		return nil, err.Error()
 	}
@@ -241,7 +242,7 @@ func TestCallersWaitBrieflyForARequestWithoutACaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPeer(t)
 		p.OneStream = true
-		do(p.Context(), &p.Outbound, &rpc.Request{Method: mcp.MethodCallTool, Name: "slow"})
+		do(p.Context(), &p.Requests, &outbound.Request{Method: mcp.MethodCallTool, Name: "slow"})
 		synctest.Wait()
 		p.call("ada", nil, true, "slow")
 		time.Sleep(3 * time.Second)

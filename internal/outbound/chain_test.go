@@ -1,4 +1,4 @@
-package rpc_test
+package outbound_test
 
 import (
 	"context"
@@ -8,13 +8,13 @@ import (
 	"testing"
 
 	"github.com/parley-mcp/parley/call"
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/mcp"
 )
 
 // answering returns a send function for a peer that answers with raw.
-func answering(raw string) func(context.Context, *rpc.Request) (json.RawMessage, error) {
-	return func(context.Context, *rpc.Request) (json.RawMessage, error) { return json.RawMessage(raw), nil }
+func answering(raw string) func(context.Context, *outbound.Request) (json.RawMessage, error) {
+	return func(context.Context, *outbound.Request) (json.RawMessage, error) { return json.RawMessage(raw), nil }
 }
 
 // after returns middleware that applies change to each result.
@@ -31,7 +31,7 @@ func after(change func(result any) any) call.Middleware {
 }
 
 func TestMetaOfTheCallerWinsOverMetaOfMiddleware(t *testing.T) {
-	sending := rpc.NewChain(func(next call.Handler) call.Handler {
+	sending := outbound.NewChain(func(next call.Handler) call.Handler {
 		return func(ctx context.Context, c *call.Call) (any, error) {
 			for key, value := range map[string]string{"com.example/a": "middleware's", "com.example/b": "middleware's", "traceparent": "middleware's"} {
 				if err := c.SetMeta(key, value); err != nil {
@@ -41,8 +41,8 @@ func TestMetaOfTheCallerWinsOverMetaOfMiddleware(t *testing.T) {
 			return next(ctx, c)
 		}
 	})
-	req := &rpc.Request{Method: "tools/call", Meta: map[string]json.RawMessage{"com.example/a": json.RawMessage(`"caller's"`), "traceparent": json.RawMessage(`"caller's"`)}}
-	_, err := sending.Do(t.Context(), mcp.V20260728, req, func(_ context.Context, sent *rpc.Request) (json.RawMessage, error) {
+	req := &outbound.Request{Method: "tools/call", Meta: map[string]json.RawMessage{"com.example/a": json.RawMessage(`"caller's"`), "traceparent": json.RawMessage(`"caller's"`)}}
+	_, err := sending.Do(t.Context(), mcp.V20260728, req, func(_ context.Context, sent *outbound.Request) (json.RawMessage, error) {
 		if a, b := string(sent.Meta["com.example/a"]), string(sent.Meta["com.example/b"]); a != `"caller's"` || b != `"middleware's"` {
 			t.Errorf("sent a: %s, b: %s", a, b)
 		}
@@ -73,8 +73,8 @@ func TestOutgoingMiddlewareReceivesTypedResults(t *testing.T) {
 		{"com.example/run", `{"ran":true}`, true, json.RawMessage{}},
 	} {
 		var got any
-		sending := rpc.NewChain(after(func(result any) any { got = result; return result }))
-		req := &rpc.Request{Method: tt.method, AnyResultType: tt.extension}
+		sending := outbound.NewChain(after(func(result any) any { got = result; return result }))
+		req := &outbound.Request{Method: tt.method, AnyResultType: tt.extension}
 		raw, err := sending.Do(t.Context(), mcp.V20260728, req, answering(tt.raw))
 		if err != nil || string(raw) != tt.raw {
 			t.Errorf("%s: %s, %v", tt.method, raw, err)
@@ -86,24 +86,24 @@ func TestOutgoingMiddlewareReceivesTypedResults(t *testing.T) {
 }
 
 func TestAnInvalidResponseIsAnErrorForOutgoingMiddleware(t *testing.T) {
-	sending := rpc.NewChain(after(func(result any) any { return result }))
-	_, err := sending.Do(t.Context(), mcp.V20260728, &rpc.Request{Method: mcp.MethodListTools}, answering(`{"tools":"none"}`))
+	sending := outbound.NewChain(after(func(result any) any { return result }))
+	_, err := sending.Do(t.Context(), mcp.V20260728, &outbound.Request{Method: mcp.MethodListTools}, answering(`{"tools":"none"}`))
 	if !errors.Is(err, call.ErrInvalidResponse) {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestAnotherResultOfOutgoingMiddlewareIsEncoded(t *testing.T) {
-	req := &rpc.Request{Method: mcp.MethodListTools}
-	sending := rpc.NewChain(after(func(any) any { return &mcp.ListToolsResult{Tools: []mcp.Tool{}} }))
+	req := &outbound.Request{Method: mcp.MethodListTools}
+	sending := outbound.NewChain(after(func(any) any { return &mcp.ListToolsResult{Tools: []mcp.Tool{}} }))
 	if raw, err := sending.Do(t.Context(), mcp.V20251125, req, answering(`{"tools":[],"nextCursor":"x"}`)); err != nil || string(raw) != `{"tools":[]}` {
 		t.Errorf("%s, %v", raw, err)
 	}
-	sending = rpc.NewChain(after(func(any) any { return nil }))
+	sending = outbound.NewChain(after(func(any) any { return nil }))
 	if raw, err := sending.Do(t.Context(), mcp.V20251125, req, answering(`{"tools":[]}`)); err == nil {
 		t.Errorf("no result, but no error: %s", raw)
 	}
-	sending = rpc.NewChain(after(func(result any) any {
+	sending = outbound.NewChain(after(func(result any) any {
 		list := result.(*mcp.ListToolsResult)
 		list.Tools = append(list.Tools, mcp.Tool{Name: "added"})
 		return list
@@ -127,8 +127,8 @@ func TestChangesOfOutgoingMiddlewareAreFound(t *testing.T) {
 		"nil list":    func(r *mcp.ListToolsResult) { r.Tools = nil },
 		"nothing":     func(*mcp.ListToolsResult) {},
 	} {
-		sending := rpc.NewChain(after(func(result any) any { change(result.(*mcp.ListToolsResult)); return result }))
-		got, err := sending.Do(t.Context(), mcp.V20251125, &rpc.Request{Method: mcp.MethodListTools}, answering(raw))
+		sending := outbound.NewChain(after(func(result any) any { change(result.(*mcp.ListToolsResult)); return result }))
+		got, err := sending.Do(t.Context(), mcp.V20251125, &outbound.Request{Method: mcp.MethodListTools}, answering(raw))
 		if err != nil || (string(got) == raw) != (name == "nothing") {
 			t.Errorf("%s: %s, %v", name, got, err)
 		}
@@ -150,8 +150,8 @@ func TestDeepChangesOfOutgoingMiddlewareAreFound(t *testing.T) {
 		"a key of meta":      func(r *mcp.CallToolResult) { delete(r.Meta, "a/b") },
 		"a value of meta":    func(r *mcp.CallToolResult) { r.Meta["a/b"][5] = '2' },
 	} {
-		sending := rpc.NewChain(after(func(result any) any { change(result.(*mcp.CallToolResult)); return result }))
-		got, err := sending.Do(t.Context(), mcp.V20251125, &rpc.Request{Method: mcp.MethodCallTool}, answering(raw))
+		sending := outbound.NewChain(after(func(result any) any { change(result.(*mcp.CallToolResult)); return result }))
+		got, err := sending.Do(t.Context(), mcp.V20251125, &outbound.Request{Method: mcp.MethodCallTool}, answering(raw))
 		if err != nil || (string(got) == raw) != (name == "nothing") {
 			t.Errorf("%s: %s, %v", name, got, err)
 		}
@@ -161,8 +161,8 @@ func TestDeepChangesOfOutgoingMiddlewareAreFound(t *testing.T) {
 // Middleware cannot return JSON that the server could not send.
 func TestInvalidJSONOfOutgoingMiddlewareIsAnError(t *testing.T) {
 	for _, invalid := range []string{``, `{`, `{"content":[],"content":[]}`, "{\"a\":\"\xff\"}", `{} {}`} {
-		sending := rpc.NewChain(after(func(any) any { return json.RawMessage(invalid) }))
-		got, err := sending.Do(t.Context(), mcp.V20251125, &rpc.Request{Method: mcp.MethodCallTool}, answering(`{"content":[]}`))
+		sending := outbound.NewChain(after(func(any) any { return json.RawMessage(invalid) }))
+		got, err := sending.Do(t.Context(), mcp.V20251125, &outbound.Request{Method: mcp.MethodCallTool}, answering(`{"content":[]}`))
 		if err == nil {
 			t.Errorf("%q is returned as %s", invalid, got)
 		}
