@@ -12,14 +12,14 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/call"
-	"github.com/parley-mcp/parley/internal/httpwire"
 	"github.com/parley-mcp/parley/internal/lease"
-	"github.com/parley-mcp/parley/internal/legacy"
-	"github.com/parley-mcp/parley/internal/modern"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/internal/seal"
-	"github.com/parley-mcp/parley/internal/streamwire"
+	"github.com/parley-mcp/parley/internal/serve/httpserver"
+	"github.com/parley-mcp/parley/internal/serve/legacy"
+	"github.com/parley-mcp/parley/internal/serve/modern"
+	"github.com/parley-mcp/parley/internal/serve/streamserver"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/store"
 	"github.com/parley-mcp/parley/transport"
@@ -33,8 +33,8 @@ type core struct {
 	lease   lease.Lease
 	seals   *seal.Keys
 	cursors cursors
-	http    httpwire.Server
-	stream  streamwire.Server
+	http    httpserver.Server
+	stream  streamserver.Server
 
 	base     context.Context // ends when the time for a shutdown is up
 	cancel   context.CancelFunc
@@ -135,7 +135,7 @@ func (s *Server) build() error {
 		modernEra.Store = plain
 	}
 	legacyEra := &legacy.Server{Engine: c.engine, Peers: peers, Logger: logger, Describe: s.describe, Changes: &s.changes, MaxInflight: inflight}
-	c.http = httpwire.Server{
+	c.http = httpserver.Server{
 		Modern: modernEra,
 		Legacy: legacyEra,
 		Sessions: legacy.NewSessions(legacyEra, kv, legacy.SessionLimits{
@@ -144,8 +144,8 @@ func (s *Server) build() error {
 			PerAddress: s.Limits.SessionsPerAddress,
 			Total:      s.Limits.Sessions,
 		}),
-		Streams:   httpwire.NewStreams(log, logger),
-		Guard:     httpwire.Guard{Origins: s.AllowedOrigins, Hosts: s.AllowedHosts},
+		Streams:   httpserver.NewStreams(log, logger),
+		Guard:     httpserver.Guard{Origins: s.AllowedOrigins, Hosts: s.AllowedHosts},
 		Auth:      s.Auth,
 		Logger:    logger,
 		MaxBody:   int64(orDefault(s.Limits.MaxMessage, transport.DefaultServerMaxMessage)),
@@ -159,7 +159,7 @@ func (s *Server) build() error {
 		c.http.Streams.Lease = &c.lease
 		c.lease.Renewed = c.http.Streams.TerminateStreams
 	}
-	c.stream = streamwire.Server{
+	c.stream = streamserver.Server{
 		Modern:      modernEra,
 		Legacy:      legacyEra,
 		Logger:      logger,
@@ -175,7 +175,7 @@ func (s *Server) build() error {
 	if s.Bus != nil {
 		c.http.Sessions.Replicas = &s.replicas
 		if s.KV != nil {
-			c.http.PairRoutes = &httpwire.PairRoutes{KV: kv, Lease: &c.lease, Send: s.replicas.forwardToPair}
+			c.http.PairRoutes = &httpserver.PairRoutes{KV: kv, Lease: &c.lease, Send: s.replicas.forwardToPair}
 		}
 		c.http.Forward, c.http.Streams.Notify = s.replicas.forward, s.replicas.notifyStream
 		s.replicas.start(s, guard.Bus(s.Bus))

@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"maps"
 
-	"github.com/parley-mcp/parley/internal/modern"
 	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/serve/modern"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"

@@ -8,7 +8,7 @@ import (
 
 	jsonv2 "github.com/go-json-experiment/json"
 
-	"github.com/parley-mcp/parley/internal/legacy"
+	"github.com/parley-mcp/parley/internal/serve/legacy"
 	"github.com/parley-mcp/parley/store"
 )
 
@@ -35,12 +35,12 @@ type forwardedMessage struct {
 	Pair    bool   `json:"p,omitempty"` // Session is the key of an HTTP+SSE pair
 }
 
-// forward is httpwire.Server.Forward.
+// forward is httpserver.Server.Forward.
 func (r *replicas) forward(ctx context.Context, session string, message []byte) error {
 	return r.sendMessage(ctx, forwardedMessage{Session: session}, message)
 }
 
-// forwardToPair is httpwire.PairRoutes.Send.
+// forwardToPair is httpserver.PairRoutes.Send.
 func (r *replicas) forwardToPair(ctx context.Context, pair string, message []byte) error {
 	return r.sendMessage(ctx, forwardedMessage{Session: pair, Pair: true}, message)
 }

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/auth"
-	"github.com/parley-mcp/parley/internal/streamwire"
+	"github.com/parley-mcp/parley/internal/serve/streamserver"
 	"github.com/parley-mcp/parley/internal/tasks"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/transport"
@@ -158,13 +158,13 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 // While Run serves, text that the program prints to standard output goes to standard error, on
 // systems that allow it; see [transport.Stdio].
 func (s *Server) Run(ctx context.Context) error {
-	if err := s.runStdio(ctx); err != streamwire.ErrNoMessage {
+	if err := s.runStdio(ctx); err != streamserver.ErrNoMessage {
 		return err
 	}
 	return nil
 }
 
-// runStdio is Run, but returns streamwire.ErrNoMessage if standard input ends before the first message.
+// runStdio is Run, but returns streamserver.ErrNoMessage if standard input ends before the first message.
 func (s *Server) runStdio(ctx context.Context) error {
 	c, err := s.ready()
 	if err != nil {
@@ -196,13 +196,13 @@ func (s *Server) ServeConn(ctx context.Context, conn transport.Conn) error {
 		conn.Close()
 		return err
 	}
-	if err := s.serveStream(ctx, c, conn, &c.stream); err != streamwire.ErrNoMessage {
+	if err := s.serveStream(ctx, c, conn, &c.stream); err != streamserver.ErrNoMessage {
 		return err
 	}
 	return nil
 }
 
-func (s *Server) serveStream(ctx context.Context, c *core, conn transport.Conn, wire *streamwire.Server) error {
+func (s *Server) serveStream(ctx context.Context, c *core, conn transport.Conn, wire *streamserver.Server) error {
 	if !c.enter() {
 		conn.Close()
 		return ErrShutdown
@@ -288,7 +288,7 @@ func Main(s *Server) {
 	defer context.AfterFunc(ctx, stop)()
 	if err := serveMain(ctx, s); err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		if errors.Is(err, streamwire.ErrNoMessage) {
+		if errors.Is(err, streamserver.ErrNoMessage) {
 			os.Exit(2)
 		}
 		os.Exit(1)
@@ -299,7 +299,7 @@ func serveMain(ctx context.Context, s *Server) error {
 	address, hasFlag := httpFlag()
 	if address == "" && !isTerminal(os.Stdin) {
 		err := s.runStdio(ctx)
-		if err == streamwire.ErrNoMessage {
+		if err == streamserver.ErrNoMessage {
 			err = fmt.Errorf("standard %w: start the program from an MCP client", err)
 			if hasFlag {
 				err = fmt.Errorf("%w, or serve HTTP with the flag -http, for example -http %s", err, defaultAddress)

@@ -5,7 +5,7 @@ import (
 
 	jsonv2 "github.com/go-json-experiment/json"
 
-	"github.com/parley-mcp/parley/internal/legacy"
+	"github.com/parley-mcp/parley/internal/serve/legacy"
 )
 
 // Each request of a session may reach another replica. The replicas tell each other on the Bus when the

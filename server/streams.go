@@ -29,7 +29,7 @@ type streamEnvelope struct {
 	streamMessage
 }
 
-// notifyStream is httpwire.Streams.Notify.
+// notifyStream is httpserver.Streams.Notify.
 func (r *replicas) notifyStream(key store.StreamKey, follow bool) {
 	r.streams.add(streamMessage{key.Group, key.Stream, follow})
 }

@@ -8,8 +8,8 @@
 //	floor 8   gateway
 //	floor 7   host
 //	floor 6   server, client
-//	floor 5   internal/httpwire, internal/streamwire, internal/dial
-//	floor 4   internal/modern, internal/legacy, internal/dial/modern, internal/dial/legacy
+//	floor 5   internal/serve/httpserver, internal/serve/streamserver, internal/dial/httpclient, internal/dial/streamclient
+//	floor 4   internal/serve/modern, internal/serve/legacy, internal/dial/modern, internal/dial/legacy
 //	floor 3   task, internal/tasks, auth/oauth
 //	floor 2   internal/rpc, internal/outbound, internal/changes, internal/httpcodec
 //	floor 1   call, internal/contain, internal/lease, internal/link, internal/revision, internal/seal, auth/jwt, auth/introspection, transport

@@ -16,8 +16,8 @@ func TestImportRules(t *testing.T) {
 	}{
 		// To a lower floor.
 		{"server/server.go", ours + "internal/rpc", ""},
-		{"server/server.go", ours + "internal/modern", ""},
-		{"internal/httpwire/post.go", ours + "internal/legacy", ""},
+		{"server/server.go", ours + "internal/serve/modern", ""},
+		{"internal/serve/httpserver/post.go", ours + "internal/serve/legacy", ""},
 		{"call/call.go", ours + "mcp", ""},
 		{"auth/oauth/flow.go", ours + "auth", ""},
 		{"cmd/parley/main.go", ours + "gateway", ""},
@@ -37,11 +37,11 @@ func TestImportRules(t *testing.T) {
 		{"jsonrpc/scan.go", ours + "mcp", "floor 0"},
 		{"mcp/tool.go", ours + "principal", "floor 0"},
 		{"server/server.go", ours + "client", "floor 6"},
-		{"internal/modern/replay.go", ours + "internal/legacy", "floor 4"},
+		{"internal/serve/modern/replay.go", ours + "internal/serve/legacy", "floor 4"},
 		{"transport/conn.go", ours + "auth/jwt", "floor 1"},
 		{"auth/token.go", ours + "auth/oauth", "up to floor 3"},
 		{"call/call.go", ours + "server", "up to floor 6"},
-		{"internal/legacy/session.go", ours + "internal/httpwire", "up to floor 5"},
+		{"internal/serve/legacy/session.go", ours + "internal/serve/httpserver", "up to floor 5"},
 		{"gateway/gateway.go", ours + "cmd/parley/internal/config", "up to floor 9"},
 
 		// From and to packages that are on no floor.
@@ -52,7 +52,7 @@ func TestImportRules(t *testing.T) {
 		{"store/memory.go", ours + "store/redisstore", "only the program"},
 		{"store/storetest/kv.go", ours + "store", ""},
 		{"mcptest/client.go", ours + "server", ""},
-		{"mcptest/client.go", ours + "internal/modern", "must not import internal"},
+		{"mcptest/client.go", ours + "internal/serve/modern", "must not import internal"},
 		{"internal/gatewaytest/run.go", ours + "mcptest", ""},
 		{"gateway/gateway.go", ours + "internal/gatewaytest", "only tests"},
 		{"examples/hello/main.go", ours + "internal/gatewaytest", "only tests"},
@@ -78,8 +78,8 @@ func TestImportRules(t *testing.T) {
 		{"mcp/tool_test.go", ours + "internal/spec", ""},
 		{"store/memory_test.go", ours + "store/storetest", ""},
 		{"gateway/gateway_test.go", ours + "internal/gatewaytest", ""},
-		{"internal/modern/replay_test.go", ours + "client", ""},
-		{"mcp/tool_test.go", ours + "internal/modern", "up to floor 4"},
+		{"internal/serve/modern/replay_test.go", ours + "client", ""},
+		{"mcp/tool_test.go", ours + "internal/serve/modern", "up to floor 4"},
 		{"server/server_test.go", ours + "cmd/parley", "up to floor 9"},
 		{"server/server_test.go", ours + "examples/hello", "no package imports"},
 		{"server/server_test.go", ours + "internal/house", "no package imports"},
@@ -92,10 +92,10 @@ func TestImportRules(t *testing.T) {
 
 		// The eras have no transport bindings.
 		{"auth/devissuer/page.go", "html/template", "makes each program larger"},
-		{"internal/modern/server.go", "net/http", "transport bindings are on floor 5"},
-		{"internal/legacy/client.go", "net/http/httptrace", "transport bindings are on floor 5"},
-		{"internal/legacy/client_test.go", "net/http", ""},
-		{"internal/httpwire/server.go", "net/http", ""},
+		{"internal/serve/modern/server.go", "net/http", "transport bindings are on floor 5"},
+		{"internal/serve/legacy/client.go", "net/http/httptrace", "transport bindings are on floor 5"},
+		{"internal/serve/legacy/client_test.go", "net/http", ""},
+		{"internal/serve/httpserver/server.go", "net/http", ""},
 
 		// Packages that are not in the table.
 		{"telemetry/trace.go", "fmt", "add its directory to the table"},

@@ -65,7 +65,7 @@ func TestOnlyVerifiersOfJSONWebTokensLinkJOSE(t *testing.T) {
 // client. What both need is below them.
 func TestClientsAndServersLinkTheirOwnHalf(t *testing.T) {
 	for pattern, foreign := range map[string][]string{
-		"./client": {"server", "internal/httpwire", "internal/streamwire", "internal/modern", "internal/legacy", "internal/serve", "internal/seal", "internal/lease", "internal/tasks"},
+		"./client": {"server", "internal/serve", "internal/seal", "internal/lease", "internal/tasks"},
 		"./server": {"client", "internal/dial"},
 	} {
 		for _, linked := range goList(t, "{{.ImportPath}}", pattern) {

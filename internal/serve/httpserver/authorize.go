@@ -1,0 +1,172 @@
+package httpserver
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/challenge"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/principal"
+)
+
+// authenticate verifies the token of a request before its body is read. It returns the
+// request with the auth.Info in its context. If the token is missing or invalid, or the
+// request is for metadata, authenticate answers it and reports false.
+func (s *Server) authenticate(w http.ResponseWriter, r *http.Request) (*http.Request, bool) {
+	if isMetadata(r) { // public: clients without a token need it
+		s.Auth.ServeMetadata(w, r)
+		return nil, false
+	}
+	info, no := s.Auth.Authenticate(w.Header(), r)
+	if no != nil {
+		s.rejectUnauthorized(w, r, jsonrpc.ID{}, no)
+		return nil, false
+	}
+	return r.WithContext(auth.NewContext(r.Context(), info)), true
+}
+
+// isMetadata reports whether r asks for the metadata of the protected resource.
+func isMetadata(r *http.Request) bool {
+	rest, ok := strings.CutPrefix(r.URL.Path, auth.MetadataPath)
+	return ok && (rest == "" || rest[0] == '/')
+}
+
+// rejectUnauthorized rejects a request that its token does not allow.
+func (s *Server) rejectUnauthorized(w http.ResponseWriter, r *http.Request, request jsonrpc.ID, no *auth.Rejection) {
+	level := slog.LevelDebug // clients send a first request without a token to get the challenge
+	if no.Err != nil {
+		level = slog.LevelError
+	}
+	s.rejections.Log(r.Context(), s.Logger, level, "request not authorized", slog.Int("status", no.Status), slog.String("reason", no.Reason), slog.Any("error", no.Err))
+	code := int64(jsonrpc.CodeInvalidRequest)
+	if no.Status >= http.StatusInternalServerError {
+		code = jsonrpc.CodeInternalError
+	}
+	reject(w, no.Status, request, &jsonrpc.Error{Code: code, Message: no.Reason})
+}
+
+// checkScopes checks that the token of a request that carries no call grants the scopes that every request
+// needs. If it does not, checkScopes answers the request and reports false. The engine checks the scopes of
+// calls.
+func (s *Server) checkScopes(w http.ResponseWriter, r *http.Request) bool {
+	info := auth.FromContext(r.Context())
+	if !slices.ContainsFunc(s.Auth.Scopes, func(scope string) bool { return !info.Grants(scope) }) {
+		return true
+	}
+	s.rejectUnauthorized(w, r, jsonrpc.ID{}, s.Auth.Challenge(w.Header(), r, info, nil))
+	return false
+}
+
+// rejectCalls answers a request whose calls were not served because err says that scopes are missing.
+func (s *Server) rejectCalls(w http.ResponseWriter, r *http.Request, request jsonrpc.ID, err error) {
+	var missing *auth.ScopeError
+	errors.As(err, &missing)
+	s.rejectUnauthorized(w, r, request, s.Auth.Challenge(w.Header(), r, auth.FromContext(r.Context()), missing.Needed))
+}
+
+// descriptionOf describes the call of a message for Engine.Authorize.
+func descriptionOf(r *http.Request, m *jsonrpc.Message) *call.Call {
+	return call.New(call.Description{Method: m.Method, ID: m.ID, Params: &m.Params, Principal: auth.FromContext(r.Context()).Principal})
+}
+
+// challenge sets the challenge for the scopes that the token of r does not grant, and returns the status of the
+// response. Nothing of the response has been sent.
+func (s *Server) challenge(w http.ResponseWriter, r *http.Request) int {
+	rejection := s.Auth.Challenge(w.Header(), r, auth.FromContext(r.Context()), challenge.MissingScopes(r.Context()))
+	s.rejections.Log(r.Context(), s.Logger, slog.LevelDebug, "request not authorized", slog.Int("status", rejection.Status), slog.String("reason", rejection.Reason))
+	return rejection.Status
+}
+
+// withoutChallenge returns a context for the calls of a batch, in which missing scopes do
+// not change the status of the response: other calls of the batch have been served.
+func (s *Server) withoutChallenge(ctx context.Context) context.Context {
+	if info := auth.FromContext(ctx); info != nil {
+		return auth.NewContext(ctx, info)
+	}
+	return ctx
+}
+
+// withToken returns ctx with the auth.Info of r.
+func (s *Server) withToken(ctx context.Context, r *http.Request) context.Context {
+	if s.Auth == nil {
+		return ctx
+	}
+	return auth.NewContext(ctx, auth.FromContext(r.Context()))
+}
+
+// principalOf returns the principal of a request.
+func (s *Server) principalOf(r *http.Request) principal.Principal {
+	if s.Auth == nil {
+		return principal.Anonymous
+	}
+	return auth.FromContext(r.Context()).Principal
+}
+
+// maxUnexpiring is the lifetime of streams whose token has no expiry.
+const maxUnexpiring = time.Hour
+
+// expiry is the time at which a long-lived stream must end because its token expires. It
+// does not apply to responses to calls. A nil expiry never expires.
+type expiry struct {
+	timer *time.Timer
+
+	mu sync.Mutex
+	at time.Time
+}
+
+// expiryOf returns the expiry of the token of r. The caller must call stop.
+func (s *Server) expiryOf(r *http.Request) *expiry {
+	if s.Auth == nil {
+		return nil
+	}
+	at := expiryAt(r)
+	return &expiry{timer: time.NewTimer(time.Until(at)), at: at}
+}
+
+func expiryAt(r *http.Request) time.Time {
+	if at := auth.FromContext(r.Context()).Expiry; !at.IsZero() {
+		return at
+	}
+	return time.Now().Add(maxUnexpiring)
+}
+
+// expired returns a channel that receives a value at the expiry.
+func (e *expiry) expired() <-chan time.Time {
+	if e == nil {
+		return nil
+	}
+	return e.timer.C
+}
+
+// extend moves the expiry to that of the token of r, if that is later. r must have the
+// principal of the stream.
+func (e *expiry) extend(r *http.Request) {
+	if e == nil {
+		return
+	}
+	e.extendTo(expiryAt(r))
+}
+
+// extendTo moves the expiry to a time, if that is later.
+func (e *expiry) extendTo(at time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if at.After(e.at) {
+		e.timer.Reset(time.Until(at))
+		e.at = at
+	}
+}
+
+func (e *expiry) stop() {
+	if e != nil {
+		e.timer.Stop()
+	}
+}

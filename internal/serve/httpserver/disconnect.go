@@ -1,0 +1,65 @@
+package httpserver
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"time"
+)
+
+// disconnect sends what is queued and ends the response before its handler returns. It
+// reports whether that succeeded. It may be called more than once and concurrently with
+// end.
+func (e *eventStream) disconnect() bool {
+	e.mu.Lock()
+	e.waitSent()
+	if e.ended || !e.started { // not started: the client has disconnected
+		e.mu.Unlock()
+		return true
+	}
+	err, sending := e.err, make(chan struct{})
+	e.idle = sending // end waits for it
+	if err == nil {
+		e.err = errStreamClosed
+	}
+	e.mu.Unlock()
+
+	done := closeResponse(e.w, e.answer.x.context.request)
+
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.idle = nil
+	close(sending)
+	if !done {
+		e.err = err
+		return false
+	}
+	e.ended = true
+	e.unwatch()
+	return true
+}
+
+// closeResponse ends a flushed response while its handler runs. With HTTP/1 it hijacks
+// and closes the connection; with HTTP/2 it resets the stream.
+func closeResponse(w http.ResponseWriter, r *http.Request) bool {
+	rc := http.NewResponseController(w)
+	if r.ProtoMajor > 1 {
+		return expireWrite(w) == nil
+	}
+	conn, _, err := rc.Hijack()
+	if errors.Is(err, http.ErrHijacked) {
+		return true
+	}
+	if err != nil {
+		return false
+	}
+	if r.ProtoAtLeast(1, 1) { // write the last chunk of the chunked body
+		_ = conn.SetWriteDeadline(time.Now().Add(disconnectTimeout))
+		_, _ = io.WriteString(conn, "0\r\n\r\n")
+	}
+	_ = conn.Close()
+	return true
+}
+
+// disconnectTimeout is the time-out for writing the end of a response.
+const disconnectTimeout = time.Second

@@ -1,0 +1,359 @@
+package httpserver
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/parley-mcp/parley/call"
+)
+
+// reader is a ResponseWriter whose client can be slow and can disconnect.
+type reader struct {
+	header http.Header
+
+	mu        sync.Mutex
+	status    int
+	writes    [][]byte
+	flushes   int
+	deadlines []time.Time
+	fail      error         // the error of Write
+	slow      chan struct{} // Write waits until it is closed or the deadline is over
+	expired   chan struct{} // closed when the deadline is in the past
+	panics    bool
+}
+
+func newReader() *reader { return &reader{header: make(http.Header), expired: make(chan struct{})} }
+
+// slowReader returns a reader whose Write blocks until slow is closed.
+func slowReader() *reader {
+	r := newReader()
+	r.slow = make(chan struct{})
+	return r
+}
+
+func (r *reader) Header() http.Header { return r.header }
+
+func (r *reader) WriteHeader(status int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.status = status
+}
+
+func (r *reader) Write(p []byte) (int, error) {
+	r.mu.Lock()
+	slow, expired := r.slow, r.expired
+	r.mu.Unlock()
+	if slow != nil {
+		select {
+		case <-slow:
+		case <-expired:
+			return 0, errors.New("deadline exceeded")
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.panics {
+		panic("odd")
+	}
+	if r.fail != nil {
+		return 0, r.fail
+	}
+	r.writes = append(r.writes, bytes.Clone(p))
+	return len(p), nil
+}
+
+func (r *reader) FlushError() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.flushes++
+	return nil
+}
+
+func (r *reader) SetWriteDeadline(t time.Time) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.deadlines = append(r.deadlines, t)
+	if !t.IsZero() && t.Before(time.Now()) {
+		select {
+		case <-r.expired:
+		default:
+			close(r.expired)
+		}
+	}
+	return nil
+}
+
+func (r *reader) begun() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.status
+}
+
+func (r *reader) text() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return string(bytes.Join(r.writes, nil))
+}
+
+func (r *reader) count() (writes, flushes int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.writes), r.flushes
+}
+
+func TestEventStreamBeginsWithTheFirstMessage(t *testing.T) {
+	w := newReader()
+	w.header.Set("Content-Length", "7")
+	e := &eventStream{w: w, ctx: t.Context()}
+	if w.begun() != 0 {
+		t.Error("the response has begun without a message")
+	}
+	if err := e.Write(t.Context(), []byte(`{"a":1}`)); err != nil {
+		t.Fatal(err)
+	}
+	e.end()
+	if got := w.text(); got != "data: {\"a\":1}\n\n" || w.begun() != 200 {
+		t.Errorf("%d, %q", w.begun(), got)
+	}
+	// Rule T23: headers tell proxies not to buffer events.
+	for name, want := range map[string]string{"Content-Type": "text/event-stream", "X-Accel-Buffering": "no", "Cache-Control": "no-cache, no-transform", "Content-Length": ""} {
+		if got := w.header.Get(name); got != want {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+// Events that are queued during a write are sent with one write, in order.
+func TestQueuedEventsAreSentInOneWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := slowReader()
+		e := &eventStream{w: w, ctx: t.Context()}
+		var want strings.Builder
+		for i := range 1000 {
+			if err := e.Write(t.Context(), fmt.Append(nil, i)); err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintf(&want, "data: %d\n\n", i)
+			if i == 0 {
+				synctest.Wait() // the first event is being written
+			}
+		}
+		close(w.slow)
+		e.end()
+		if got := w.text(); got != want.String() {
+			t.Errorf("%d bytes arrived, want %d", len(got), want.Len())
+		}
+		if writes, flushes := w.count(); writes != 2 || flushes != 2 {
+			t.Errorf("%d writes, %d flushes", writes, flushes)
+		}
+	})
+}
+
+// Write waits when a megabyte is queued for a slow reader, until the reader continues or
+// the context ends.
+func TestWriteWaitsForSlowReader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := slowReader()
+		e := &eventStream{w: w, ctx: t.Context()}
+		message := bytes.Repeat([]byte("x"), 100<<10)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		written, result := 1, make(chan error)
+		if err := e.Write(ctx, message); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait() // the first event is being written
+		go func() {
+			for {
+				if err := e.Write(ctx, message); err != nil {
+					result <- err
+					return
+				}
+				written++
+			}
+		}()
+		synctest.Wait()
+		if bytes := (written - 1) * len(message); bytes < maxQueued-len(message) || bytes > maxQueued+len(message) {
+			t.Errorf("%d bytes are queued", bytes)
+		}
+		why := errors.New("the user changed their mind")
+		cancel(why)
+		if err := <-result; !errors.Is(err, why) {
+			t.Errorf("%v", err)
+		}
+		waiting := make(chan error)
+		go func() { waiting <- e.Write(t.Context(), message) }()
+		synctest.Wait()
+		close(w.slow)
+		if err := <-waiting; err != nil {
+			t.Error(err)
+		}
+		e.end()
+		if got := strings.Count(w.text(), "data: "); got != written+1 {
+			t.Errorf("%d messages arrived of %d", got, written+1)
+		}
+	})
+}
+
+func TestNothingIsWrittenAfterEnd(t *testing.T) {
+	w := newReader()
+	e := &eventStream{w: w, ctx: t.Context()}
+	_ = e.Write(t.Context(), []byte("a"))
+	e.end()
+	before := w.text()
+	if err := e.Write(t.Context(), []byte("b")); !errors.Is(err, call.ErrCallDone) {
+		t.Errorf("%v", err)
+	}
+	e.end()
+	if e.Broken() != nil {
+		t.Errorf("Broken after end: %v, want nil", e.Broken())
+	}
+	if got := w.text(); got != before {
+		t.Errorf("%q", got)
+	}
+}
+
+// Rule T23: the response to a slow call has keep-alive comments.
+func TestIdleStreamIsKeptAlive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newReader()
+		e := &eventStream{w: w, ctx: t.Context()}
+		var requests tracker
+		f := track(&requests, e, 15*time.Second)
+		time.Sleep(15*time.Second - 1)
+		synctest.Wait()
+		if w.text() != "" || w.begun() != 0 {
+			t.Errorf("early: %q", w.text())
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if got := w.text(); got != ":\n\n" || w.header.Get("Content-Type") != "text/event-stream" {
+			t.Errorf("%q", got)
+		}
+		time.Sleep(45 * time.Second)
+		synctest.Wait()
+		if got := w.text(); got != strings.Repeat(":\n\n", 4) {
+			t.Errorf("%q", got)
+		}
+		requests.leave(f)
+		e.end()
+		time.Sleep(time.Minute)
+		if got := w.text(); got != strings.Repeat(":\n\n", 4) {
+			t.Errorf("after the end: %q", got)
+		}
+	})
+}
+
+func TestJSONResponseIsNotKeptAlive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newReader()
+		e := &eventStream{w: w, ctx: t.Context()}
+		var requests tracker
+		track(&requests, e, time.Second)
+		if e.claim() {
+			t.Error("the event stream has begun")
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if w.text() != "" || w.begun() != 0 {
+			t.Errorf("%q", w.text())
+		}
+		e.end()
+	})
+}
+
+// Each write has a deadline of 30 seconds, and so has the end of the response, which net/http
+// writes.
+func TestEachWriteHasADeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newReader()
+		e := &eventStream{w: w, ctx: t.Context()}
+		_ = e.Write(t.Context(), []byte("a"))
+		synctest.Wait()
+		first := time.Now().Add(writeTimeout)
+		time.Sleep(time.Hour)
+		e.end()
+		want := []time.Time{first, time.Now().Add(writeTimeout)}
+		if fmt.Sprint(w.deadlines) != fmt.Sprint(want) {
+			t.Errorf("%v, want %v", w.deadlines, want)
+		}
+	})
+}
+
+// bare is a ResponseWriter without the optional methods, as some middleware has.
+type bare struct{ http.ResponseWriter }
+
+func TestResponseWriterWithoutFlushReceivesEverything(t *testing.T) {
+	w := newReader()
+	e := &eventStream{w: bare{w}, ctx: t.Context(), broken: cancelFunc(func(err error) { t.Errorf("broken: %v", err) })}
+	for range 3 {
+		if err := e.Write(t.Context(), []byte("a")); err != nil {
+			t.Error(err)
+		}
+	}
+	e.end()
+	if got := strings.Count(w.text(), "data: a\n\n"); got != 3 {
+		t.Errorf("%q", w.text())
+	}
+}
+
+func TestPanicInResponseWriterIsAnError(t *testing.T) {
+	w := newReader()
+	w.panics = true
+	broke := make(chan error, 1)
+	e := &eventStream{w: w, ctx: t.Context(), broken: cancelFunc(func(err error) { broke <- err })}
+	_ = e.Write(t.Context(), []byte("a"))
+	if err := <-broke; err == nil || !strings.Contains(err.Error(), "odd") {
+		t.Errorf("%v", err)
+	}
+	e.end()
+}
+
+func TestConcurrentWritesDoNotMixEvents(t *testing.T) {
+	w := newReader()
+	e := &eventStream{w: w, ctx: t.Context()}
+	var writing sync.WaitGroup
+	for i := range 16 {
+		writing.Go(func() {
+			for j := range 50 {
+				if err := e.Write(t.Context(), fmt.Appendf(nil, "%d.%d", i, j)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	writing.Wait()
+	e.end()
+	next := make(map[string]int)
+	for _, line := range strings.Split(strings.TrimSuffix(w.text(), "\n\n"), "\n\n") {
+		var who string
+		var n int
+		if _, err := fmt.Sscanf(strings.Replace(line, ".", " ", 1), "data: %s %d", &who, &n); err != nil || n != next[who] {
+			t.Fatalf("%q after %d: %v", line, next[who], err)
+		}
+		next[who]++
+	}
+	if len(next) != 16 {
+		t.Errorf("%v", next)
+	}
+}
+
+func TestOpenStreamReleasesLargeBuffers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newReader()
+		e := &eventStream{w: w, ctx: t.Context()}
+		_ = e.Write(t.Context(), make([]byte, 1<<20))
+		synctest.Wait()
+		if kept := cap(e.spare) + cap(e.queue); kept > maxSpare {
+			t.Errorf("%d bytes are kept", kept)
+		}
+		e.end()
+	})
+}

@@ -1,0 +1,208 @@
+package httpserver
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/parley-mcp/parley/internal/httpcodec"
+	"github.com/parley-mcp/parley/internal/revision"
+	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/serve/modern"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
+)
+
+// openModern opens and serves a message of 2026-07-28 as postModern does.
+func openModern(t *testing.T, body string, h http.Header) (*rpc.Call, *jsonrpc.Error) {
+	t.Helper()
+	ok := func(context.Context, *rpc.Call) (any, error) { return &mcp.EmptyResult{}, nil }
+	s := &modern.Server{
+		Engine: rpc.NewEngine(map[string]rpc.Handler{
+			mcp.MethodListTools:    ok,
+			mcp.MethodCallTool:     ok,
+			mcp.MethodReadResource: ok,
+			mcp.MethodPing:         ok, // has a handler, but is not in this revision
+		}, slog.New(slog.DiscardHandler)),
+		Peers: &rpc.PeerCache{},
+	}
+	m := parseMessage(t, body)
+	c, fault := s.Open(t.Context(), m, classifyMessage(m, h), principal.Anonymous, "", binding(h))
+	if fault != nil {
+		return nil, fault
+	}
+	if _, err := s.Engine.Serve(t.Context(), c); err != nil {
+		return nil, err.(*jsonrpc.Error)
+	}
+	return c, nil
+}
+
+func classifyMessage(m *jsonrpc.Message, h http.Header) revision.Class {
+	return revision.Classify(revision.Input{Message: m, HTTP: true, Header: h[httpcodec.HeaderVersion]})
+}
+
+func parseMessage(t *testing.T, raw string) *jsonrpc.Message {
+	t.Helper()
+	m, err := jsonrpc.Parse([]byte(raw), jsonrpc.Limits{})
+	if err != nil {
+		t.Fatalf("%v: %s", err, raw)
+	}
+	return &m
+}
+
+// modernRequest returns a request whose _meta has the given version and capabilities, as
+// JSON. An empty one is left out.
+func modernRequest(method, version, capabilities, params string) string {
+	var meta []string
+	if version != "" {
+		meta = append(meta, `"io.modelcontextprotocol/protocolVersion":`+version)
+	}
+	if capabilities != "" {
+		meta = append(meta, `"io.modelcontextprotocol/clientCapabilities":`+capabilities)
+	}
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{%s"_meta":{%s}}}`, method, params, strings.Join(meta, ","))
+}
+
+func header(pairs ...string) http.Header {
+	h := make(http.Header)
+	for i := 0; i < len(pairs); i += 2 {
+		h.Add(pairs[i], pairs[i+1])
+	}
+	return h
+}
+
+// The conformance suite requires this order. Each row also has the faults of the rows
+// after it.
+// Rules T14, T15, T16, T19, J12.
+func TestOpenReportsTheFirstFault(t *testing.T) {
+	const unknown = "no/such/method"
+	for _, tc := range []struct {
+		fault string
+		h     http.Header
+		body  string
+		code  int64
+	}{
+		{"version header missing", header("Mcp-Method", "x"), modernRequest(unknown, `"v998"`, "", ""), mcp.CodeHeaderMismatch},
+		{"version header repeated", header(httpcodec.HeaderVersion, "2026-07-28", httpcodec.HeaderVersion, "2026-07-28"), modernRequest(mcp.MethodListTools, `"2026-07-28"`, "{}", ""), mcp.CodeHeaderMismatch},
+		{"params missing", header(httpcodec.HeaderVersion, "v999"), `{"jsonrpc":"2.0","id":1,"method":"no/such/method"}`, jsonrpc.CodeInvalidParams},
+		{"_meta is not an object", header(httpcodec.HeaderVersion, "v999"), `{"jsonrpc":"2.0","id":1,"method":"no/such/method","params":{"_meta":7}}`, jsonrpc.CodeInvalidParams},
+		{"_meta without a version", header(httpcodec.HeaderVersion, "v999"), modernRequest(unknown, "", "{}", ""), jsonrpc.CodeInvalidParams},
+		{"version is not a string", header(httpcodec.HeaderVersion, "v999"), modernRequest(unknown, "20260728", "{}", ""), jsonrpc.CodeInvalidParams},
+		{"_meta without capabilities", header(httpcodec.HeaderVersion, "v999"), modernRequest(unknown, `"v998"`, "", ""), jsonrpc.CodeInvalidParams},
+		{"capabilities are not an object", header(httpcodec.HeaderVersion, "v999"), modernRequest(unknown, `"v998"`, "[]", ""), jsonrpc.CodeInvalidParams},
+		{"unknown versions differ", header(httpcodec.HeaderVersion, "v999"), modernRequest(unknown, `"v998"`, "{}", ""), mcp.CodeHeaderMismatch},
+		{"unknown version in the body", header(httpcodec.HeaderVersion, "2026-07-28"), modernRequest(unknown, `"v998"`, "{}", ""), mcp.CodeHeaderMismatch},
+		{"legacy version in the header", header(httpcodec.HeaderVersion, "2025-11-25"), modernRequest(unknown, `"2026-07-28"`, "{}", ""), mcp.CodeHeaderMismatch},
+		{"empty version header", header(httpcodec.HeaderVersion, ""), modernRequest(unknown, `"2026-07-28"`, "{}", ""), mcp.CodeHeaderMismatch},
+		{"unknown version", header(httpcodec.HeaderVersion, "v999"), modernRequest(unknown, `"v999"`, "{}", ""), mcp.CodeUnsupportedVersion},
+		{"legacy version", header(httpcodec.HeaderVersion, "2025-11-25"), modernRequest(unknown, `"2025-11-25"`, "{}", ""), mcp.CodeUnsupportedVersion},
+		{"method header missing", header(httpcodec.HeaderVersion, "2026-07-28"), modernRequest(unknown, `"2026-07-28"`, "{}", ""), mcp.CodeHeaderMismatch},
+		{"methods differ", header(httpcodec.HeaderVersion, "2026-07-28", httpcodec.HeaderMethod, "tools/call"), modernRequest(unknown, `"2026-07-28"`, "{}", ""), mcp.CodeHeaderMismatch},
+		{"methods differ in case", header(httpcodec.HeaderVersion, "2026-07-28", httpcodec.HeaderMethod, "TOOLS/LIST"), modernRequest(mcp.MethodListTools, `"2026-07-28"`, "{}", ""), mcp.CodeHeaderMismatch},
+		{"method header repeated", header(httpcodec.HeaderVersion, "2026-07-28", httpcodec.HeaderMethod, "tools/list", httpcodec.HeaderMethod, "tools/list"), modernRequest(mcp.MethodListTools, `"2026-07-28"`, "{}", ""), mcp.CodeHeaderMismatch},
+		{"unknown method", header(httpcodec.HeaderVersion, "2026-07-28", httpcodec.HeaderMethod, unknown), modernRequest(unknown, `"2026-07-28"`, "{}", ""), jsonrpc.CodeMethodNotFound},
+		{"legacy method", header(httpcodec.HeaderVersion, "2026-07-28", httpcodec.HeaderMethod, "ping"), modernRequest("ping", `"2026-07-28"`, "{}", ""), jsonrpc.CodeMethodNotFound},
+		{"initialize", header(httpcodec.HeaderVersion, "2026-07-28", httpcodec.HeaderMethod, "initialize"), modernRequest("initialize", `"2026-07-28"`, "{}", ""), jsonrpc.CodeMethodNotFound},
+		{"no fault", header(httpcodec.HeaderVersion, "2026-07-28", httpcodec.HeaderMethod, "tools/list"), modernRequest(mcp.MethodListTools, `"2026-07-28"`, "{}", ""), 0},
+		{"no fault, with white space", header(httpcodec.HeaderVersion, " 2026-07-28\t", httpcodec.HeaderMethod, " tools/list "), modernRequest(mcp.MethodListTools, `"2026-07-28"`, "{}", ""), 0},
+	} {
+		_, err := openModern(t, tc.body, tc.h)
+		var code int64
+		if err != nil {
+			code = err.Code
+		}
+		if code != tc.code {
+			t.Errorf("%s: %v, want code %d", tc.fault, err, tc.code)
+		}
+	}
+}
+
+// Rules T16, T17.
+func TestNameHeaderMustEqualTheBody(t *testing.T) {
+	for _, tc := range []struct {
+		method, params string
+		names          []string
+		ok             bool
+	}{
+		{mcp.MethodCallTool, `"name":"greet",`, []string{"greet"}, true},
+		{mcp.MethodCallTool, `"name":"greet",`, []string{"  greet\t"}, true},
+		{mcp.MethodCallTool, `"name":"gr\u0065et",`, []string{"greet"}, true},
+		{mcp.MethodCallTool, `"name":"greet",`, []string{"=?base64?Z3JlZXQ=?="}, true},
+		{mcp.MethodCallTool, `"name":"grüß",`, []string{"=?base64?Z3LDvMOf?="}, true},
+		{mcp.MethodCallTool, `"name":"=?base64?Z3JlZXQ=?=",`, []string{"=?base64?Z3JlZXQ=?="}, false}, // decodes to greet
+		{mcp.MethodCallTool, `"name":"=?base64?",`, []string{"=?base64?"}, true},
+		{mcp.MethodCallTool, `"name":"greet",`, nil, false},
+		{mcp.MethodCallTool, `"name":"greet",`, []string{"greet", "greet"}, false},
+		{mcp.MethodCallTool, `"name":"greet",`, []string{"Greet"}, false},
+		{mcp.MethodCallTool, `"name":"greet",`, []string{"gree"}, false},
+		{mcp.MethodCallTool, `"name":"greet",`, []string{"=?base64?Z3JlZXQ?="}, false},
+		{mcp.MethodCallTool, `"name":"greet",`, []string{"=?BASE64?Z3JlZXQ=?="}, false},
+		{mcp.MethodCallTool, `"name":"grüß",`, []string{"grüß"}, false},
+		{mcp.MethodCallTool, `"name":"greet",`, []string{""}, false},
+		{mcp.MethodReadResource, `"uri":"file:///a%20b",`, []string{"file:///a%20b"}, true},
+		{mcp.MethodReadResource, `"uri":"file:///a%20b",`, []string{"file:///a b"}, false},
+		{mcp.MethodReadResource, `"uri":"file:///a",`, nil, false},
+		{mcp.MethodListTools, ``, nil, true},
+		{mcp.MethodListTools, ``, []string{"ignored"}, true}, // the method has no name
+	} {
+		h := header(httpcodec.HeaderVersion, "2026-07-28", httpcodec.HeaderMethod, tc.method)
+		if tc.names != nil {
+			h[httpcodec.HeaderName] = tc.names
+		}
+		_, err := openModern(t, modernRequest(tc.method, `"2026-07-28"`, "{}", tc.params), h)
+		if (err == nil) != tc.ok || err != nil && err.Code != mcp.CodeHeaderMismatch {
+			t.Errorf("%s with %s and Mcp-Name %q: %v", tc.method, tc.params, tc.names, err)
+		}
+	}
+}
+
+// Rule T14.
+func TestNotificationMustDeclareASupportedVersion(t *testing.T) {
+	const bare = `{"jsonrpc":"2.0","method":"notifications/x"}`
+	meta := func(v string) string {
+		return `{"jsonrpc":"2.0","method":"notifications/x","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"` + v + `"}}}`
+	}
+	for _, tc := range []struct {
+		h    http.Header
+		body string
+		code int64
+	}{
+		{header(httpcodec.HeaderVersion, "2026-07-28"), bare, 0},
+		{header(httpcodec.HeaderVersion, "2026-07-28"), meta("2026-07-28"), 0},
+		{header(httpcodec.HeaderVersion, "2026-07-28"), meta("2025-11-25"), mcp.CodeHeaderMismatch},
+		{header(), meta("2026-07-28"), mcp.CodeHeaderMismatch},
+		{header(httpcodec.HeaderVersion, "v999"), bare, mcp.CodeUnsupportedVersion},
+		{header(httpcodec.HeaderVersion, "2025-11-25"), meta("2025-11-25"), mcp.CodeUnsupportedVersion},
+	} {
+		var code int64
+		if fault := classifyMessage(parseMessage(t, tc.body), tc.h).Fault; fault != nil {
+			code = fault.Wire().Code
+		}
+		if code != tc.code {
+			t.Errorf("%v, %s: error %d, want %d", tc.h, tc.body, code, tc.code)
+		}
+	}
+}
+
+func TestStatusDependsOnTheErrorCode(t *testing.T) {
+	for code, want := range map[int64]int{
+		jsonrpc.CodeParseError:     http.StatusBadRequest,
+		jsonrpc.CodeInvalidRequest: http.StatusBadRequest,
+		mcp.CodeHeaderMismatch:     http.StatusBadRequest,
+		mcp.CodeMissingCapability:  http.StatusBadRequest,
+		mcp.CodeUnsupportedVersion: http.StatusBadRequest,
+		jsonrpc.CodeMethodNotFound: http.StatusNotFound,
+		jsonrpc.CodeInvalidParams:  http.StatusOK,
+		jsonrpc.CodeInternalError:  http.StatusOK,
+		-32000:                     http.StatusOK,
+		7:                          http.StatusOK,
+	} {
+		if got := modernStatus(code); got != want {
+			t.Errorf("%d: %d, want %d", code, got, want)
+		}
+	}
+}

@@ -1,0 +1,399 @@
+package httpserver
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/parley-mcp/parley/internal/httpcodec"
+	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/serve/legacy"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
+)
+
+// pairParameter is the query parameter of the POST endpoint that names the event stream.
+const pairParameter = "sessionId"
+
+// Limits of open pairs. Each client has one, with an open connection.
+const (
+	maxPairs           = 10_000
+	maxPairsPerAddress = 1_000
+	maxPairInflight    = 128              // requests in flight, if Legacy has no limit
+	pairHandshake      = 30 * time.Second // time-out of the handshake
+)
+
+// pair is one HTTP+SSE pair of 2024-11-05: an event stream for the server's messages and
+// an endpoint for the client's. The session lasts as long as the stream.
+type pair struct {
+	id      string
+	key     string          // see pairKey
+	routed  chan routedCall // messages that other replicas have received
+	address string
+	who     principal.Principal
+	stream  *eventStream
+	ctx     context.Context
+	drain   chan struct{} // closed when the server shuts down
+	slots   chan struct{}
+	expiry  *expiry // of the token with the latest expiry
+	running sync.WaitGroup
+
+	session *legacy.Session
+
+	handshake chan struct{} // capacity 1: holds a value while a message of the handshake is served
+	ready     atomic.Bool   // the handshake is complete
+
+	mu     sync.Mutex // not locked while handlers run or the stream is written
+	closed bool       // new requests are rejected
+}
+
+// pairs is the registry of open pairs. The zero value is ready for use. It is safe for
+// concurrent use.
+type pairs struct {
+	mu        sync.Mutex
+	draining  bool
+	byID      map[string]*pair
+	byKey     map[string]*pair
+	addresses map[string]int
+}
+
+// add registers x. It reports false if a limit is reached or the server shuts down.
+func (p *pairs) add(x *pair) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.draining || len(p.byID) >= maxPairs || p.addresses[x.address] >= maxPairsPerAddress {
+		return false
+	}
+	if p.byID == nil {
+		p.byID, p.byKey, p.addresses = make(map[string]*pair), make(map[string]*pair), make(map[string]int)
+	}
+	p.byID[x.id], p.byKey[x.key] = x, x
+	p.addresses[x.address]++
+	return true
+}
+
+func (p *pairs) remove(x *pair) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.byID, x.id)
+	delete(p.byKey, x.key)
+	if p.addresses[x.address]--; p.addresses[x.address] == 0 {
+		delete(p.addresses, x.address)
+	}
+}
+
+// get returns the pair with this id and principal, or nil.
+func (p *pairs) get(id string, who principal.Principal) *pair {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if x := p.byID[id]; x != nil && x.who == who {
+		return x
+	}
+	return nil
+}
+
+// byRoute returns the pair with this key, or nil.
+func (p *pairs) byRoute(key string) *pair {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.byKey[key]
+}
+
+// beginDrain ends each pair after its requests in flight, and makes add reject new pairs.
+func (p *pairs) beginDrain() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.draining {
+		return
+	}
+	p.draining = true
+	for _, x := range p.byID {
+		close(x.drain)
+	}
+}
+
+// openPair serves the event stream of a pair. The first event is the endpoint (2024-11-05,
+// basic/transports, HTTP with SSE). It is a path without a host, so the client can see
+// that it has the same origin.
+func (s *Server) openPair(w http.ResponseWriter, r *http.Request, e *response) {
+	var random [16]byte
+	rand.Read(random[:])
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	e.stream.ctx, e.stream.broken = ctx, cancelFunc(cancel)
+	s.calls.watch(&e.tracked, cancelFunc(cancel), nil)
+	x := &pair{
+		id:        base64.RawURLEncoding.EncodeToString(random[:]),
+		address:   addressOf(r),
+		who:       s.principalOf(r),
+		stream:    &e.stream,
+		ctx:       ctx,
+		drain:     make(chan struct{}),
+		handshake: make(chan struct{}, 1),
+		slots:     make(chan struct{}, cmp.Or(s.Legacy.MaxInflight, maxPairInflight)),
+		expiry:    s.expiryOf(r),
+	}
+	x.key, x.routed = pairKey(x.who, x.id), make(chan routedCall, cap(x.slots))
+	defer x.expiry.stop()
+	x.session = s.Legacy.NewSession(x.who)
+	x.session.Source, x.session.Address = x.id, x.address
+	if !s.pairs.add(x) {
+		s.rejectSession(w, r, jsonrpc.ID{}, legacy.ErrTooManySessions)
+		return
+	}
+	// Subscribe before the client knows the endpoint: it can use it at once.
+	notifications := x.session.Notifications()
+	defer notifications.Close()
+	if s.PairRoutes != nil {
+		unregister, err := s.PairRoutes.register(ctx, x.key, s.KeepAlive)
+		defer unregister()
+		if err != nil {
+			s.Logger.ErrorContext(ctx, "other replicas cannot serve the messages of a new event stream", "error", err)
+		}
+	}
+	_ = x.stream.write(ctx, func(dst []byte) []byte {
+		return httpcodec.AppendEvent(dst, "endpoint", []byte(pathOf(r)+"?"+pairParameter+"="+x.id))
+	})
+	x.run(s, notifications)
+	s.pairs.remove(x)
+	for len(x.routed) > 0 {
+		s.logUnserved((<-x.routed).message)
+	}
+	x.end()
+	cancel(errStreamClosed)
+	x.running.Wait()
+}
+
+// run sends notifications and keep-alives until the pair must end: the client
+// disconnects, does not answer pings or does not complete the handshake in time, the
+// token expires, or the server shuts down and all requests have finished.
+func (x *pair) run(s *Server, notifications *legacy.NotificationQueue) {
+	tick := time.NewTicker(s.KeepAlive)
+	defer tick.Stop()
+	handshake := time.NewTimer(pairHandshake)
+	defer handshake.Stop()
+	pinger := x.session.NewPinger(s.KeepAlive)
+	drain := x.drain
+	var delayed <-chan time.Time
+	var answered chan struct{}
+	for {
+		select {
+		case c := <-x.routed:
+			s.serveRouted(x, c)
+		case <-tick.C:
+			if s.PairRoutes != nil {
+				if err := s.PairRoutes.renew(x.ctx, x.key, s.KeepAlive); err != nil && x.ctx.Err() == nil {
+					s.Logger.ErrorContext(x.ctx, "other replicas may not find an event stream", "error", err)
+				}
+			}
+			if s.sendKeepAlive(x.ctx, x.ready.Load(), &pinger, x.stream) != nil {
+				return
+			}
+		case <-notifications.Wake():
+			if writeNotifications(x.stream, notifications) != nil {
+				return
+			}
+		case <-x.expiry.expired():
+			return
+		case <-handshake.C:
+			if !x.ready.Load() {
+				return
+			}
+		case <-drain:
+			drain = nil
+			delay := time.NewTimer(s.PairRoutes.delay())
+			defer delay.Stop()
+			delayed = delay.C
+		case <-delayed:
+			x.close()
+			answered = make(chan struct{})
+			go func() {
+				x.running.Wait()
+				close(answered)
+			}()
+		case <-answered:
+			return
+		case <-x.ctx.Done():
+			return
+		}
+	}
+}
+
+// begin counts one more request. It reports false if the pair has ended.
+func (x *pair) begin() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.closed || x.ctx.Err() != nil {
+		return false
+	}
+	x.running.Add(1)
+	return true
+}
+
+// close makes begin reject new requests.
+func (x *pair) close() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.closed = true
+}
+
+// inHandshake calls f while no other message of the handshake is served. It reports false if
+// the pair ends first.
+func (x *pair) inHandshake(f func()) bool {
+	select {
+	case x.handshake <- struct{}{}:
+	case <-x.ctx.Done():
+		return false
+	}
+	defer func() {
+		x.ready.Store(x.session.Initialized())
+		<-x.handshake
+	}()
+	f()
+	return true
+}
+
+// notify passes a notification to the session.
+func (x *pair) notify(m *jsonrpc.Message) {
+	if x.ready.Load() {
+		x.session.ReceiveNotification(m)
+		return
+	}
+	x.inHandshake(func() { x.session.ReceiveNotification(m) })
+}
+
+// end cancels the requests in flight and waits until queued events are sent.
+func (x *pair) end() {
+	x.close()
+	x.session.Close()
+	x.stream.end()
+}
+
+// postToPair serves one message for a pair. The response goes to the event stream.
+func (s *Server) postToPair(w http.ResponseWriter, r *http.Request, id string, m *jsonrpc.Message) {
+	x := s.pairs.get(id, s.principalOf(r))
+	if x == nil {
+		s.routeToPair(w, r, id, m)
+		return
+	}
+	x.expiry.extend(r)
+	switch m.Kind {
+	case jsonrpc.Notification:
+		x.notify(m)
+		if x.ready.Load() {
+			x.session.ServeNotification(r.Context(), m)
+		}
+	case jsonrpc.Response:
+		x.session.ReceiveResponse(m)
+	case jsonrpc.Request:
+		ctx := s.withToken(x.ctx, r)
+		if s.Auth != nil {
+			var err error
+			if ctx, err = s.Legacy.Engine.Authorize(ctx, descriptionOf(r, m)); err != nil {
+				x.serveUnauthorized(ctx, m)
+				s.rejectCalls(w, r, m.ID, err)
+				return
+			}
+		}
+		switch ok, open := s.startOnPair(x, ctx, m); {
+		case !open:
+			rejectUnknownPair(w, m, unknownPair)
+			return
+		case !ok:
+			s.rejectOverload(w, r, http.StatusTooManyRequests, m.ID, rpc.ErrTooManyInFlight)
+			return
+		}
+	}
+	respondEmpty(w, http.StatusAccepted)
+}
+
+const unknownPair = "session not found"
+
+// rejectUnknownPair rejects a message for a pair that does not exist.
+func rejectUnknownPair(w http.ResponseWriter, m *jsonrpc.Message, reason string) {
+	id := m.ID
+	if m.Kind == jsonrpc.Response {
+		id = jsonrpc.ID{}
+	}
+	reject(w, http.StatusNotFound, id, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: reason + ": open a new event stream"})
+}
+
+// serveUnauthorized serves a call whose scopes are missing, so that middleware sees it. The client receives a
+// challenge instead of the response.
+func (x *pair) serveUnauthorized(ctx context.Context, m *jsonrpc.Message) {
+	serve := func() { x.session.Serve(ctx, new([]byte), m, nil) }
+	if x.ready.Load() && m.Method != mcp.MethodInitialize {
+		serve()
+		return
+	}
+	x.inHandshake(serve)
+}
+
+// startOnPair starts to serve a request. ok is false if too many requests are in flight,
+// open is false if the pair has ended.
+func (s *Server) startOnPair(x *pair, ctx context.Context, m *jsonrpc.Message) (ok, open bool) {
+	if !x.begin() {
+		return false, false
+	}
+	if !x.ready.Load() || m.Method == mcp.MethodInitialize {
+		// Finish the handshake first, since later messages depend on it. If the queue is
+		// full, only this client waits.
+		defer x.running.Done()
+		var out []byte
+		if !x.inHandshake(func() { x.session.Serve(ctx, &out, m, x.stream) }) {
+			return false, false
+		}
+		_ = x.stream.Write(x.ctx, out)
+		return true, true
+	}
+	select {
+	case x.slots <- struct{}{}:
+	default:
+		x.running.Done()
+		return false, true
+	}
+	if m.Method == mcp.MethodPing {
+		go x.serve(func(out *[]byte) { x.session.Serve(ctx, out, m, nil) })
+		return true, true
+	}
+	// Before the client receives the status of this request and sends the next: a
+	// cancellation must find the request.
+	c, fault := x.session.Accept(ctx, m, x.stream)
+	go x.serve(func(out *[]byte) {
+		if fault != nil {
+			*out = jsonrpc.AppendError(*out, m.ID, fault, false)
+			return
+		}
+		x.session.AppendReply(out, c)
+	})
+	return true, true
+}
+
+// serve calls f and sends the response that f appends, also if f calls runtime.Goexit.
+func (x *pair) serve(f func(out *[]byte)) {
+	var out []byte
+	defer func() {
+		if len(out) > 0 {
+			_ = x.stream.Write(x.ctx, out)
+		}
+		<-x.slots
+		x.running.Done()
+	}()
+	f(&out)
+}
+
+// writeNotifications sends the queued notifications on the event stream of a pair.
+func writeNotifications(stream *eventStream, notifications *legacy.NotificationQueue) error {
+	for _, notification := range notifications.Take() {
+		if err := stream.Write(stream.ctx, notification); err != nil {
+			return err
+		}
+	}
+	return nil
+}

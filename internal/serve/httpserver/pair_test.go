@@ -1,0 +1,114 @@
+package httpserver
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/serve/legacy"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
+	"github.com/parley-mcp/parley/store"
+)
+
+// A client can begin its session and subscribe as soon as it knows the endpoint, so the
+// server subscribes to changes before it sends the endpoint.
+func TestPairSubscribesBeforeItSendsTheEndpoint(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := sessionServer(t, store.NewMemory(store.MemoryOptions{}))
+		client := newReader()
+		sent, subscribed := false, make(chan struct{})
+		s.Legacy.Describe = func(principal.Principal) (r mcp.InitializeResult) { // called when the server subscribes
+			synctest.Wait()
+			sent = strings.Contains(client.text(), "event: endpoint")
+			close(subscribed)
+			return r
+		}
+		ctx, leave := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			s.openPair(client, httptest.NewRequestWithContext(ctx, http.MethodGet, "/mcp", nil), &response{stream: eventStream{w: client}})
+		}()
+		<-subscribed
+		if sent {
+			t.Error("the endpoint was sent before the subscription")
+		}
+		synctest.Wait()
+		if !strings.Contains(client.text(), "event: endpoint") {
+			t.Errorf("the client received %q, want the endpoint", client.text())
+		}
+		leave()
+		<-done
+	})
+}
+
+func newPair(id, address string, who principal.Principal) *pair {
+	return &pair{id: id, address: address, who: who, drain: make(chan struct{}), session: (&legacy.Server{Peers: &rpc.PeerCache{}}).NewSession(who)}
+}
+
+func TestShutdownRejectsNewPairs(t *testing.T) {
+	var p pairs
+	early := newPair("1", "a", principal.Anonymous)
+	if !p.add(early) {
+		t.Fatal("rejected")
+	}
+	p.beginDrain()
+	<-early.drain
+	p.beginDrain()
+	if p.add(newPair("2", "a", principal.Anonymous)) {
+		t.Error("a pair was added after beginDrain")
+	}
+}
+
+func TestPairsPerAddressAreLimited(t *testing.T) {
+	var p pairs
+	var last *pair
+	for i := range maxPairsPerAddress {
+		last = newPair(string(rune(i)), "a", principal.Anonymous)
+		if !p.add(last) {
+			t.Fatalf("pair %d is rejected", i)
+		}
+	}
+	if p.add(newPair("x", "a", principal.Anonymous)) {
+		t.Error("accepted above the limit")
+	}
+	if !p.add(newPair("y", "b", principal.Anonymous)) {
+		t.Error("another address is rejected")
+	}
+	p.remove(last)
+	if !p.add(newPair("x", "a", principal.Anonymous)) {
+		t.Error("rejected after a pair has ended")
+	}
+}
+
+// Rules T9, T10: a pair is visible only to its principal.
+func TestPairBelongsToItsPrincipal(t *testing.T) {
+	ada, err := principal.New("https://issuer.example", "ada", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var p pairs
+	x := newPair("1", "a", ada)
+	p.add(x)
+	if p.get("1", ada) != x || p.get("1", principal.Anonymous) != nil || p.get("2", ada) != nil {
+		t.Error("get returns a pair to the wrong principal")
+	}
+}
+
+func TestPathOfReturnsThePathThatTheClientSent(t *testing.T) {
+	for uri, want := range map[string]string{
+		"/mcp?x=1": "/mcp", "/a%2Fb": "/a%2Fb", "//evil.example/x": "/evil.example/x", "///x": "/x", "http://localhost/mcp": "/inner", "": "/inner", "*": "/inner",
+		`/\evil.example/x`: "/%5Cevil.example/x", `//\/evil.example`: "/%5C/evil.example", "/a\r\nevent: x": "/a%0D%0Aevent:%20x", "/a#b": "/a%23b", "/é": "/%C3%A9", "/a%5cb": "/a%5cb",
+	} {
+		r := httptest.NewRequest("GET", "/inner", nil)
+		r.RequestURI = uri
+		if got := pathOf(r); got != want {
+			t.Errorf("%q: %q, want %q", uri, got, want)
+		}
+	}
+}

@@ -1,0 +1,276 @@
+package httpserver
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"time"
+
+	jsonv2 "github.com/go-json-experiment/json"
+
+	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/internal/httpcodec"
+	"github.com/parley-mcp/parley/internal/lease"
+	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/serve/legacy"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
+	"github.com/parley-mcp/parley/store"
+)
+
+// PairRoutes lets a message of an HTTP+SSE pair arrive at another replica than the one with the event stream.
+// The session is in the memory of that replica, so the message is sent there.
+type PairRoutes struct {
+	KV    store.KV     // names the replica of each pair
+	Lease *lease.Lease // of this replica
+	// Send passes a message to the other replicas, which call DeliverToPair. Pair is the key of the pair.
+	Send func(ctx context.Context, pair string, message []byte) error
+}
+
+// routeDelay is the time in which a replica receives the requests that others have accepted for its pairs before they
+// learned of its shutdown.
+const routeDelay = time.Second
+
+// minRouteTTL is the minimum time to live of the entry of a pair. It is renewed with each keep-alive comment.
+const minRouteTTL = time.Minute
+
+// pairKey returns the key of a pair in the store. It begins with the principal, and has a digest of the id for
+// the same reason as that of a session.
+func pairKey(who principal.Principal, id string) string {
+	sum := sha256.Sum256([]byte(id))
+	return who.Key() + "pair/" + base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
+// register records that this replica has the event stream of a pair, until the returned function is called.
+func (p *PairRoutes) register(ctx context.Context, key string, keepAlive time.Duration) (unregister func(), err error) {
+	if err := p.Lease.Take(ctx); err != nil {
+		return func() {}, err
+	}
+	return func() {
+		_ = p.KV.Delete(context.WithoutCancel(ctx), key) // otherwise it expires
+		p.Lease.Release()
+	}, p.renew(ctx, key, keepAlive)
+}
+
+func (p *PairRoutes) renew(ctx context.Context, key string, keepAlive time.Duration) error {
+	_, err := p.KV.Put(ctx, key, []byte(p.Lease.ID()), store.PutOptions{TTL: max(4*keepAlive, minRouteTTL)})
+	return err
+}
+
+// delay returns how long a pair accepts requests after a shutdown has begun.
+func (p *PairRoutes) delay() time.Duration {
+	if p == nil {
+		return 0
+	}
+	return routeDelay
+}
+
+// takes reports whether a replica with a pair takes a message that this one has received. A replica that shuts down takes
+// no requests, so that the client repeats them on a new pair. It needs the other messages for its calls in flight.
+func (p *PairRoutes) takes(ctx context.Context, replica string, m *jsonrpc.Message) (bool, error) {
+	switch {
+	case replica == p.Lease.ID(): // the stream is ending
+		return false, nil
+	case m.Kind == jsonrpc.Request:
+		return p.Lease.Serves(ctx, replica)
+	}
+	return p.Lease.Alive(ctx, replica)
+}
+
+// routedMessage is a message for a pair of another replica.
+type routedMessage struct {
+	Message string       `json:"m"`
+	Caller  *routedToken `json:"c,omitempty"` // nil without authentication
+}
+
+// routedToken describes the token of the caller for the handlers. It does not contain the token.
+type routedToken struct {
+	Scopes        []string        `json:"s,omitempty"`
+	Audience      []string        `json:"a,omitempty"`
+	Expiry        time.Time       `json:"e,omitzero"`
+	KeyThumbprint string          `json:"k,omitempty"`
+	Claims        json.RawMessage `json:"c,omitempty"`
+}
+
+// info returns the description of the token. Handlers that exchange the token of the caller receive that of the event
+// stream, which ctx has, unless it has expired or grants other scopes: tokens are not sent to other replicas.
+func (t *routedToken) info(ctx context.Context, who principal.Principal, implies func(granted, needed string) bool) *auth.Info {
+	var info auth.Info
+	if stream := auth.FromContext(ctx); stream != nil && sameScopes(stream.Scopes, t.Scopes) && (stream.Expiry.IsZero() || time.Now().Before(stream.Expiry)) {
+		info = *stream
+	}
+	info.Principal, info.Scopes, info.Audience, info.Expiry = who, t.Scopes, t.Audience, t.Expiry
+	info.KeyThumbprint, info.Claims, info.Implies = t.KeyThumbprint, t.Claims, implies
+	return &info
+}
+
+func sameScopes(a, b []string) bool {
+	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
+}
+
+// routeToPair sends a message to the replica with the event stream of its pair. It accepts the message if that
+// replica has its lease and the Bus has taken the message.
+func (s *Server) routeToPair(w http.ResponseWriter, r *http.Request, id string, m *jsonrpc.Message) {
+	if s.PairRoutes == nil {
+		rejectUnknownPair(w, m, unknownPair)
+		return
+	}
+	if m.Kind != jsonrpc.Request { // a client that disconnects has sent the message all the same
+		r = r.WithContext(context.WithoutCancel(r.Context()))
+	}
+	key := pairKey(s.principalOf(r), id)
+	item, err := s.PairRoutes.KV.Get(r.Context(), key)
+	taken := false
+	if err == nil {
+		taken, err = s.PairRoutes.takes(r.Context(), string(item.Value), m)
+	}
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		rejectUnknownPair(w, m, unknownPair)
+		return
+	case err == nil && !taken:
+		rejectUnknownPair(w, m, unknownPair+": the server process with its event stream has ended")
+		return
+	case err == nil && m.Kind == jsonrpc.Request && s.Auth != nil:
+		if ctx, err := s.Legacy.Engine.Authorize(r.Context(), descriptionOf(r, m)); err != nil {
+			s.serveUnauthorized(ctx, s.principalOf(r), m)
+			s.rejectCalls(w, r, m.ID, err)
+			return
+		}
+	}
+	if err == nil {
+		err = s.PairRoutes.Send(r.Context(), key, s.routed(r, m))
+	}
+	if err != nil {
+		s.Logger.ErrorContext(r.Context(), "cannot pass a message on to the replica of its event stream", "error", err)
+		rejectUndelivered(w)
+		return
+	}
+	respondEmpty(w, http.StatusAccepted)
+}
+
+// serveUnauthorized serves a call for the pair of another replica whose scopes are missing, so that middleware sees it, as
+// pair.serveUnauthorized does. The description of the client is at the other replica.
+func (s *Server) serveUnauthorized(ctx context.Context, who principal.Principal, m *jsonrpc.Message) {
+	state := legacy.State{Revision: mcp.V20241105, Info: []byte("{}"), Capabilities: []byte("{}"), Ready: true}
+	session, err := s.Legacy.Resume(who, state, &rpc.Inflight{Max: 1})
+	if err != nil {
+		s.Logger.ErrorContext(ctx, "cannot pass a rejected call to the middleware", "error", err)
+		return
+	}
+	defer session.Close()
+	session.Serve(ctx, new([]byte), m, nil)
+}
+
+// routed encodes a message for DeliverToPair.
+func (s *Server) routed(r *http.Request, m *jsonrpc.Message) []byte {
+	routed := routedMessage{Message: string(encodeMessage(m))}
+	if s.Auth != nil {
+		info := auth.FromContext(r.Context())
+		routed.Caller = &routedToken{info.Scopes, info.Audience, info.Expiry, info.KeyThumbprint, info.Claims}
+	}
+	raw, _ := json.Marshal(routed) // cannot fail: the claims are valid JSON
+	return raw
+}
+
+func encodeMessage(m *jsonrpc.Message) []byte {
+	switch {
+	case m.Kind == jsonrpc.Request:
+		return jsonrpc.AppendRequest(nil, m.ID, m.Method, m.Raw)
+	case m.Kind == jsonrpc.Notification:
+		return jsonrpc.AppendNotification(nil, m.Method, m.Raw)
+	case m.Err != nil:
+		return jsonrpc.AppendError(nil, m.ID, m.Err, false)
+	}
+	return jsonrpc.AppendResult(nil, m.ID, m.Raw)
+}
+
+// HasPair reports whether this replica has the event stream of the pair with this key.
+func (s *Server) HasPair(key string) bool { return s.pairs.byRoute(key) != nil }
+
+// DeliverToPair passes a message that another replica has received to its pair, if this replica has the event
+// stream. It does not block. Above the limit of messages that wait, it answers requests with an error, and drops
+// notifications and responses.
+func (s *Server) DeliverToPair(key string, message []byte) {
+	x := s.pairs.byRoute(key)
+	if x == nil {
+		return
+	}
+	var routed routedMessage
+	m := new(jsonrpc.Message)
+	if jsonv2.Unmarshal(message, &routed) != nil || m.Parse([]byte(routed.Message), s.Limits) != nil {
+		s.Logger.Error("cannot read a message that another replica has received")
+		return
+	}
+	ctx := x.ctx
+	if s.Auth != nil {
+		if routed.Caller == nil {
+			s.Logger.Error("cannot accept a message that another replica has received: the replicas must have the same Auth")
+			return
+		}
+		t := routed.Caller
+		ctx = auth.NewContext(ctx, t.info(ctx, x.who, s.Auth.Implies))
+		x.expiry.extendTo(cmp.Or(t.Expiry, time.Now().Add(maxUnexpiring)))
+	}
+	select {
+	case x.routed <- routedCall{ctx, m}:
+	default:
+		s.overloadPair(x, m)
+	}
+}
+
+// logUnserved logs that a message is lost because its event stream has ended. The client receives no response to a request,
+// but it knows that the stream has ended.
+func (s *Server) logUnserved(m *jsonrpc.Message) {
+	if m.Kind == jsonrpc.Request {
+		s.Logger.Warn("a request that another replica has accepted is not served: its event stream has ended", "method", m.Method)
+	}
+}
+
+// overloadPair answers a request that exceeds a limit, unless the client reads the stream too slowly.
+func (s *Server) overloadPair(x *pair, m *jsonrpc.Message) {
+	if m.Kind == jsonrpc.Request {
+		x.stream.offer(func(dst []byte) []byte {
+			return httpcodec.AppendEvent(dst, "", jsonrpc.AppendError(nil, m.ID, rpc.ErrTooManyInFlight.Wire(), false))
+		})
+	}
+}
+
+// routedCall is a message that another replica has received, with the context of its caller.
+type routedCall struct {
+	ctx     context.Context
+	message *jsonrpc.Message
+}
+
+// serveRouted serves a message that another replica has received. It does not call the handler of a notification
+// if too many handlers run.
+func (s *Server) serveRouted(x *pair, c routedCall) {
+	switch m := c.message; m.Kind {
+	case jsonrpc.Notification:
+		x.notify(m)
+		if !x.ready.Load() || !x.begin() {
+			return
+		}
+		select {
+		case x.slots <- struct{}{}:
+			go x.serve(func(*[]byte) { x.session.ServeNotification(c.ctx, m) })
+		default:
+			x.running.Done()
+		}
+	case jsonrpc.Response:
+		x.session.ReceiveResponse(m)
+	case jsonrpc.Request:
+		switch ok, open := s.startOnPair(x, c.ctx, m); {
+		case !open:
+			s.logUnserved(m)
+		case !ok:
+			s.overloadPair(x, m)
+		}
+	}
+}

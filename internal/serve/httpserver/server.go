@@ -1,0 +1,282 @@
+package httpserver
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/internal/httpcodec"
+	"github.com/parley-mcp/parley/internal/loglimit"
+	"github.com/parley-mcp/parley/internal/revision"
+	"github.com/parley-mcp/parley/internal/serve/legacy"
+	"github.com/parley-mcp/parley/internal/serve/modern"
+	"github.com/parley-mcp/parley/jsonrpc"
+)
+
+// Server is the HTTP handler of one endpoint, for all revisions. Its fields must be set
+// before it serves and not change afterwards. Its methods are safe for concurrent use.
+type Server struct {
+	Modern   *modern.Server
+	Legacy   *legacy.Server
+	Sessions *legacy.Sessions
+	Streams  *Streams // of Sessions
+	Guard    Guard
+	Auth     *auth.ProtectedResource // nil: requests need no token and have principal Anonymous
+	Logger   *slog.Logger
+	Limits   jsonrpc.Limits
+
+	MaxBody   int64         // limit of the body of a request, in bytes
+	KeepAlive time.Duration // interval between keep-alive comments on idle event streams
+	Ping      bool          // ping clients on standalone streams instead, at the same interval
+
+	// PerOwner is the limit of stateless requests in flight per principal, PerAddress
+	// that of anonymous ones per address. 0 means no limit.
+	PerOwner, PerAddress int
+
+	// Forward sends a message of a client to the other replicas, one of which may serve the request to
+	// which the message belongs. They call Deliver. Session is the key of the session. Forward returns
+	// nil when the Bus has taken the message. That does not mean that a replica has it: a message is
+	// delivered at most once, and is lost without a report if its request has ended or its replica does
+	// not receive it. Forward is nil if the server has no other replicas.
+	Forward func(ctx context.Context, session string, message []byte) error
+	// PairRoutes are the routes of HTTP+SSE pairs; nil if the server has no other replicas.
+	PairRoutes *PairRoutes
+
+	calls      tracker
+	pairs      pairs
+	listens    limiter
+	stateless  limiter
+	rejections loglimit.Limiter
+	overloads  loglimit.Limiter
+}
+
+// ServeHTTP implements http.Handler.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	admitted, ok := s.admit(w, r)
+	if !ok {
+		boundUnread(w, r)
+		return
+	}
+	r = admitted
+	if r.Method == http.MethodPost {
+		s.post(w, r)
+		return
+	}
+	x := &response{stream: eventStream{w: w}}
+	defer s.calls.leave(&x.tracked)
+	if _, ok := s.receive(w, r, x); !ok {
+		return
+	}
+	if s.Auth != nil && !s.checkScopes(w, r) {
+		return
+	}
+	if r.Method == http.MethodGet {
+		s.get(w, r, x)
+	} else {
+		s.delete(w, r)
+	}
+}
+
+func (s *Server) post(w http.ResponseWriter, r *http.Request) {
+	x := &exchange{response: response{stream: eventStream{w: w}}}
+	defer s.calls.leave(&x.tracked)
+	if body, ok := s.receive(w, r, &x.response); ok {
+		s.dispatch(w, r, x, body)
+	}
+}
+
+// admit checks the headers of a request, including its access token. It returns the request
+// to serve. If the request must not be served, admit answers it and reports false.
+func (s *Server) admit(w http.ResponseWriter, r *http.Request) (*http.Request, bool) {
+	no := s.Guard.check(r)
+	if no == nil && isPreflight(r) && !slices.Contains(s.Guard.Origins, r.Header["Origin"][0]) { // of this machine
+		no = originRejection(r.Header["Origin"][0])
+	}
+	if no != nil {
+		s.rejections.Log(r.Context(), s.Logger, slog.LevelWarn, "request rejected", slog.String("reason", no.reason), slog.Int("status", no.status))
+		reject(w, no.status, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: no.reason})
+		return nil, false
+	}
+	if s.Guard.addCORSHeaders(w, r) {
+		return nil, false
+	}
+	if s.Auth != nil {
+		var ok bool
+		if r, ok = s.authenticate(w, r); !ok {
+			return nil, false
+		}
+	}
+	switch r.Method {
+	case http.MethodGet, http.MethodDelete:
+		return r, true
+	case http.MethodPost:
+		return r, checkPost(w, r)
+	}
+	rejectMethod(w, "POST, GET, DELETE")
+	return nil, false
+}
+
+// checkPost checks the headers of a POST request. If one is wrong, checkPost answers the
+// request and reports false.
+func checkPost(w http.ResponseWriter, r *http.Request) bool {
+	if !accepts(r.Header, "application/json") && !accepts(r.Header, "text/event-stream") {
+		reject(w, http.StatusNotAcceptable, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the Accept header must allow application/json or text/event-stream"})
+		return false
+	}
+	if !isUnencoded(r.Header["Content-Encoding"]) {
+		w.Header()["Accept-Encoding"] = []string{"identity"} // RFC 9110, section 15.5.16
+		reject(w, http.StatusUnsupportedMediaType, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the body must have no content coding: send it without the Content-Encoding header"})
+		return false
+	}
+	return true
+}
+
+// Shutdown rejects new requests, ends the long-lived streams and waits for the requests in
+// flight. If ctx ends first, Shutdown cancels these requests and returns ctx.Err()
+// without waiting for them.
+func (s *Server) Shutdown(ctx context.Context) error {
+	idle := s.calls.close()
+	s.Sessions.CloseStreams()
+	s.Streams.close()
+	s.pairs.beginDrain()
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+		s.calls.cancelAll()
+		return ctx.Err()
+	}
+}
+
+// classify returns the era of a request. m is nil unless the body is a single message.
+func classify(r *http.Request, m *jsonrpc.Message) revision.Class {
+	return revision.Classify(revision.Input{
+		Message: m, HTTP: true, Header: r.Header[httpcodec.HeaderVersion], Session: r.Header[httpcodec.HeaderSession] != nil,
+	})
+}
+
+// receive reads the body of a request and counts the request as in flight, so that Shutdown
+// waits for it. If it fails, receive answers the request and reports false. The caller must
+// call leave in any case.
+func (s *Server) receive(w http.ResponseWriter, r *http.Request, x *response) (body []byte, ok bool) {
+	s.calls.begin(&x.tracked, &x.stream, s.KeepAlive)
+	body, err := httpcodec.ReadBody(r.Body, r.ContentLength, s.MaxBody, httpcodec.MaxInitialRead)
+	// Count the request after reading: a client that sends its body slowly must neither
+	// use up the limit nor delay Shutdown.
+	switch entered := s.calls.enter(&x.tracked); {
+	case errors.Is(err, httpcodec.ErrBodyTooLarge):
+		closeUnread(w)
+		reject(w, http.StatusRequestEntityTooLarge, jsonrpc.ID{}, jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "message too large: the limit is %d bytes", s.MaxBody))
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		w.Header()["Connection"] = []string{"close"}
+		reject(w, http.StatusRequestTimeout, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the body did not arrive in time"})
+	case err != nil:
+		closeUnread(w)
+		reject(w, http.StatusBadRequest, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "cannot read the whole body"})
+	case entered == errTooManyRequests:
+		s.rejectOverload(w, r, http.StatusServiceUnavailable, jsonrpc.ID{}, errTooManyRequests)
+	case entered != nil:
+		setRetryAfter(w, time.Second)
+		reject(w, http.StatusServiceUnavailable, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the server is shutting down: retry later"})
+	default:
+		return body, true
+	}
+	return nil, false
+}
+
+// dispatch serves the body of a POST request by era and kind.
+func (s *Server) dispatch(w http.ResponseWriter, r *http.Request, x *exchange, body []byte) {
+	if jsonrpc.IsBatch(body) {
+		s.postBatch(w, r, x, body)
+		return
+	}
+	m := &x.message
+	if err := m.Parse(body, s.Limits); err != nil {
+		if m.Kind == jsonrpc.Response {
+			if s.Auth != nil && !s.checkScopes(w, r) {
+				return
+			}
+			s.unusable(r, m, err)
+		}
+		s.rejectMalformed(w, r, m, err)
+		return
+	}
+	if s.Auth != nil && m.Kind != jsonrpc.Request && !s.checkScopes(w, r) {
+		return
+	}
+	class := classify(r, m)
+	if class.Era == revision.Modern {
+		s.postModern(w, r, x, class)
+		return
+	}
+	if r.URL.RawQuery != "" && r.Header[httpcodec.HeaderSession] == nil {
+		if id := r.URL.Query().Get(pairParameter); id != "" {
+			s.postToPair(w, r, id, m)
+			return
+		}
+	}
+	s.postLegacy(w, r, x, class)
+}
+
+// rejectMalformed rejects a body that is not a valid message. The error has the id of the
+// message unless that is a malformed response, whose id belongs to a request of this
+// server. If the id is unknown, the error has id null in revisions before 2025-11-25 and
+// none in later ones.
+func (s *Server) rejectMalformed(w http.ResponseWriter, r *http.Request, m *jsonrpc.Message, err error) {
+	var invalid *jsonrpc.InvalidMessageError
+	if !errors.As(err, &invalid) {
+		invalid = &jsonrpc.InvalidMessageError{Code: jsonrpc.CodeInvalidRequest, Reason: err.Error(), Offset: -1}
+	}
+	id := m.ID
+	if m.Kind == jsonrpc.Response {
+		id = jsonrpc.ID{}
+	}
+	nullID := id.IsZero() && revision.NullErrorIDs.In(classify(r, nil).Revision)
+	reply(w, http.StatusBadRequest, jsonrpc.AppendError(nil, id, invalid.Wire(), nullID))
+}
+
+// unusable passes a malformed response to the session of r, if it has one, so that the
+// call that waits for the response fails.
+func (s *Server) unusable(r *http.Request, m *jsonrpc.Message, reason error) {
+	if id := httpcodec.First(r.Header, httpcodec.HeaderSession); id != "" {
+		if live, err := s.Sessions.Open(r.Context(), s.principalOf(r), id); err == nil {
+			live.ReceiveInvalid(m, reason)
+			live.Release()
+		}
+		return
+	}
+	if x := s.pairs.get(r.URL.Query().Get(pairParameter), s.principalOf(r)); x != nil {
+		x.session.ReceiveInvalid(m, reason)
+	}
+}
+
+// addressOf returns the address that identifies an anonymous client. For IPv6 it is the
+// /64 network, since a client can use any address in it.
+func addressOf(r *http.Request) string {
+	at, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	if at.Addr().Is4() { // has only one text form, so no allocation is needed
+		return r.RemoteAddr[:strings.LastIndexByte(r.RemoteAddr, ':')]
+	}
+	a := at.Addr().Unmap().WithZone("")
+	if a.Is6() {
+		if network, err := a.Prefix(64); err == nil {
+			return network.String()
+		}
+	}
+	return a.String()
+}
+
+var (
+	errShutdown     = errors.New("server shut down")
+	errStreamClosed = errors.New("event stream closed")
+)

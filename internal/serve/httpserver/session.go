@@ -1,0 +1,398 @@
+package httpserver
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/httpcodec"
+	"github.com/parley-mcp/parley/internal/revision"
+	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/serve/legacy"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// sessionOf returns the session id of a legacy request, or "" if it has none. If a
+// header is wrong, sessionOf answers the request and reports false. The version header
+// is optional here, since the session knows its revision, but must name a legacy
+// revision (2025-11-25, basic/transports, Protocol Version Header).
+func sessionOf(w http.ResponseWriter, r *http.Request, class revision.Class, request jsonrpc.ID) (id string, ok bool) {
+	switch {
+	case len(r.Header[httpcodec.HeaderSession]) > 1:
+		return "", rejectInvalid(w, request, "the Mcp-Session-Id header must occur once")
+	case class.Fault != nil && class.Fault.Kind == revision.HeaderRepeated:
+		return "", rejectInvalid(w, request, "the MCP-Protocol-Version header must occur once")
+	case class.Fault != nil || class.Era == revision.Modern:
+		return "", rejectInvalid(w, request, "the MCP-Protocol-Version header "+quote(httpcodec.First(r.Header, httpcodec.HeaderVersion))+" must name a revision that has sessions")
+	}
+	return httpcodec.First(r.Header, httpcodec.HeaderSession), true
+}
+
+// rejectInvalid rejects a request with status 400 and returns false.
+func rejectInvalid(w http.ResponseWriter, request jsonrpc.ID, reason string) bool {
+	reject(w, http.StatusBadRequest, request, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: reason})
+	return false
+}
+
+const missingSession = "the Mcp-Session-Id header is missing: send initialize first"
+
+// postLegacy serves one message of a session (2025-11-25, basic/transports,
+// Sending Messages to the Server).
+func (s *Server) postLegacy(w http.ResponseWriter, r *http.Request, x *exchange, class revision.Class) {
+	m := &x.message
+	request := m.ID
+	if m.Kind == jsonrpc.Response { // its id belongs to a request of this server
+		request = jsonrpc.ID{}
+	}
+	id, ok := sessionOf(w, r, class, request)
+	if !ok {
+		return
+	}
+	if id == "" {
+		if m.Kind == jsonrpc.Request && m.Method == mcp.MethodInitialize {
+			s.initialize(w, r, x)
+			return
+		}
+		rejectInvalid(w, request, missingSession+", or send the _meta of a stateless request")
+		return
+	}
+	if m.Kind != jsonrpc.Request { // a client that disconnects has sent the message all the same
+		r = r.WithContext(context.WithoutCancel(r.Context()))
+	}
+	use := s.Sessions.Use
+	initialized := m.Kind == jsonrpc.Notification && m.Method == mcp.NotificationInitialized
+	if initialized {
+		use = s.Sessions.Open // MarkReady extends the lifetime
+	}
+	live, err := use(r.Context(), s.principalOf(r), id)
+	if err != nil {
+		s.rejectSession(w, r, request, err)
+		return
+	}
+	defer live.Release()
+	switch m.Kind {
+	case jsonrpc.Notification:
+		if initialized {
+			if err := live.MarkReady(r.Context()); err != nil {
+				s.rejectSession(w, r, m.ID, err)
+				return
+			}
+		}
+		if !live.ReceiveNotification(m) && s.forward(r.Context(), live, m) != nil {
+			rejectUndelivered(w)
+			return
+		}
+		live.ServeNotification(r.Context(), m)
+		respondEmpty(w, http.StatusAccepted)
+	case jsonrpc.Response:
+		if !live.ReceiveResponse(m) && s.forward(r.Context(), live, m) != nil {
+			rejectUndelivered(w)
+			return
+		}
+		respondEmpty(w, http.StatusAccepted)
+	case jsonrpc.Request:
+		if !live.Inflight().Reserve(1) {
+			s.rejectOverload(w, r, http.StatusTooManyRequests, m.ID, rpc.ErrTooManyInFlight)
+			return
+		}
+		s.serveLegacy(w, r, x, live, nil, func(ctx context.Context, dst *[]byte, stream rpc.Stream) *call.OverloadError {
+			return live.Serve(ctx, dst, m, stream)
+		})
+	}
+}
+
+// forward passes responses and cancellations of requests that are not in flight here, and changes of roots, on to the
+// other replicas. It logs its error.
+func (s *Server) forward(ctx context.Context, live *legacy.StoredSession, messages ...*jsonrpc.Message) error {
+	if slices.ContainsFunc(messages, func(m *jsonrpc.Message) bool { return m.Kind == jsonrpc.Response }) {
+		live.RecordActivity(ctx)
+	}
+	if s.Forward == nil {
+		return nil
+	}
+	for _, m := range messages {
+		if err := s.Forward(ctx, live.Key(), encodeMessage(m)); err != nil {
+			s.Logger.ErrorContext(ctx, "cannot pass a message on to the other replicas", "error", err)
+			return err
+		}
+	}
+	return nil
+}
+
+// rejectStoreFailure rejects a request because the store of the server has failed.
+func rejectStoreFailure(w http.ResponseWriter, request jsonrpc.ID) {
+	setRetryAfter(w, rpc.ErrStoreUnavailable.RetryAfter)
+	reject(w, http.StatusServiceUnavailable, request, rpc.StoreFailure)
+}
+
+// rejectUndelivered rejects messages that forward could not pass on. The client can send them again.
+func rejectUndelivered(w http.ResponseWriter) {
+	setRetryAfter(w, rpc.ErrStoreUnavailable.RetryAfter)
+	reject(w, http.StatusServiceUnavailable, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "cannot deliver the message now: send it again"})
+}
+
+// Deliver passes a response or a notification that Forward has sent at another replica to its
+// session. For a change of roots, it returns when the handler returns.
+func (s *Server) Deliver(ctx context.Context, session *legacy.Session, message []byte) {
+	var m jsonrpc.Message
+	switch err := m.Parse(message, s.Limits); {
+	case err != nil:
+	case m.Kind == jsonrpc.Response:
+		session.ReceiveResponse(&m)
+	case m.Kind == jsonrpc.Notification:
+		if !session.ReceiveNotification(&m) && m.Method == mcp.NotificationRootsListChanged {
+			session.ServeNotification(ctx, &m)
+		}
+	}
+}
+
+// RefreshSession adopts the changes of another replica to a session. It ends a standalone stream that another
+// replica has taken over, and all streams of a session that has ended.
+func (s *Server) RefreshSession(ctx context.Context, session string) {
+	err := s.Sessions.Refresh(ctx, session)
+	s.Streams.endTakenOver(session)
+	switch {
+	case errors.Is(err, legacy.ErrNoSession):
+		s.Streams.endSession(session)
+	case err != nil && ctx.Err() == nil:
+		s.Logger.ErrorContext(ctx, "cannot read a session that another replica has changed", "error", err)
+	}
+}
+
+// postBatch serves a batch, which only revision 2025-03-26 has (basic, Batching). The
+// response is a batch too.
+func (s *Server) postBatch(w http.ResponseWriter, r *http.Request, x *exchange, body []byte) {
+	class := classify(r, nil)
+	if class.Era == revision.Modern || r.Header[httpcodec.HeaderSession] == nil {
+		fault := legacy.NoBatch(body, s.Limits)
+		if x := s.pairs.get(r.URL.Query().Get(pairParameter), s.principalOf(r)); x != nil {
+			fault = x.session.RejectBatch(body, s.Limits)
+		}
+		reject(w, http.StatusBadRequest, jsonrpc.ID{}, fault)
+		return
+	}
+	id, ok := sessionOf(w, r, class, jsonrpc.ID{})
+	if !ok {
+		return
+	}
+	received := context.WithoutCancel(r.Context()) // as in postLegacy
+	live, ok := s.open(w, r.WithContext(received), id, jsonrpc.ID{})
+	if !ok {
+		return
+	}
+	defer live.Release()
+	batch, fault := live.Batch(body, s.Limits)
+	if fault != nil {
+		reject(w, http.StatusBadRequest, jsonrpc.ID{}, fault)
+		return
+	}
+	if s.Auth != nil {
+		if r, ok = s.authorizeBatch(w, r, live, batch); !ok {
+			return
+		}
+	}
+	if batch.Notifies(mcp.NotificationInitialized) {
+		if err := live.MarkReady(received); err != nil {
+			s.rejectSession(w, r, jsonrpc.ID{}, err)
+			return
+		}
+	}
+	if !batch.HasRequests() {
+		if s.forward(received, live, batch.Accept(received, nil)...) != nil {
+			rejectUndelivered(w)
+			return
+		}
+		batch.AppendReply(received, nil)
+		respondEmpty(w, http.StatusAccepted)
+		return
+	}
+	if !live.Inflight().Reserve(batch.Requests()) {
+		s.rejectOverload(w, r, http.StatusTooManyRequests, jsonrpc.ID{}, rpc.ErrTooManyInFlight)
+		return
+	}
+	s.serveLegacy(w, r, x, live, batch, func(ctx context.Context, dst *[]byte, stream rpc.Stream) *call.OverloadError {
+		ctx = s.withoutChallenge(ctx)
+		_ = s.forward(ctx, live, batch.Accept(ctx, stream)...) // the client must not send the requests again
+		*dst = batch.AppendReply(ctx, *dst)
+		return nil // each request of the batch has its own error
+	})
+}
+
+// authorizeBatch checks the scopes of a batch, all together: a batch that was served in part would be
+// served again with the next token. If scopes are missing, authorizeBatch answers the request and reports false;
+// middleware sees the failed calls.
+func (s *Server) authorizeBatch(w http.ResponseWriter, r *http.Request, live *legacy.StoredSession, batch *legacy.Batch) (*http.Request, bool) {
+	if !batch.HasRequests() {
+		return r, s.checkScopes(w, r)
+	}
+	var calls []*call.Call
+	var requests []*jsonrpc.Message
+	for _, m := range batch.Messages() {
+		if m.Kind == jsonrpc.Request {
+			calls, requests = append(calls, descriptionOf(r, m)), append(requests, m)
+		}
+	}
+	ctx, err := s.Legacy.Engine.Authorize(r.Context(), calls...)
+	if err == nil {
+		return r.WithContext(ctx), true
+	}
+	for _, m := range requests {
+		live.Serve(ctx, new([]byte), m, nil)
+	}
+	s.rejectCalls(w, r, jsonrpc.ID{}, err)
+	return nil, false
+}
+
+// serveLegacy calls serve and sends the response that serve appends to dst. The stream is
+// nil if the client does not accept event streams. Serve returns the limit that has rejected
+// the request, or nil. ServeLegacy releases the reserved requests: those of the batch, or one if it is nil.
+func (s *Server) serveLegacy(w http.ResponseWriter, r *http.Request, x *exchange, live *legacy.StoredSession, batch *legacy.Batch, serve func(ctx context.Context, dst *[]byte, stream rpc.Stream) *call.OverloadError) {
+	// A disconnect is not a cancellation (Sending Messages, 6), so the handler's context
+	// has the values of the request's context but not its cancellation.
+	x.context = detachedContext{s.calls.lifetime(), r}
+	reserved := 1
+	if batch != nil {
+		reserved = batch.Requests()
+	}
+	a := &x.answer
+	a.begin(s, live, x, batch)
+	streams := s.begin(x, r, nil)
+	defer x.stream.end()
+	defer a.end()
+	buf := rpc.NewBuffer()
+	var overload *call.OverloadError
+	x.stream.exited = true // unless serve returns
+	defer func() {
+		if x.stream.exited { // the response is flushed before the handler ends, and the client may send its next request
+			live.Inflight().Release(reserved)
+		} else {
+			defer live.Inflight().Release(reserved)
+		}
+		switch {
+		case len(*buf) > 0:
+			a.respond(*buf, overload)
+		case streams: // cancelled: the stream ends without a response
+			x.stream.open()
+		case !x.stream.claim():
+			respondEmpty(w, http.StatusAccepted)
+		}
+		a.end()
+		x.stream.end()
+		rpc.FreeBuffer(buf)
+	}()
+	var stream rpc.Stream
+	if streams {
+		stream = a
+	}
+	overload = serve(&x.context, buf, stream)
+	x.stream.exited = false
+}
+
+// initialize serves the handshake of a new session.
+func (s *Server) initialize(w http.ResponseWriter, r *http.Request, x *exchange) {
+	m, who := &x.message, s.principalOf(r)
+	session := s.Legacy.NewSession(who)
+	var out []byte
+	session.Serve(r.Context(), &out, m, nil)
+	if session.Initialized() {
+		id, err := s.Sessions.Create(r.Context(), who, addressOf(r), session.State)
+		if err != nil {
+			s.rejectSession(w, r, m.ID, err)
+			return
+		}
+		w.Header()[httpcodec.HeaderSession] = []string{id}
+	}
+	x.stream.ctx = r.Context()
+	defer x.stream.end()
+	s.respond(r, &x.stream, http.StatusOK, out, nil)
+}
+
+// open returns the session of a request and extends its lifetime. If it fails, open
+// answers the request and reports false. The caller must release the session.
+func (s *Server) open(w http.ResponseWriter, r *http.Request, id string, request jsonrpc.ID) (*legacy.StoredSession, bool) {
+	live, err := s.Sessions.Use(r.Context(), s.principalOf(r), id)
+	if err != nil {
+		s.rejectSession(w, r, request, err)
+		return nil, false
+	}
+	return live, true
+}
+
+// rejectSession rejects a request whose session cannot be opened because of err.
+func (s *Server) rejectSession(w http.ResponseWriter, r *http.Request, request jsonrpc.ID, err error) {
+	var overload *call.OverloadError
+	switch {
+	case errors.Is(err, legacy.ErrNoSession):
+		reject(w, http.StatusNotFound, request, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "session not found: send initialize without Mcp-Session-Id to start a new one"})
+	case errors.As(err, &overload):
+		s.rejectOverload(w, r, http.StatusServiceUnavailable, request, overload)
+	default:
+		if r.Context().Err() == nil {
+			s.Logger.ErrorContext(r.Context(), "session store failed", "error", err)
+		}
+		rejectStoreFailure(w, request)
+	}
+}
+
+// get opens a stream for the server's own messages: the standalone stream of a session,
+// or the event stream of the HTTP+SSE pair of 2024-11-05 if the request names no session.
+// Some clients of the pair send the version header, with any legacy revision.
+func (s *Server) get(w http.ResponseWriter, r *http.Request, x *response) {
+	id, ok := checkGet(w, r)
+	switch {
+	case !ok:
+	case id != "":
+		s.getStream(w, r, x, id)
+	default:
+		s.openPair(w, r, x)
+	}
+}
+
+// checkGet checks the headers of a GET request and returns the id of its session, or "". If a
+// header is wrong, checkGet answers the request and reports false.
+func checkGet(w http.ResponseWriter, r *http.Request) (id string, ok bool) {
+	class := classify(r, nil)
+	if class.Era == revision.Modern { // the modern era has POST only
+		rejectMethod(w, "POST")
+		return "", false
+	}
+	if id, ok = sessionOf(w, r, class, jsonrpc.ID{}); !ok {
+		return "", false
+	}
+	if !accepts(r.Header, "text/event-stream") {
+		reject(w, http.StatusNotAcceptable, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the Accept header must allow text/event-stream"})
+		return "", false
+	}
+	return id, true
+}
+
+// delete ends a session and its streams.
+func (s *Server) delete(w http.ResponseWriter, r *http.Request) {
+	class := classify(r, nil)
+	if class.Era == revision.Modern { // the modern era has POST only
+		rejectMethod(w, "POST")
+		return
+	}
+	id, ok := sessionOf(w, r, class, jsonrpc.ID{})
+	if !ok {
+		return
+	}
+	if id == "" {
+		rejectInvalid(w, jsonrpc.ID{}, missingSession)
+		return
+	}
+	live, ok := s.open(w, r, id, jsonrpc.ID{})
+	if !ok {
+		return
+	}
+	defer live.Release()
+	if err := s.Sessions.Delete(r.Context(), s.principalOf(r), id); err != nil {
+		s.rejectSession(w, r, jsonrpc.ID{}, err)
+		return
+	}
+	s.Streams.endSession(live.Key())
+	respondEmpty(w, http.StatusNoContent)
+}

@@ -1,0 +1,331 @@
+package httpserver
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/parley-mcp/parley/internal/changes"
+	"github.com/parley-mcp/parley/internal/httpcodec"
+	"github.com/parley-mcp/parley/internal/lease"
+	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/serve/legacy"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
+	"github.com/parley-mcp/parley/store"
+)
+
+// sessionServer returns a server with one open session, whose events are in log.
+func sessionServer(t *testing.T, log store.Log) (*Server, *legacy.StoredSession) {
+	t.Helper()
+	state := legacy.State{Revision: mcp.V20251125, Info: []byte("{}"), Capabilities: []byte("{}"), Ready: true}
+	return storedSessionServer(t, store.NewMemory(store.MemoryOptions{}), log, state)
+}
+
+// storedSessionServer is sessionServer with the store and the state of the session.
+func storedSessionServer(t *testing.T, kv store.KV, log store.Log, state legacy.State) (*Server, *legacy.StoredSession) {
+	t.Helper()
+	logger := slog.New(slog.DiscardHandler)
+	era := &legacy.Server{
+		Peers: &rpc.PeerCache{}, Logger: logger, Changes: &changes.Broadcaster{},
+		Describe: func(principal.Principal) (r mcp.InitializeResult) { return r },
+	}
+	s := &Server{Legacy: era, Sessions: legacy.NewSessions(era, kv, legacy.SessionLimits{}), Streams: NewStreams(log, logger), Logger: logger, KeepAlive: 15 * time.Second}
+	id, err := s.Sessions.Create(t.Context(), principal.Anonymous, "a", state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	live, err := s.Sessions.Open(t.Context(), principal.Anonymous, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, live
+}
+
+// startStandalone starts a standalone stream as a GET request does. The returned channel
+// is closed when the stream's connection is done.
+func (s *Server) startStandalone(t *testing.T, live *legacy.StoredSession) <-chan struct{} {
+	t.Helper()
+	done := make(chan struct{})
+	conn := &eventStream{w: newReader(), ctx: t.Context()}
+	go func() {
+		defer close(done)
+		defer conn.end()
+		stream, connDone, err := s.listen(t.Context(), live, conn)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		c := &servedStream{server: s, conn: conn, live: live, stream: stream, connDone: connDone}
+		c.prepare(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/mcp", nil))
+		defer c.close()
+		c.serve()
+	}()
+	synctest.Wait()
+	return done
+}
+
+// A client that resumes a stream and disconnects before it has taken over has ended the
+// previous connection. The stream then expires as if its client had disconnected.
+func TestStandaloneStreamExpiresAfterFailedTakeover(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, live := sessionServer(t, store.NewMemory(store.MemoryOptions{}))
+		served := s.startStandalone(t, live)
+		group := live.Key()
+		stream := s.Streams.standalone(group)[0]
+
+		if err := stream.lock(t.Context()); err != nil { // another goroutine sends
+			t.Fatal(err)
+		}
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := stream.resume(gone, 0, &eventStream{w: newReader(), ctx: gone}); !errors.Is(err, context.Canceled) {
+			t.Fatalf("resumed: %v", err)
+		}
+		stream.unlock()
+		<-served
+
+		time.Sleep(logTTL - 1)
+		synctest.Wait()
+		if n := len(s.Streams.standalone(group)); n != 1 {
+			t.Errorf("%d streams before the expiry, want 1", n)
+		}
+		time.Sleep(2 * time.Nanosecond)
+		synctest.Wait()
+		if n := len(s.Streams.standalone(group)); n != 0 {
+			t.Errorf("%d streams after the expiry, want 0", n)
+		}
+	})
+}
+
+// A resumed stream stops the expiry timer of its earlier disconnection.
+func TestResumedStandaloneStreamDoesNotExpire(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, live := sessionServer(t, store.NewMemory(store.MemoryOptions{}))
+		s.startStandalone(t, live)
+		stream := s.Streams.standalone(live.Key())[0]
+		stream.disconnected(stream.connection())
+		stream.disconnected(nil)
+		conn := &eventStream{w: newReader(), ctx: t.Context()}
+		if _, err := stream.resume(t.Context(), 0, conn); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * logTTL)
+		select {
+		case <-stream.done:
+			t.Error("the stream has ended while its client is connected")
+		default:
+		}
+		stream.end()
+		conn.end()
+	})
+}
+
+// Rule T11: if two standalone streams begin at the same time, the later one remains, whichever
+// calls endTakenOver first.
+func TestStreamEndsOnlyOlderStreams(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, live := sessionServer(t, store.NewMemory(store.MemoryOptions{}))
+		group := live.Key()
+		s.startStandalone(t, live)
+		stream := s.Streams.standalone(group)[0]
+		s.Streams.endTakenOver(group) // a late call for an older stream
+		select {
+		case <-stream.done:
+			t.Error("the stream has ended without a newer one")
+		default:
+		}
+		next, err := s.Sessions.Open(t.Context(), principal.Anonymous, live.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.startStandalone(t, next)
+		if all := s.Streams.standalone(group); len(all) != 1 || all[0] == stream {
+			t.Errorf("%d streams remain, want only the later one", len(all))
+		}
+		s.Streams.close()
+	})
+}
+
+// If the client disconnects before the response begins, CloseStream closes nothing.
+func TestCloseStreamIgnoresResponseThatHasNotBegun(t *testing.T) {
+	s, live := sessionServer(t, store.NewMemory(store.MemoryOptions{}))
+	defer live.Release()
+	ctx, cancel := context.WithCancel(t.Context())
+	x := &exchange{
+		response: response{stream: eventStream{w: hijacked{newReader()}, ctx: ctx}},
+		context:  detachedContext{ctx, &http.Request{ProtoMajor: 1, ProtoMinor: 1}},
+	}
+	conn, a := &x.stream, &x.answer
+	a.begin(s, live, x, nil)
+	if a.ensureStream() == nil {
+		t.Fatal("the response has no stream")
+	}
+	cancel()
+	if err := a.CloseStream(t.Context(), 0); err != nil {
+		t.Error(err)
+	}
+	a.end()
+	conn.end()
+}
+
+// hijacked is a ResponseWriter whose connection is already hijacked.
+type hijacked struct{ *reader }
+
+// Hijack implements http.Hijacker.
+func (hijacked) Hijack() (_ net.Conn, _ *bufio.ReadWriter, err error) {
+	return nil, nil, http.ErrHijacked
+}
+
+// flaky is a store.Log that fails after the given number of reads.
+type flaky struct {
+	store.Log
+	reads int
+}
+
+var errFlaky = errors.New("store unavailable")
+
+func (f *flaky) ReadAfter(ctx context.Context, key store.StreamKey, seq uint64) ([][]byte, error) {
+	if f.reads--; f.reads < 0 {
+		return nil, errFlaky
+	}
+	return f.Log.ReadAfter(ctx, key, seq)
+}
+
+// A replayed stream is registered only while it is sent.
+func TestReplayedStreamIsRemovedAfterAnError(t *testing.T) {
+	kv := &flaky{Log: store.NewMemory(store.MemoryOptions{}), reads: 1}
+	s, live := sessionServer(t, kv)
+	defer live.Release()
+	group := live.Key()
+	stream := s.Streams.add(group, nil)
+	if err := stream.send(t.Context(), []byte("{}"), entryFinal); err != nil {
+		t.Fatal(err)
+	}
+	stream.end()
+	w := newReader()
+	r := (&http.Request{}).WithContext(t.Context())
+	s.resume(w, r, live, &eventStream{w: w, ctx: t.Context()}, []string{stream.key.Stream + ".0"})
+	if w.begun() != http.StatusServiceUnavailable {
+		t.Errorf("status %d", w.begun())
+	}
+	if n := len(s.Streams.sessions); n != 0 {
+		t.Errorf("%d sessions have streams, want 0", n)
+	}
+}
+
+// withoutBuckets is a store.KV that cannot read the buckets of subscriptions.
+type withoutBuckets struct{ store.KV }
+
+func (s withoutBuckets) Get(ctx context.Context, key string) (store.Item, error) {
+	if strings.Contains(key, "/subscribed/") {
+		return store.Item{}, errFlaky
+	}
+	return s.KV.Get(ctx, key)
+}
+
+// A stream that cannot deliver all subscribed updates does not begin.
+func TestStandaloneStreamNeedsTheSubscriptionsOfItsSession(t *testing.T) {
+	memory := store.NewMemory(store.MemoryOptions{})
+	record := fmt.Sprintf(`{"revision":"2025-11-25","info":{},"capabilities":{},"ready":true,"index":{"seed":"s","renewed":%d,"buckets":[[1,1,1,6]]}}`, time.Now().Unix())
+	state, err := legacy.DecodeState([]byte(record))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, live := storedSessionServer(t, withoutBuckets{memory}, memory, state)
+	w := newReader()
+	r := (&http.Request{Header: http.Header{}}).WithContext(t.Context())
+	s.getStream(w, r, &response{stream: eventStream{w: w}}, live.ID)
+	if w.begun() != http.StatusServiceUnavailable {
+		t.Errorf("status %d", w.begun())
+	}
+	live.Release()
+	if n := len(s.Streams.standalone(live.Key())); n != 0 {
+		t.Errorf("%d streams", n)
+	}
+}
+
+// endingLog calls end after some readings that found no entry.
+type endingLog struct {
+	store.Log
+	end   func()
+	empty int
+}
+
+func (l *endingLog) ReadAfter(ctx context.Context, key store.StreamKey, seq uint64) ([][]byte, error) {
+	entries, err := l.Log.ReadAfter(ctx, key, seq)
+	if len(entries) == 0 && err == nil {
+		if l.empty--; l.empty == 0 {
+			l.end()
+		}
+	}
+	return entries, err
+}
+
+// The stream may end while a client resumes it: between two readings of the log.
+func TestAnEventIsNotRepeatedWhenItsStreamEndsDuringAResumption(t *testing.T) {
+	for name, entries := range map[string]struct {
+		logged []entry
+		want   string
+	}{
+		"with an error":               {[]entry{entry("u1 1\n{\"lost\":1}")}, `id: %s.2 {"lost":1}`},
+		"with an event and the error": {[]entry{entry("m1 1\n{\"n\":2}"), entry("u1 1\n{\"lost\":1}")}, `id: %[1]s.2 {"n":2} id: %[1]s.3 {"lost":1}`},
+		"with its response":           {[]entry{entry("f1 1\n{\"n\":2}")}, `id: %s.2 {"n":2}`},
+	} {
+		for at := 1; at <= 3; at++ {
+			log := &endingLog{Log: store.NewMemory(store.MemoryOptions{}), empty: at}
+			s, live := sessionServer(t, log)
+			s.Streams.Lease = &lease.Lease{}
+			key := store.StreamKey{Group: live.Key(), Stream: httpcodec.NewStreamName(httpcodec.KindPost)}
+			seq := uint64(0)
+			add := func(e entry) {
+				seq++
+				if err := s.Streams.append(key, seq, e); err != nil {
+					t.Fatal(err)
+				}
+			}
+			add(entry("m1 1\n{\"n\":1}"))
+			log.end = func() {
+				for _, e := range entries.logged {
+					add(e)
+				}
+			}
+			w := newReader()
+			conn := &eventStream{w: w, ctx: t.Context()}
+			s.resume(w, (&http.Request{}).WithContext(t.Context()), live, conn, []string{key.Stream + ".1"})
+			conn.end()
+			got := strings.Join(strings.Fields(strings.NewReplacer(":\n", " ", "data:", "").Replace(w.text())), " ")
+			if want := fmt.Sprintf(entries.want, key.Stream); got != want {
+				t.Errorf("%s after reading %d: %s, want %s", name, at, got, want)
+			}
+			live.Release()
+		}
+	}
+}
+
+// Another program may have written to the log, or this replica may not have the keys.
+func TestAStreamWithAForeignEntryCannotBeResumed(t *testing.T) {
+	for _, foreign := range []string{"", "m", "garbage\n", "\n"} {
+		memory := store.NewMemory(store.MemoryOptions{})
+		s, live := sessionServer(t, memory)
+		key := store.StreamKey{Group: live.Key(), Stream: httpcodec.NewStreamName(httpcodec.KindPost)}
+		if err := memory.Append(t.Context(), key, 1, []byte(foreign), appendOptions); err != nil {
+			t.Fatal(err)
+		}
+		w := newReader()
+		s.resume(w, (&http.Request{}).WithContext(t.Context()), live, &eventStream{w: w, ctx: t.Context()}, []string{key.Stream + ".0"})
+		if w.begun() != http.StatusGone {
+			t.Errorf("%q: status %d %s", foreign, w.begun(), w.text())
+		}
+		live.Release()
+	}
+}

@@ -1,0 +1,81 @@
+package legacy_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/serve/legacy"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
+	"github.com/parley-mcp/parley/store"
+)
+
+// levelReplica returns one of several servers that share a store. Its only method returns
+// the log level of the call.
+func levelReplica(kv store.KV) *legacy.Sessions {
+	engine := rpc.NewEngine(map[string]rpc.Handler{
+		mcp.MethodListTools: func(_ context.Context, c *rpc.Call) (any, error) {
+			level := string(c.LogLevel)
+			result := &mcp.ListToolsResult{Tools: []mcp.Tool{}}
+			result.NextCursor = &level
+			return result, nil
+		},
+		mcp.MethodSetLevel: func(ctx context.Context, c *rpc.Call) (any, error) {
+			raw, _ := c.Params().Get("level")
+			if err := c.SetLevel(ctx, mcp.LoggingLevel(jsonrpc.Unquote(raw))); err != nil {
+				return nil, err
+			}
+			return &mcp.EmptyResult{}, nil
+		},
+	}, nil)
+	return legacy.NewSessions(&legacy.Server{Engine: engine, Peers: &rpc.PeerCache{}}, kv, legacy.SessionLimits{})
+}
+
+func serve(t *testing.T, l *legacy.StoredSession, message string) string {
+	t.Helper()
+	m, err := jsonrpc.Parse([]byte(message), jsonrpc.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var reply []byte
+	l.Serve(t.Context(), &reply, &m, nil)
+	return string(reply)
+}
+
+func TestLogLevelAppliesOnEveryReplica(t *testing.T) {
+	kv := store.NewMemory(store.MemoryOptions{})
+	one, two := levelReplica(kv), levelReplica(kv)
+	state := legacy.State{Revision: mcp.V20251125, Info: []byte(`{}`), Capabilities: []byte(`{}`)}
+	id, err := one.Create(t.Context(), principal.Anonymous, "192.0.2.1", state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := func(s *legacy.Sessions) *legacy.StoredSession {
+		t.Helper()
+		l, err := s.Open(t.Context(), principal.Anonymous, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(l.Release)
+		return l
+	}
+	wantLevel := func(l *legacy.StoredSession, want mcp.LoggingLevel) {
+		t.Helper()
+		if got, want := serve(t, l, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`), `{"jsonrpc":"2.0","id":1,"result":{"nextCursor":"`+string(want)+`","tools":[]}}`; got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	here, there := open(one), open(two) // both replicas use the session
+	wantLevel(here, mcp.LevelInfo)
+	if got := serve(t, here, `{"jsonrpc":"2.0","id":2,"method":"logging/setLevel","params":{"level":"alert"}}`); got != `{"jsonrpc":"2.0","id":2,"result":{}}` {
+		t.Fatal(got)
+	}
+	if err := there.MarkReady(t.Context()); err != nil { // a write of the state keeps the level
+		t.Fatal(err)
+	}
+	wantLevel(here, mcp.LevelAlert)
+	wantLevel(open(two), mcp.LevelAlert)
+	wantLevel(open(one), mcp.LevelAlert)
+}

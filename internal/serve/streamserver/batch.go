@@ -1,0 +1,73 @@
+package streamserver
+
+import (
+	"context"
+
+	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// batch serves a batch of a session of 2025-03-26 (basic, Batching). It serves the
+// requests concurrently and writes their responses as one batch. Notifications of
+// handlers are written at once. Each request takes a slot, up to the number of slots.
+func (c *connection) batch(ctx context.Context, data []byte) {
+	batch, fault := c.session.Batch(data, c.Limits)
+	if fault != nil {
+		c.writeError(ctx, jsonrpc.ID{}, fault)
+		return
+	}
+	if batch.Notifies(mcp.NotificationInitialized) {
+		defer c.startNotifications(ctx)
+	}
+	if !batch.HasRequests() {
+		c.paused.Store(true)
+		batch.Serve(ctx, nil, nil)
+		c.paused.Store(false)
+		return
+	}
+	if !c.begin() {
+		batch.Reject(0, errShuttingDown)
+		c.write(ctx, batch.Serve(ctx, nil, c.conn))
+		return
+	}
+	slots := min(batch.Requests(), cap(c.slots))
+	for taken := range slots {
+		select {
+		case c.slots <- struct{}{}:
+			continue
+		default:
+		}
+		c.paused.Store(true)
+		select {
+		case c.slots <- struct{}{}:
+		case <-c.session.AwaitingInput():
+			c.paused.Store(false)
+			c.releaseSlots(taken)
+			c.running.Done()
+			batch.Reject(0, c.Legacy.Engine.Overloaded(ctx, "batch", errQueueFull))
+			c.write(ctx, batch.Serve(ctx, nil, c.conn))
+			return
+		case <-ctx.Done():
+			c.releaseSlots(taken)
+			c.running.Done()
+			return
+		}
+	}
+	c.paused.Store(false)
+	if batch.Requests() > slots {
+		batch.Reject(slots, c.Legacy.Engine.Overloaded(ctx, "batch", rpc.ErrTooManyInFlight))
+	}
+	batch.Accept(ctx, c.conn)
+	go func() {
+		defer c.running.Done()
+		defer c.releaseSlots(slots)
+		c.write(ctx, batch.AppendReply(ctx, nil))
+	}()
+}
+
+func (c *connection) releaseSlots(slots int) {
+	for range slots {
+		<-c.slots
+	}
+}

@@ -1,0 +1,273 @@
+package streamserver_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/serve/streamserver"
+	"github.com/parley-mcp/parley/internal/syncbuffer"
+	"github.com/parley-mcp/parley/principal"
+	"github.com/parley-mcp/parley/transport"
+)
+
+// A full queue stops the reading and drops nothing (back-pressure).
+func TestFullQueueStopsReadingAndDropsNothing(t *testing.T) {
+	inBubblesOfBothEras(t, func(t *testing.T, e era) {
+		b := newBlocking()
+		s := newServer(handlers{"block": b.serve})
+		s.MaxInflight = 3
+		p := connect(t, s)
+		e.begin(p)
+		for id := range 20 {
+			p.send(e.call(fmt.Sprint(id), "block", "{}"))
+		}
+		synctest.Wait()
+		if n := len(b.started); n != 3 {
+			t.Errorf("%d calls are being served", n)
+		}
+		close(b.proceed)
+		answered := make(map[string]bool)
+		for range 20 {
+			answered[p.receive()] = true
+		}
+		for id := range 20 {
+			if !answered[e.reply(fmt.Sprint(id), "released")] {
+				t.Errorf("call %d was dropped", id)
+			}
+		}
+	})
+}
+
+// stdio serves a byte stream whose directions end separately.
+func stdio(t *testing.T, s *streamserver.Server) (in *io.PipeWriter, out *syncbuffer.Buffer, served <-chan error) {
+	t.Helper()
+	theirIn, in := io.Pipe()
+	theirOut, ourOut := io.Pipe()
+	out = new(syncbuffer.Buffer)
+	go io.Copy(out, theirOut)
+	done := make(chan error, 1)
+	go func() {
+		done <- s.Serve(t.Context(), context.Background(), transport.Stream(halves{theirIn, ourOut}, transport.StreamOptions{}), principal.Local)
+	}()
+	return in, out, done
+}
+
+func lines(all ...string) string { return strings.Join(all, "\n") + "\n" }
+
+// Rule S4.
+func TestEndOfInputEndsServe(t *testing.T) {
+	for input, want := range map[string]error{
+		"": streamserver.ErrNoMessage, "\n\n": streamserver.ErrNoMessage, "[]\n": nil,
+		strings.Repeat("x", transport.DefaultServerMaxMessage+1) + "\n": nil,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			in, _, served := stdio(t, newServer(nil))
+			start := time.Now()
+			io.WriteString(in, input)
+			in.Close()
+			if err := <-served; err != want {
+				t.Errorf("after %.5q: %v, want %v", input, err, want)
+			}
+			if d := time.Since(start); d > 0 {
+				t.Errorf("Serve took %v", d)
+			}
+		})
+	}
+}
+
+// A client that dies while it writes a message has no use for an answer to it. The calls before it end as usual.
+func TestServeReportsAnEndWithinAMessage(t *testing.T) {
+	inBubblesOfBothEras(t, func(t *testing.T, e era) {
+		in, out, served := stdio(t, newServer(handlers{"echo": func(context.Context, *rpc.Call) (any, error) { return text("here") }}))
+		io.WriteString(in, lines(initialize("2025-06-18"), e.call("1", "echo", "{}"))+e.call("2", "echo", "{}")[:40])
+		in.Close()
+		if err := <-served; !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Error(err)
+		}
+		synctest.Wait()
+		if got := out.String(); strings.Count(got, "\n") != 2 || strings.Contains(got, "error") {
+			t.Errorf("%s", got)
+		}
+	})
+}
+
+// With `printf … | server`, requests before the end of input receive responses.
+func TestEndOfInputDoesNotCancelCalls(t *testing.T) {
+	inBubblesOfBothEras(t, func(t *testing.T, e era) {
+		slow := func(ctx context.Context, c *rpc.Call) (any, error) {
+			select {
+			case <-time.After(grace - time.Millisecond):
+				return text("in time")
+			case <-ctx.Done():
+				return text("cut short")
+			}
+		}
+		in, out, served := stdio(t, newServer(handlers{"slow": slow}))
+		io.WriteString(in, lines(initialize("2025-06-18"), e.call("1", "slow", "{}"), e.call("2", "slow", "{}")))
+		in.Close()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		for _, id := range []string{"1", "2"} {
+			if !strings.Contains(out.String(), e.reply(id, "in time")+"\n") {
+				t.Errorf("call %s has no response:\n%s", id, out)
+			}
+		}
+	})
+}
+
+func TestCallsAreCancelledAfterTheGraceTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBlocking()
+		in, out, served := stdio(t, newServer(handlers{"block": b.serve}))
+		start := time.Now()
+		io.WriteString(in, lines(modernCall("1", "block", "{}")))
+		in.Close()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+		if d := time.Since(start); d != grace {
+			t.Errorf("Serve took %v", d)
+		}
+		<-b.ended
+		if out.String() != "" {
+			t.Errorf("response %s", out)
+		}
+	})
+}
+
+func TestHandlerThatIgnoresCancellationDoesNotBlockServe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for name, end := range map[string]func(p *peer){
+			"client closes": func(p *peer) { p.conn.Close() },
+			"context ends":  func(p *peer) { p.cancel(nil) },
+		} {
+			release := make(chan struct{})
+			p := connect(t, newServer(handlers{"stuck": func(context.Context, *rpc.Call) (any, error) {
+				<-release
+				return text("")
+			}}))
+			p.send(modernCall("1", "stuck", "{}"))
+			synctest.Wait()
+			start := time.Now()
+			end(p)
+			if err := p.ended(); err == nil || !strings.Contains(err.Error(), "still running") {
+				t.Errorf("%s: %v", name, err)
+			}
+			if d := time.Since(start); d > 2*grace {
+				t.Errorf("%s: Serve took %v", name, d)
+			}
+			close(release)
+		}
+	})
+}
+
+// A shutdown waits for requests in flight and rejects new ones.
+func TestDrainFinishesRequestsInFlight(t *testing.T) {
+	inBubblesOfBothEras(t, func(t *testing.T, e era) {
+		b := newBlocking()
+		p := connect(t, newServer(handlers{"block": b.serve}))
+		e.begin(p)
+		p.send(e.call("1", "block", "{}"))
+		<-b.started
+		p.drain()
+		time.Sleep(10 * grace)
+		select {
+		case err := <-p.served:
+			t.Fatalf("Serve: %v", err)
+		default:
+		}
+		close(b.proceed)
+		p.want(e.reply("1", "released"))
+		if err := p.ended(); err != nil {
+			t.Error(err)
+		}
+		if _, err := p.conn.Read(t.Context()); !errors.Is(err, io.EOF) {
+			t.Errorf("after the shutdown: %v", err)
+		}
+	})
+}
+
+func TestEndOfContextCancelsRequestsInFlight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBlocking()
+		p := connect(t, newServer(handlers{"block": b.serve}))
+		p.send(modernCall("1", "block", "{}"))
+		<-b.started
+		p.drain()
+		reason := errors.New("time limit reached")
+		p.cancel(reason)
+		if cause := <-b.ended; !errors.Is(cause, reason) {
+			t.Errorf("the handler's context ended with %v", cause)
+		}
+		p.ended()
+	})
+}
+
+func TestServeReturnsTheCauseOfItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := connect(t, newServer(nil))
+		reason := errors.New("enough")
+		p.cancel(reason)
+		if err := p.ended(); !errors.Is(err, reason) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// Requests are not served if the output is closed: their responses would be lost.
+func TestClosedOutputEndsServe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		theirIn, in := io.Pipe()
+		theirOut, ourOut := io.Pipe()
+		calls := 0
+		s := newServer(handlers{"count": func(context.Context, *rpc.Call) (any, error) {
+			calls++
+			return text("")
+		}})
+		done := make(chan error, 1)
+		go func() {
+			done <- s.Serve(t.Context(), context.Background(), transport.Stream(halves{theirIn, ourOut}, transport.StreamOptions{}), principal.Local)
+		}()
+		theirOut.Close()
+		for range 5 { // the first responses may be in the pipe's buffer
+			io.WriteString(in, lines(modernCall("1", "count", "{}")))
+			synctest.Wait()
+		}
+		err := <-done
+		var broken *transport.WriteError
+		if !errors.As(err, &broken) {
+			t.Errorf("got %v", err)
+		}
+		if calls > 2 {
+			t.Errorf("%d calls were served", calls)
+		}
+	})
+}
+
+// A client that does not read its responses blocks neither other clients nor the end of
+// Serve.
+func TestClientThatDoesNotReadDoesNotBlockServe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		big := strings.Repeat("x", 600<<10)
+		p := connect(t, newServer(handlers{"big": func(context.Context, *rpc.Call) (any, error) { return text(big) }}))
+		for id := range 8 {
+			p.send(modernCall(fmt.Sprint(id), "big", "{}"))
+		}
+		synctest.Wait()
+		start := time.Now()
+		p.cancel(errors.New("enough"))
+		p.ended()
+		if d := time.Since(start); d > 0 {
+			t.Errorf("Serve took %v", d)
+		}
+	})
+}

@@ -1,0 +1,128 @@
+package streamserver
+
+import (
+	"context"
+	"time"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/jsonrpc"
+)
+
+// job is an accepted request and the semaphore that limits requests of its kind.
+type job struct {
+	call  *rpc.Call
+	pace  *pace
+	slots chan struct{}
+}
+
+// errQueueFull is the error of requests that arrive when the queue is full and some of its
+// requests wait for responses of the client.
+var errQueueFull = &call.OverloadError{Limit: "queued requests while the server waits for responses of this client", RetryAfter: time.Second}
+
+// enqueue serves an accepted request when a slot is free, or answers with the fault. It blocks
+// while the queue is full.
+func (t *turn) enqueue(ctx context.Context, j job, id jsonrpc.ID, fault *jsonrpc.Error) {
+	c := t.c
+	if fault != nil {
+		c.writeError(ctx, id, fault)
+		return
+	}
+	if !c.begin() {
+		c.reject(ctx, j, errShuttingDown)
+		return
+	}
+	select {
+	case j.slots <- struct{}{}:
+		if j.pace.isQuick() {
+			t.serve(j)
+		} else {
+			go c.serve(j)
+		}
+		return
+	default:
+	}
+	select {
+	case c.queueSlots <- struct{}{}:
+		go c.wait(j)
+		return
+	default:
+	}
+	c.paused.Store(true)
+	defer c.paused.Store(false)
+	select {
+	case j.slots <- struct{}{}:
+		go c.serve(j)
+	case c.queueSlots <- struct{}{}:
+		go c.wait(j)
+	case <-c.session.AwaitingInput():
+		c.running.Done()
+		c.reject(ctx, j, c.Legacy.Engine.Overloaded(ctx, j.call.Method(), errQueueFull))
+	case <-ctx.Done():
+		c.session.Inflight().End(j.call.ID())
+		c.running.Done()
+	}
+}
+
+// reject answers an accepted request with an error.
+func (c *connection) reject(ctx context.Context, j job, e *jsonrpc.Error) {
+	if c.session.Inflight().End(j.call.ID()) {
+		c.writeError(ctx, j.call.ID(), e)
+	}
+}
+
+// wait waits for a slot and serves a request. Meanwhile the reading goes on: the next message
+// may free a slot, as a response to an input request or a cancellation does.
+func (c *connection) wait(j job) {
+	cancelled := j.call.Context().Done()
+	select {
+	case j.slots <- struct{}{}:
+		<-c.queueSlots
+		select {
+		case <-cancelled:
+			<-j.slots
+		default:
+			c.serve(j)
+			return
+		}
+	case <-cancelled:
+		<-c.queueSlots
+	}
+	c.session.Inflight().End(j.call.ID())
+	c.running.Done()
+}
+
+// large is the size in bytes of a response that its worker writes.
+const large = 64 << 10
+
+// serve serves one request and writes its response, also if a handler calls runtime.Goexit.
+func (c *connection) serve(j job) {
+	buf := rpc.NewBuffer()
+	start := time.Now()
+	defer func() {
+		if len(*buf) < large {
+			c.write(c.ctx, *buf)
+		} else { // without a copy
+			c.written(c.ctx, c.conn.WriteBuffered(c.ctx, *buf))
+			c.conn.Flush()
+		}
+		rpc.FreeBuffer(buf)
+		c.release(j)
+	}()
+	c.appendReply(buf, j)
+	j.pace.record(start, true)
+}
+
+func (c *connection) appendReply(buf *[]byte, j job) {
+	if j.call.Revision().Modern() {
+		c.Modern.AppendReply(buf, j.call, c.session.Inflight())
+	} else {
+		c.session.AppendReply(buf, j.call)
+	}
+}
+
+// release releases the slot of a request that has been served.
+func (c *connection) release(j job) {
+	<-j.slots
+	c.running.Done()
+}

@@ -1,0 +1,244 @@
+package streamserver_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// asking is a tool that requests the roots of the client.
+func asking(ctx context.Context, c *rpc.Call) (any, error) {
+	answers, err := c.RequestInput(ctx, rpc.InputRequest{Method: mcp.MethodListRoots})
+	if err != nil {
+		return nil, err
+	}
+	return text(string(answers[0]))
+}
+
+// withRoots begins a session of a client that has roots.
+func withRoots(p *peer) {
+	p.t.Helper()
+	p.send(strings.Replace(initialize(mcp.V20250618), `"capabilities":{}`, `"capabilities":{"roots":{}}`, 1))
+	p.want(`{"jsonrpc":"2.0","id":"init","result":{…`)
+}
+
+// answer answers an input request of the server.
+func (p *peer) answer(question string) { p.send(p.answerTo(question)) }
+
+func (p *peer) answerTo(question string) string {
+	p.t.Helper()
+	m, err := jsonrpc.Parse([]byte(question), jsonrpc.Limits{})
+	if err != nil || m.Method != mcp.MethodListRoots {
+		p.t.Fatalf("got %s, want an input request: %v", question, err)
+	}
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"roots":[]}}`, m.ID)
+}
+
+// If handlers that wait for responses use all slots, the responses are still read, even
+// after further requests.
+func TestResponsesAreReadWhileAllSlotsAreTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(handlers{"ask": asking})
+		s.MaxInflight = 2
+		p := connect(t, s)
+		withRoots(p)
+		for id := range 4 {
+			p.send(legacyCall(fmt.Sprint(id), "ask", "{}"))
+		}
+		answered := 0
+		for range 8 { // two input requests first; each response frees the slot of another call
+			line := p.receive()
+			if matches(line, `{"jsonrpc":"2.0","id":…,"result":{"content":[{"type":"text","text":"{\"roots\":[]}"}]}}`) {
+				answered++
+				continue
+			}
+			p.answer(line)
+		}
+		if answered != 4 {
+			t.Errorf("%d calls have responses", answered)
+		}
+	})
+}
+
+// If more calls than the queue can hold wait for input, the surplus is rejected at once,
+// and the others receive their responses.
+func TestSurplusCallsDoNotBlockResponses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(handlers{"ask": asking})
+		s.MaxInflight, s.Legacy.MaxInflight = 128, 128
+		p := connect(t, s)
+		withRoots(p)
+		const calls = 700
+		write := func(line string) {
+			if err := p.write(line); err != nil {
+				t.Error(err)
+			}
+		}
+		go func() {
+			for id := range calls {
+				write(legacyCall(fmt.Sprint(id), "ask", "{}"))
+			}
+		}()
+		start := time.Now()
+		answered, rejected := 0, 0
+		for answered+rejected < calls {
+			line := p.receive()
+			switch {
+			case matches(line, `{"jsonrpc":"2.0","id":…,"result":{"content":[{"type":"text","text":"{\"roots\":[]}"}]}}`):
+				answered++
+			case matches(line, `{"jsonrpc":"2.0","id":…,"error":{"code":-32603,"message":"too many queued requests…`):
+				rejected++
+			default:
+				go write(p.answerTo(line))
+			}
+		}
+		if answered < 2*s.MaxInflight || time.Since(start) != 0 {
+			t.Errorf("%d calls have results and %d are rejected, in %v", answered, rejected, time.Since(start))
+		}
+	})
+}
+
+// The first input request may be sent after the reading has stopped.
+func TestInputRequestResumesReading(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		proceed := make(chan struct{})
+		s := newServer(handlers{"late": func(ctx context.Context, c *rpc.Call) (any, error) {
+			<-proceed
+			return asking(ctx, c)
+		}})
+		s.MaxInflight = 1
+		p := connect(t, s)
+		withRoots(p)
+		go func() {
+			for id := range 4 {
+				p.send(legacyCall(fmt.Sprint(id), "late", "{}"))
+			}
+		}()
+		synctest.Wait()
+		close(proceed)
+		answered := 0
+		for range 4 + 2 {
+			switch line := p.receive(); {
+			case strings.Contains(line, `"result"`):
+				answered++
+			case !strings.Contains(line, `"error"`):
+				p.answer(line)
+			}
+		}
+		if answered != 2 {
+			t.Errorf("%d calls have responses", answered)
+		}
+	})
+}
+
+// A batch without free slots is rejected. Responses in it still count.
+func TestBatchIsRejectedIfResponsesWaitBehindIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(handlers{"ask": asking})
+		s.MaxInflight = 1
+		p := connect(t, s)
+		p.send(strings.Replace(initialize(mcp.V20250326), `"capabilities":{}`, `"capabilities":{"roots":{}}`, 1))
+		p.want(`{"jsonrpc":"2.0","id":"init","result":{…`)
+		p.send(legacyCall("1", "ask", "{}"))
+		question, err := jsonrpc.Parse([]byte(p.receive()), jsonrpc.Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.send(fmt.Sprintf(`[%s,{"jsonrpc":"2.0","id":%s,"result":{"roots":[]}}]`, legacyCall("2", "ask", "{}"), question.ID))
+		p.wantBoth(`[{"jsonrpc":"2.0","id":2,"error":{"code":-32603,…`, legacyReply("1", `{"roots":[]}`))
+	})
+}
+
+// A queued request that is cancelled is not served and has no response.
+func TestQueuedRequestCanBeCancelled(t *testing.T) {
+	inBubblesOfBothEras(t, func(t *testing.T, e era) {
+		b := newBlocking()
+		s := newServer(handlers{"block": b.serve})
+		s.MaxInflight = 1
+		p := connect(t, s)
+		e.begin(p)
+		p.send(e.call("1", "block", "{}"), e.call("2", "block", "{}"), cancellation("2"), cancellation("2"))
+		synctest.Wait()
+		p.send(cancellation("1"))
+		synctest.Wait()
+		if n := len(b.started); n != 1 {
+			t.Errorf("%d calls were served", n)
+		}
+		p.send(e.call("3", "echo", "{}"), e.call("2", "echo", "{}"))
+		p.want(e.reply("3", "{}"), e.reply("2", "{}"))
+	})
+}
+
+// Rule J2: a queued request also reserves its id.
+func TestDuplicateQueuedIDIsRejected(t *testing.T) {
+	inBubblesOfBothEras(t, func(t *testing.T, e era) {
+		b := newBlocking()
+		s := newServer(handlers{"block": b.serve})
+		s.MaxInflight = 2
+		p := connect(t, s)
+		e.begin(p)
+		p.send(e.call("0", "block", "{}"), e.call("1", "block", "{}"), e.call("2", "block", "{}"), e.call("2", "echo", "{}"))
+		p.want(`{"jsonrpc":"2.0","id":2,"error":{"code":-32600,…`)
+		close(b.proceed)
+		for range 3 {
+			p.want(`{"jsonrpc":"2.0","id":…"released"}]}}`)
+		}
+	})
+}
+
+// During a shutdown, calls in flight can receive responses to their input requests and can
+// be cancelled. New requests are rejected.
+func TestDrainReadsResponsesAndRejectsRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBlocking()
+		p := connect(t, newServer(handlers{"ask": asking, "block": b.serve}))
+		withRoots(p)
+		p.send(legacyCall("1", "ask", "{}"), legacyCall("2", "block", "{}"))
+		question := p.receive()
+		<-b.started
+		p.drain()
+		synctest.Wait()
+		p.send(legacyCall("3", "echo", "{}"), modernCall("4", "echo", "{}"))
+		for _, id := range []string{"3", "4"} {
+			p.want(`{"jsonrpc":"2.0","id":` + id + `,"error":{"code":-32603,"message":"the server is shutting down…`)
+		}
+		p.alive()
+		p.answer(question)
+		p.want(legacyReply("1", `{"roots":[]}`))
+		p.send(cancellation("2"))
+		if err := p.ended(); err != nil {
+			t.Error(err)
+		}
+		<-b.ended
+	})
+}
+
+// Batches during a shutdown: each request is rejected by its id, and the responses and
+// cancellations still count.
+func TestDrainReadsResponsesInBatchesAndRejectsTheirRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := connect(t, newServer(handlers{"ask": asking}))
+		p.send(strings.Replace(initialize(mcp.V20250326), `"capabilities":{}`, `"capabilities":{"roots":{}}`, 1))
+		p.want(`{"jsonrpc":"2.0","id":"init","result":{…`)
+		p.send(legacyCall("1", "ask", "{}"))
+		question, err := jsonrpc.Parse([]byte(p.receive()), jsonrpc.Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.drain()
+		synctest.Wait()
+		p.send(fmt.Sprintf(`[%s,{"jsonrpc":"2.0","id":%s,"result":{"roots":[]}},%s]`, legacyCall("2", "echo", "{}"), question.ID, legacyCall("3", "echo", "{}")))
+		p.wantBoth(`[{"jsonrpc":"2.0","id":2,"error":{"code":-32603,"message":"the server is shutting down…},{"jsonrpc":"2.0","id":3,"error":{…}]`,
+			legacyReply("1", `{"roots":[]}`))
+		if err := p.ended(); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,357 @@
+package streamserver_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// Each malformed line has its own response, and the next line is served.
+func TestMalformedLineIsAnsweredAndTheNextIsServed(t *testing.T) {
+	lines := map[string]struct {
+		line string
+		code int
+	}{
+		"not JSON":          {`{"jsonrpc":"2.0"`, -32700},
+		"garbage":           {`hello`, -32700},
+		"duplicate members": {`{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}`, -32700},
+		"invalid UTF-8":     {"{\"jsonrpc\":\"2.0\",\"id\":\"\xff\",\"method\":\"ping\"}", -32700},
+		"too deep":          {strings.Repeat(`[`, 200) + strings.Repeat(`]`, 200), -32700},
+		"batch":             {`[{"jsonrpc":"2.0","id":1,"method":"ping"}]`, -32600},
+		"empty batch":       {`[]`, -32600},
+		"not an object":     {`"ping"`, -32600},
+		"id is null":        {`{"jsonrpc":"2.0","id":null,"method":"ping"}`, -32600},
+		"id has a fraction": {`{"jsonrpc":"2.0","id":1.5,"method":"ping"}`, -32600},
+		"id is an object":   {`{"jsonrpc":"2.0","id":{},"method":"ping"}`, -32600},
+		"id is a boolean":   {`{"jsonrpc":"2.0","id":true,"method":"ping"}`, -32600},
+		"id is too long":    {`{"jsonrpc":"2.0","id":"` + strings.Repeat("x", 300) + `","method":"ping"}`, -32600},
+		"line is too long":  {`"` + strings.Repeat("x", 5000) + `"`, -32600},
+	}
+	for name, test := range lines {
+		t.Run(name, func(t *testing.T) {
+			for _, peer := range []struct {
+				name  string
+				begin func(p *peer)
+				id    string // JSON-RPC requires null if the id is unknown; the schemas from 2025-11-25 forbid it
+			}{
+				{"before the handshake", func(*peer) {}, `"id":null,`},
+				{"2025-06-18", func(p *peer) { p.handshake(mcp.V20250618) }, `"id":null,`},
+				{"2025-11-25", func(p *peer) { p.handshake(mcp.V20251125) }, ``},
+				{"2026-07-28", func(p *peer) {
+					p.send(modernCall("0", "echo", "{}"))
+					p.want(modernReply("0", "{}"))
+				}, ``},
+			} {
+				t.Run(peer.name, func(t *testing.T) {
+					p := connect(t, newServer(nil))
+					peer.begin(p)
+					p.send(test.line)
+					p.want(fmt.Sprintf(`{"jsonrpc":"2.0",%s"error":{"code":%d,…`, peer.id, test.code))
+					p.alive()
+				})
+			}
+		})
+	}
+}
+
+func TestMalformedRequestIsAnsweredWithItsID(t *testing.T) {
+	p := connect(t, newServer(nil))
+	p.send(`{"jsonrpc":"2.0","id":"a","method":"ping","params":[]}`, `{"id":"b","method":"ping"}`, `{"jsonrpc":"2.0","id":"c"}`,
+		`{"jsonrpc":"2.0","id":"d","method":""}`, `{"jsonrpc":"2.0","id":"e","method":"ping","result":{}}`)
+	p.want(`{"jsonrpc":"2.0","id":"a","error":{"code":-32602,…`, `{"jsonrpc":"2.0","id":"b","error":{"code":-32600,…`,
+		`{"jsonrpc":"2.0","id":"c","error":{"code":-32600,…`, `{"jsonrpc":"2.0","id":"d","error":{"code":-32600,…`,
+		`{"jsonrpc":"2.0","id":"e","error":{"code":-32600,…`)
+	p.alive()
+}
+
+// Rule J1: ids are returned byte for byte.
+func TestIDsAreReturnedUnchanged(t *testing.T) {
+	inBothEras(t, func(t *testing.T, e era) {
+		p := connect(t, newServer(nil))
+		e.begin(p)
+		for _, id := range []string{"9007199254740993", "-1", "0", `"str"`, `""`, `"1"`, `"\u0041"`, "123456789012345678901234567890"} {
+			p.send(e.call(id, "echo", `{"n":9007199254740993}`))
+			p.want(e.reply(id, `{"n":9007199254740993}`))
+		}
+	})
+}
+
+// Rule J5: notifications and responses are not answered, even if they are malformed.
+func TestNotificationsAndResponsesAreNeverAnswered(t *testing.T) {
+	for _, e := range append(eras(), era{"before the handshake", func(*peer) {}, nil, nil}) {
+		t.Run(e.name, func(t *testing.T) {
+			p := connect(t, newServer(nil))
+			e.begin(p)
+			p.send(
+				`{"jsonrpc":"2.0","method":"notifications/initialized"}`,
+				`{"jsonrpc":"2.0","method":"notifications/unknown","params":{}}`,
+				`{"jsonrpc":"2.0","method":"notifications/progress","params":[]}`,
+				`{"jsonrpc":"2.0","method":"notifications/cancelled"}`,
+				`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":null}}`,
+				`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":[1]}}`,
+				`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"unknown"}}`,
+				`{"jsonrpc":"2.0","method":"tools/call","params":{"name":"echo"}}`,
+				`{"jsonrpc":"2.0","method":"initialize","params":{}}`,
+				`{"jsonrpc":"2.0","id":1,"result":{}}`,
+				`{"jsonrpc":"2.0","id":1,"result":[]}`,
+				`{"jsonrpc":"2.0","id":1,"result":{},"error":{"code":1,"message":""}}`,
+				`{"jsonrpc":"2.0","id":1,"error":{"code":"1"}}`,
+				`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"not JSON"}}`,
+				`{"jsonrpc":"2.0","error":{"code":-32700,"message":"not JSON"}}`,
+			)
+			p.alive()
+		})
+	}
+}
+
+// 2025-11-25, basic/lifecycle: only ping is allowed before the handshake.
+func TestOnlyPingIsServedBeforeTheHandshake(t *testing.T) {
+	p := connect(t, newServer(nil))
+	p.alive()
+	p.send(legacyCall("1", "echo", "{}"))
+	p.want(`{"jsonrpc":"2.0","id":1,"error":{"code":-32600,…initialize…`)
+	p.handshake(mcp.V20241105)
+	p.send(legacyCall("1", "echo", "{}"))
+	p.want(legacyReply("1", "{}"))
+}
+
+func TestSecondHandshakeIsRejected(t *testing.T) {
+	p := connect(t, newServer(nil))
+	p.handshake(mcp.V20241105)
+	p.send(initialize(mcp.V20251125))
+	p.want(`{"jsonrpc":"2.0","id":"init","error":{"code":-32600,…`)
+	p.send("x") // a peer of 2024-11-05 receives the id null
+	p.want(`{"jsonrpc":"2.0","id":null,"error":{…`)
+	p.send(legacyCall("1", "echo", "{}"))
+	p.want(legacyReply("1", "{}"))
+}
+
+func TestFailedHandshakeCanBeRepeated(t *testing.T) {
+	p := connect(t, newServer(nil))
+	p.send(`{"jsonrpc":"2.0","id":"init","method":"initialize","params":{}}`)
+	p.want(`{"jsonrpc":"2.0","id":"init","error":{"code":-32602,…`)
+	p.handshake(mcp.V20251125)
+}
+
+// Rules S8, J13: each message is classified on its own, whatever came before.
+func TestBothErasShareAConnection(t *testing.T) {
+	p := connect(t, newServer(nil))
+	p.send(modernCall("1", "echo", "{}"))
+	p.want(modernReply("1", "{}"))
+	p.send(legacyCall("2", "echo", "{}")) // a modern request does not begin a session
+	p.want(`{"jsonrpc":"2.0","id":2,"error":{"code":-32600,…`)
+	p.handshake(mcp.V20250618)
+	for i := range 3 {
+		p.send(legacyCall("3", "echo", "{}"))
+		p.want(legacyReply("3", "{}"))
+		p.send(modernCall("4", "echo", "{}"))
+		p.want(modernReply("4", "{}"))
+		p.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"server/discover"}`, i)) // without _meta it belongs to the session
+		p.want(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"error":{"code":-32602,…`, i))
+		p.send(`{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"1900-01-01","io.modelcontextprotocol/clientCapabilities":{}}}}`)
+		p.want(`{"jsonrpc":"2.0","id":5,"error":{"code":-32022,…`)
+	}
+}
+
+// blocking is a tool that waits until it is released or cancelled.
+type blocking struct {
+	started chan string // ids
+	proceed chan struct{}
+	ended   chan error // causes of the cancelled contexts
+}
+
+func newBlocking() *blocking {
+	return &blocking{started: make(chan string, 100), proceed: make(chan struct{}), ended: make(chan error, 100)}
+}
+
+func (b *blocking) serve(ctx context.Context, c *rpc.Call) (any, error) {
+	b.started <- c.ID().String()
+	select {
+	case <-b.proceed:
+		return text("released")
+	case <-ctx.Done():
+		b.ended <- context.Cause(ctx)
+		return text("cancelled")
+	}
+}
+
+func TestConcurrentCallsAreAnsweredInCompletionOrder(t *testing.T) {
+	inBothEras(t, func(t *testing.T, e era) {
+		b := newBlocking()
+		p := connect(t, newServer(handlers{"block": b.serve}))
+		e.begin(p)
+		p.send(e.call("1", "block", "{}"), e.call("2", "echo", "{}"))
+		p.want(e.reply("2", "{}"))
+		close(b.proceed)
+		p.want(e.reply("1", "released"))
+	})
+}
+
+// Rule J2: the second request is rejected, and the first receives its response, even if they are
+// of different eras.
+func TestDuplicateIDInFlightIsRejected(t *testing.T) {
+	for _, first := range eras() {
+		for _, second := range eras() {
+			t.Run(first.name+" then "+second.name, func(t *testing.T) {
+				b := newBlocking()
+				p := connect(t, newServer(handlers{"block": b.serve}))
+				p.handshake(mcp.V20251125)
+				p.send(first.call("1", "block", "{}"))
+				<-b.started
+				p.send(second.call("1", "echo", "{}"))
+				p.want(`{"jsonrpc":"2.0","id":1,"error":{"code":-32600,…`)
+				close(b.proceed)
+				p.want(first.reply("1", "released"))
+				p.send(second.call("1", "echo", "{}"))
+				p.want(second.reply("1", "{}"))
+			})
+		}
+	}
+}
+
+// Rule J15: a cancelled request ends and has no response.
+func TestCancelledRequestHasNoResponse(t *testing.T) {
+	inBubblesOfBothEras(t, func(t *testing.T, e era) {
+		b := newBlocking()
+		p := connect(t, newServer(handlers{"block": b.serve}))
+		e.begin(p)
+		p.send(e.call("1", "block", "{}"), e.call(`"1"`, "block", "{}"))
+		<-b.started
+		<-b.started
+		p.send(cancellation("1"), cancellation("1"), cancellation("2"))
+		if cause := <-b.ended; !errors.Is(cause, call.ErrCancelled) {
+			t.Errorf("the cause is %v", cause)
+		}
+		p.alive()
+		close(b.proceed)
+		p.want(e.reply(`"1"`, "released"))
+		p.send(cancellation("1"), cancellation(`"1"`)) // both have ended
+		p.alive()
+		synctest.Wait()
+		p.send(e.call("1", "echo", "{}")) // and their ids are free
+		p.want(e.reply("1", "{}"))
+	})
+}
+
+func TestCancellationAffectsItsConnectionOnly(t *testing.T) {
+	inBothEras(t, func(t *testing.T, e era) {
+		b := newBlocking()
+		s := newServer(handlers{"block": b.serve})
+		p, other := connect(t, s), connect(t, s)
+		e.begin(p)
+		e.begin(other)
+		p.send(e.call("1", "block", "{}"))
+		<-b.started
+		other.send(cancellation("1"))
+		other.alive()
+		close(b.proceed)
+		p.want(e.reply("1", "released"))
+	})
+}
+
+func TestHandlerThatEndsItsGoroutineIsAnswered(t *testing.T) {
+	inBothEras(t, func(t *testing.T, e era) {
+		p := connect(t, newServer(handlers{"exit": func(context.Context, *rpc.Call) (any, error) {
+			runtime.Goexit()
+			return text("")
+		}}))
+		e.begin(p)
+		for range 20 { // more than the limit of requests in flight
+			p.send(e.call("1", "exit", "{}"))
+			p.want(`{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"internal error"}}`)
+		}
+		p.alive()
+	})
+}
+
+func TestPanicIsAnswered(t *testing.T) {
+	inBothEras(t, func(t *testing.T, e era) {
+		p := connect(t, newServer(handlers{"panic": func(context.Context, *rpc.Call) (any, error) { panic("hunter2") }}))
+		e.begin(p)
+		p.send(e.call("1", "panic", "{}"))
+		p.want(`{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"internal error"}}`)
+		p.alive()
+	})
+}
+
+// Rule S1: JSON of a handler is written on one line.
+func TestPrettyJSONIsWrittenOnOneLine(t *testing.T) {
+	pretty := json.RawMessage("{\n\t\"a\": 1\r\n}")
+	inBothEras(t, func(t *testing.T, e era) {
+		p := connect(t, newServer(handlers{
+			"result": func(context.Context, *rpc.Call) (any, error) {
+				return &mcp.CallToolResult{StructuredContent: pretty}, nil
+			},
+			"error": func(context.Context, *rpc.Call) (any, error) {
+				return nil, &jsonrpc.Error{Code: -1, Message: "a\nb", Data: pretty}
+			},
+			"notification": func(ctx context.Context, c *rpc.Call) (any, error) {
+				if err := c.Notify(ctx, "notifications/message", pretty); err != nil {
+					t.Error(err)
+				}
+				return text("")
+			},
+		}))
+		e.begin(p)
+		p.send(e.call("1", "result", "{}"))
+		p.want(`{"jsonrpc":"2.0","id":1,"result":{…"structuredContent":{…"a": 1…}}}`)
+		p.send(e.call("2", "error", "{}"))
+		p.want(`{"jsonrpc":"2.0","id":2,"error":{"code":-1,"message":"a\nb","data":{…"a": 1…}}}`)
+		p.send(e.call("3", "notification", "{}"))
+		p.want(`{"jsonrpc":"2.0","method":"notifications/message","params":{…}}`, e.reply("3", ""))
+	})
+}
+
+// §11: progress of concurrent calls is neither lost nor mixed up, and precedes the result.
+func TestProgressPrecedesItsResult(t *testing.T) {
+	inBothEras(t, func(t *testing.T, e era) {
+		p := connect(t, newServer(handlers{"count": func(ctx context.Context, c *rpc.Call) (any, error) {
+			for i := range 20 {
+				if err := c.Progress(ctx, float64(i), 0, ""); err != nil {
+					t.Error(err)
+				}
+			}
+			return text("counted")
+		}}))
+		e.begin(p)
+		for id := range 16 {
+			p.send(e.call(fmt.Sprint(id), "count", "{}"))
+		}
+		got := make(map[string][]string)
+		for range 16 * 21 {
+			line := p.receive()
+			m, err := jsonrpc.Parse([]byte(line), jsonrpc.Limits{})
+			if err != nil {
+				t.Fatalf("%s: %v", line, err)
+			}
+			if m.Kind == jsonrpc.Response {
+				got[m.ID.String()] = append(got[m.ID.String()], "response")
+				continue
+			}
+			token, _ := m.Params.Get("progressToken")
+			done, _ := m.Params.Get("progress")
+			got[string(token)] = append(got[string(token)], string(done))
+		}
+		var want []string
+		for i := range 20 {
+			want = append(want, fmt.Sprint(i))
+		}
+		want = append(want, "response")
+		for id := range 16 {
+			if !slices.Equal(got[fmt.Sprint(id)], want) {
+				t.Errorf("call %d: %v", id, got[fmt.Sprint(id)])
+			}
+		}
+	})
+}
