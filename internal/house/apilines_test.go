@@ -290,11 +290,11 @@ func (s Server) hidden()                        {}
 
 func AddTool[In, Out any](s *Server, f func(ctx context.Context, in In) (Out, error)) {}
 `)},
-		"server/a_test.go":          {Data: []byte("package server\n\nfunc Test() {}\n")},
+		"server/a_test.go":                {Data: []byte("package server\n\nfunc Test() {}\n")},
 		"internal/serve/modern/modern.go": {Data: []byte("package modern\n\nfunc F() {}\n")},
-		"examples/a/main.go":        {Data: []byte("package main\n\nfunc F() {}\n")},
-		"cmd/parley/demo/demo.go":   {Data: []byte("package demo\n\nfunc F() {}\n")},
-		"auth/oauth/oauth_linux.go": {Data: []byte("package oauth\n\nfunc Store() Tokens { return nil }\n")},
+		"examples/a/main.go":              {Data: []byte("package main\n\nfunc F() {}\n")},
+		"cmd/parley/demo/demo.go":         {Data: []byte("package demo\n\nfunc F() {}\n")},
+		"auth/oauth/oauth_linux.go":       {Data: []byte("package oauth\n\nfunc Store() Tokens { return nil }\n")},
 	})
 	if err != nil || len(apis) != 2 {
 		t.Fatalf("%d packages, %v", len(apis), err)

@@ -2,14 +2,17 @@ package httpserver
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/internal/serve/legacy"
+	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/store"
@@ -111,4 +114,84 @@ func TestPathOfReturnsThePathThatTheClientSent(t *testing.T) {
 			t.Errorf("%q: %q, want %q", uri, got, want)
 		}
 	}
+}
+
+// openedPair opens a pair whose stream w takes. Post sends a message, and reports in the
+// returned channel when it is answered. Ended is closed when the pair has ended.
+func openedPair(t *testing.T, w http.ResponseWriter, middleware ...call.Middleware) (post func(body string) (status <-chan int), ended <-chan struct{}) {
+	t.Helper()
+	s, _ := sessionServer(t, store.NewMemory(store.MemoryOptions{}))
+	s.Legacy.Engine = rpc.NewEngine(nil, slog.New(slog.DiscardHandler), middleware...)
+	ctx, leave := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.openPair(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/mcp", nil), &response{stream: eventStream{w: w}})
+	}()
+	t.Cleanup(func() {
+		leave()
+		<-done
+	})
+	synctest.Wait()
+	s.pairs.mu.Lock()
+	defer s.pairs.mu.Unlock()
+	for id := range s.pairs.byID {
+		return func(body string) <-chan int {
+			status := make(chan int, 1)
+			m, err := jsonrpc.Parse([]byte(body), jsonrpc.Limits{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			go func() {
+				answer := httptest.NewRecorder()
+				s.postToPair(answer, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/mcp", nil), id, &m)
+				status <- answer.Code
+			}()
+			synctest.Wait()
+			return status
+		}, done
+	}
+	t.Fatal("no pair is open")
+	return nil, nil
+}
+
+const initializePair = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2024-11-05","clientInfo":{"name":"c","version":"1"},"capabilities":{}}}`
+
+func TestAPairEndsWhileItsHandshakeIsServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		post, ended := openedPair(t, newReader(), func(call.Handler) call.Handler {
+			return func(ctx context.Context, _ *call.Call) (any, error) {
+				<-ctx.Done()
+				return nil, context.Cause(ctx)
+			}
+		})
+		first, second := post(initializePair), post(initializePair)
+		<-ended // the time-out of the handshake; keep-alives are due before it
+		if a, b := <-first, <-second; a != http.StatusAccepted || b != http.StatusNotFound {
+			t.Errorf("status %d for the request that was served and %d for the one that waited", a, b)
+		}
+	})
+}
+
+// A client that does not read its event stream cannot make the queue of the stream grow without limit.
+func TestErrorsOfAnOverloadedPairAreLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := slowReader()
+		x := &pair{stream: &eventStream{w: w, ctx: t.Context()}}
+		var m jsonrpc.Message
+		if err := m.Parse([]byte(`{"jsonrpc":"2.0","id":1,"method":"ping"}`), jsonrpc.Limits{}); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 20_000 {
+			new(Server).overloadPair(x, &m)
+			if i == 0 {
+				synctest.Wait() // the first event is being written
+			}
+		}
+		if n := len(x.stream.queue); n <= maxQueued || n > maxQueued+1000 {
+			t.Errorf("%d bytes are queued", n)
+		}
+		close(w.slow)
+		x.stream.end()
+	})
 }

@@ -2,6 +2,7 @@ package httpserver
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -328,4 +329,113 @@ func TestAStreamWithAForeignEntryCannotBeResumed(t *testing.T) {
 		}
 		live.Release()
 	}
+}
+
+// A response that is the only event of its stream is logged, so that a client that loses it
+// can fetch it. The log ends with the session, also if that ends before the response.
+func TestOnlyEventOfAStreamIsLogged(t *testing.T) {
+	for _, deleted := range []bool{false, true} {
+		log := store.NewMemory(store.MemoryOptions{})
+		s, live := sessionServer(t, log)
+		w := httptest.NewRecorder()
+		r := httptest.NewRequestWithContext(t.Context(), "POST", "/mcp", nil)
+		r.Header.Set("Accept", "text/event-stream")
+		x := &exchange{response: response{stream: eventStream{w: w, ctx: t.Context()}}, context: detachedContext{t.Context(), r}}
+		conn, a := &x.stream, &x.answer
+		a.begin(s, live, x, nil)
+		if deleted {
+			if err := s.Sessions.Delete(t.Context(), principal.Anonymous, live.ID); err != nil {
+				t.Fatal(err)
+			}
+			s.Streams.endSession(live.Key())
+		}
+		a.respond([]byte(`{"jsonrpc":"2.0","id":1,"result":{}}`), nil)
+		a.end()
+		conn.end()
+
+		events := httpcodec.NewEventReader(w.Body, 1<<20)
+		ev, err := events.Next()
+		if err != nil || string(ev.Data) != `{"jsonrpc":"2.0","id":1,"result":{}}` {
+			t.Fatalf("%q, %v", ev.Data, err)
+		}
+		stream, seq, ok := httpcodec.ParseEventID(events.ID)
+		if !ok || seq != 1 || !strings.HasPrefix(stream, "p") {
+			t.Errorf("event id %q", events.ID)
+		}
+		entries, err := log.ReadAfter(t.Context(), store.StreamKey{Group: live.Key(), Stream: stream}, 0)
+		switch {
+		case deleted && !errors.Is(err, store.ErrNotFound):
+			t.Errorf("%q, %v: logged after the end of the session", entries, err)
+		case !deleted && (err != nil || len(entries) != 1 || entries[0][0] != entryFinal):
+			t.Errorf("%q, %v: not logged", entries, err)
+		}
+		if n := len(s.Streams.sessions); n != 0 {
+			t.Errorf("%d sessions have registered streams", n)
+		}
+		live.Release()
+	}
+}
+
+// Rules T12, T13: an id opens only its own stream in its own session, and has one spelling.
+func FuzzEventID(f *testing.F) {
+	streams := NewStreams(store.NewMemory(store.MemoryOptions{}), slog.New(slog.DiscardHandler))
+	const own, foreign = "principal/session/own/streams", "principal/session/foreign/streams"
+	names := make(map[string][]string) // names of streams by session
+	for _, group := range []string{own, foreign} {
+		for range 2 {
+			s := streams.add(group, nil)
+			for range 3 {
+				if err := s.send(f.Context(), []byte(s.key.Stream), entryMessage); err != nil {
+					f.Fatal(err)
+				}
+			}
+			names[group] = append(names[group], s.key.Stream)
+			f.Add(string(httpcodec.AppendEventID(nil, s.key.Stream, 1)))
+			if err := s.send(f.Context(), []byte(s.key.Stream), entryFinal); err != nil {
+				f.Fatal(err)
+			}
+			if len(names[group]) == 2 {
+				s.end() // find replays its log
+			}
+		}
+	}
+	for _, id := range []string{"", ".", "1", names[own][0], names[own][0] + ".", names[own][0] + ".01", names[own][0] + ".18446744073709551615", "g" + names[own][0][1:] + ".0", "p../../../../etc.0", names[own][0] + "\n.1", strings.Repeat("p", 1000)} {
+		f.Add(id)
+	}
+	f.Fuzz(func(t *testing.T, id string) {
+		name, seq, ok := httpcodec.ParseEventID(id)
+		if !ok {
+			return
+		}
+		if again := string(httpcodec.AppendEventID(nil, name, seq)); again != id {
+			t.Fatalf("%q is read as %q", id, again)
+		}
+		s, err := streams.find(t.Context(), own, name, seq)
+		if err != nil {
+			if !errors.Is(err, errUnknownEvent) && !errors.Is(err, store.ErrPurged) {
+				t.Fatal(err)
+			}
+			return
+		}
+		defer func() {
+			if s.replay {
+				streams.remove(s)
+			}
+		}()
+		if name != names[own][0] && name != names[own][1] {
+			t.Fatalf("%q opens a stream", id)
+		}
+		entries, err := s.entriesAfter(t.Context(), seq)
+		if err != nil {
+			return
+		}
+		if len(entries) != int(4-seq) {
+			t.Fatalf("%q: %d entries", id, len(entries))
+		}
+		for _, e := range entries {
+			if m := entry(e).message(); !bytes.Equal(m, []byte(name)) {
+				t.Fatalf("%q replays %q", id, e)
+			}
+		}
+	})
 }

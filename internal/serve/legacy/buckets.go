@@ -1,17 +1,22 @@
 package legacy
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
 
 	"github.com/parley-mcp/parley/internal/changes"
 	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/store"
 )
 
 // Every request reads the record of its session, which must therefore be short. The record
@@ -205,4 +210,228 @@ func appendStrings(dst []byte, all []string) []byte {
 		dst = jsonrpc.AppendString(dst, s)
 	}
 	return append(dst, ']')
+}
+
+// maxBucketOperations limits the concurrent store operations for the buckets of one session.
+const maxBucketOperations = 8
+
+// readBucket returns a bucket. It is empty if the store does not have it, which is the
+// state after a write to a new bucket has failed.
+func (ss *StoredSession) readBucket(ctx context.Context, number int) (bucket, error) {
+	item, err := ss.sessions.store.Get(ctx, bucketKey(ss.key, number))
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return bucket{number: number}, nil
+	case err != nil:
+		return bucket{}, fmt.Errorf("cannot read subscriptions: %w", err)
+	}
+	b, err := decodeBucket(item.Value)
+	b.number, b.version = number, item.Version
+	return b, err
+}
+
+// writeBucket writes a bucket over the version that readBucket has returned. The error is
+// ErrNoSession, or the store's.
+func (ss *StoredSession) writeBucket(ctx context.Context, b *bucket) error {
+	s, key := ss.sessions, bucketKey(ss.key, b.number)
+	_, err := s.store.Put(ctx, key, b.encode(), store.PutOptions{TTL: s.bucketLife(), IfVersion: b.version, IfAbsent: b.version == 0})
+	if err != nil {
+		return fmt.Errorf("cannot write subscriptions: %w", err)
+	}
+	if b.version == 0 && s.quota.ended(ss.key) { // deleteBuckets may have been too early
+		_ = s.store.Delete(ctx, key)
+		return ErrNoSession
+	}
+	return nil
+}
+
+// bucketLife returns the life of buckets. It is three times the life of an unused session, so that
+// a bucket outlives its session even if one of the renewals of renewBuckets fails.
+func (s *Sessions) bucketLife() time.Duration {
+	return 3 * min(max(s.limits.Idle, s.limits.Uninitialized), math.MaxInt64/3)
+}
+
+// renewBuckets renews the life of all buckets when the session is used, at most once in half the
+// life of an unused session.
+func (ss *StoredSession) renewBuckets(ctx context.Context) error {
+	s := ss.sessions
+	s.mu.Lock()
+	renewed := ss.renewed
+	s.mu.Unlock()
+	if renewed == 0 {
+		return nil
+	}
+	now := time.Now()
+	// The age is negative if the clock of another replica is ahead.
+	if age := now.Sub(time.Unix(renewed, 0)); age >= 0 && age < max(s.limits.Idle, s.limits.Uninitialized)/2 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	defer cancel()
+	state, err := ss.state(ctx)
+	if err != nil {
+		return err
+	}
+	all := state.Index.numbers().list()
+	err = concurrently(ctx, maxBucketOperations, len(all), func(i int) error {
+		_, err := s.store.Touch(ctx, bucketKey(ss.key, all[i]), s.bucketLife())
+		if errors.Is(err, store.ErrNotFound) { // see readBucket
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("cannot renew subscriptions: %w", err)
+	}
+	return ss.update(ctx, func(state *State) error { state.Index.Renewed = now.Unix(); return nil })
+}
+
+// readBuckets returns the buckets of the session and, as bucket inline, the URIs of the record. It
+// reads a bucket from the store only if that in have is not current. It reports whether another
+// replica is writing a bucket.
+func (ss *StoredSession) readBuckets(ctx context.Context, have []bucket) (all []bucket, behind bool, _ error) {
+	state, err := ss.state(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	all = []bucket{{number: inline, uris: state.Subscribed}}
+	var mu sync.Mutex
+	err = concurrently(ctx, maxBucketOperations, len(state.Index.Buckets), func(i int) (err error) {
+		info := state.Index.Buckets[i]
+		var b bucket
+		if at := indexOf(have, info[bucketNumber]); at >= 0 && have[at].change >= info[bucketChange] {
+			b = have[at]
+		} else if b, err = ss.readBucket(ctx, info[bucketNumber]); err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		all = append(all, b)
+		behind = behind || b.change < info[bucketChange]
+		return nil
+	})
+	return all, behind, err
+}
+
+// state returns the state of the session. The error is ErrNoSession or the store's.
+func (ss *StoredSession) state(ctx context.Context) (State, error) {
+	item, err := ss.read(ctx, true)
+	if err != nil {
+		return State{}, err
+	}
+	return DecodeState(item.Value)
+}
+
+// forget stops counting a session that has ended, and deletes its buckets. If that fails, the
+// session counts until the quota checks it.
+func (s *Sessions) forget(ctx context.Context, key string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	defer cancel()
+	if s.deleteBuckets(ctx, key) == nil {
+		s.quota.remove(key)
+	}
+}
+
+// deleteBuckets deletes the buckets of a session that has ended.
+func (s *Sessions) deleteBuckets(ctx context.Context, key string) error {
+	all := s.quota.end(key).list()
+	return concurrently(ctx, maxBucketOperations, len(all), func(i int) error { return s.store.Delete(ctx, bucketKey(key, all[i])) })
+}
+
+// subscribe adds a URI to a stored session. It returns the changed bucket, or nil if the session
+// has the URI already.
+func (ss *StoredSession) subscribe(ctx context.Context, uri string) (changed *bucket, err error) {
+	for range maxUpdates {
+		err := ss.updateSubscribed(ctx, func(state *State) error {
+			if changed = nil; slices.Contains(state.Subscribed, uri) {
+				return errUnchanged
+			}
+			b, last, err := ss.bucketFor(ctx, &state.Index, uri)
+			switch {
+			case err != nil:
+				return err
+			case slices.Contains(b.uris, uri):
+				return errUnchanged
+			// If the bucket differs from the index, another replica may be adding the same URI to the
+			// bucket. Only one of the two can write the bucket.
+			case b.change == last && bytesOf(state.Subscribed)+len(uri) <= maxInline:
+				state.Subscribed = append(state.Subscribed, uri)
+				changed = &bucket{number: inline, uris: state.Subscribed}
+			default:
+				b.number, b.uris, b.change = state.Index.bucketOf(uri), append(b.uris, uri), max(b.change, last)+1
+				state.Index.set(b)
+				changed = &b
+			}
+			n, bytes := state.subscribed()
+			return changes.CheckSubscription(uri, n, bytes)
+		})
+		if err != nil || changed == nil || changed.number == inline {
+			return changed, err
+		}
+		if err = ss.writeBucket(ctx, changed); !errors.Is(err, store.ErrConflict) {
+			return changed, err
+		}
+	}
+	return nil, fmt.Errorf("cannot write subscriptions: %w", store.ErrConflict)
+}
+
+// unsubscribe removes a URI from a stored session. It returns the changed bucket, or nil if the
+// session does not have the URI.
+func (ss *StoredSession) unsubscribe(ctx context.Context, uri string) (changed *bucket, err error) {
+	err = ss.updateSubscribed(ctx, func(state *State) error {
+		changed = nil
+		if at := slices.Index(state.Subscribed, uri); at >= 0 {
+			state.Subscribed = slices.Delete(state.Subscribed, at, at+1)
+			changed = &bucket{number: inline, uris: state.Subscribed}
+			return nil
+		}
+		b, last, err := ss.bucketFor(ctx, &state.Index, uri)
+		if err != nil {
+			return err
+		}
+		if at := slices.Index(b.uris, uri); at >= 0 {
+			b.uris, b.change = slices.Delete(b.uris, at, at+1), max(b.change, last)+1
+			if err := ss.writeBucket(ctx, &b); err != nil {
+				return err // if it is a conflict, updateSubscribed tries again
+			}
+		}
+		if b.change <= last {
+			return errUnchanged
+		}
+		state.Index.set(b)
+		changed = &b
+		return nil
+	})
+	return changed, err
+}
+
+// bucketFor returns the bucket of a URI, and the number of its last change according to the index.
+// Both are zero if the session has no buckets.
+func (ss *StoredSession) bucketFor(ctx context.Context, x *bucketIndex, uri string) (b bucket, last int, err error) {
+	if len(x.Buckets) == 0 {
+		return bucket{}, 0, nil
+	}
+	b.number = x.bucketOf(uri)
+	if last = x.lastChange(b.number); last > 0 {
+		b, err = ss.readBucket(ctx, b.number)
+	}
+	return b, last, err
+}
+
+// updateSubscribed changes the record of a session and counts the bytes of its URIs.
+func (ss *StoredSession) updateSubscribed(ctx context.Context, change func(*State) error) error {
+	owner, quota := ss.subscriptions.owner(), &ss.sessions.quota
+	before := -1
+	err := ss.update(ctx, func(state *State) error {
+		size := state.subscribedSize()
+		if err := change(state); err != nil {
+			return err
+		}
+		before = size
+		return quota.addSubscribed(ctx, owner, ss.key, state.subscribedSize(), state.Index.numbers())
+	})
+	if err != nil && before >= 0 {
+		quota.setSubscribed(owner, ss.key, before, 0)
+	}
+	return err
 }

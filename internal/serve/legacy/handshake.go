@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"github.com/go-json-experiment/json"
 
@@ -93,4 +94,49 @@ func pong(context.Context, *rpc.Call) (any, error) { return &mcp.EmptyResult{}, 
 func (s *Session) reply(ctx context.Context, dst *[]byte, c *rpc.Call) (ok bool) {
 	rpc.Isolate(func() { ok = s.server.Engine.AppendReply(ctx, dst, c, nil) == nil })
 	return ok
+}
+
+// defaultLevel is the least severe level that a client receives if it has not set one. The
+// server may choose it (2025-11-25, server/utilities/logging).
+const defaultLevel = mcp.LevelInfo
+
+// logLevel is the log level of a session. It is safe for concurrent use.
+type logLevel struct {
+	chosen atomic.Pointer[mcp.LoggingLevel]
+}
+
+func (ss *logLevel) get() mcp.LoggingLevel {
+	if chosen := ss.chosen.Load(); chosen != nil {
+		return *chosen
+	}
+	return defaultLevel
+}
+
+// set sets the level. The empty level is the default.
+func (ss *logLevel) set(chosen mcp.LoggingLevel) {
+	if chosen == "" {
+		ss.chosen.Store(nil)
+		return
+	}
+	stays := chosen
+	ss.chosen.Store(&stays)
+}
+
+// setLevel sets the session's log level, and stores it if the session is stored.
+func (s *Session) setLevel(ctx context.Context, chosen mcp.LoggingLevel) error {
+	if s.stored != nil {
+		return s.stored.storeLevel(ctx, chosen)
+	}
+	s.level.set(chosen)
+	return nil
+}
+
+// storeLevel sets the session's log level in the store, where every replica finds it, and
+// here.
+func (ss *StoredSession) storeLevel(ctx context.Context, chosen mcp.LoggingLevel) error {
+	err := ss.update(ctx, func(state *State) error { state.LogLevel = chosen; return nil })
+	if err == nil {
+		ss.level.set(chosen)
+	}
+	return err
 }

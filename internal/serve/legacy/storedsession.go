@@ -4,9 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
+	jsonv2 "github.com/go-json-experiment/json"
+
 	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/store"
 )
 
@@ -269,4 +274,92 @@ func (ss *StoredSession) setRecord(before uint64, now store.Item, renewed int64)
 	if ss.version == before { // otherwise the next Open reads the newer record
 		ss.version, ss.record, ss.renewed = now.Version, now.Value, renewed
 	}
+}
+
+// State is the stored part of a session: everything except the requests in flight.
+type State struct {
+	Revision           mcp.Revision
+	Info, Capabilities []byte           // the client's description of itself, as JSON objects
+	Ready              bool             // the client has sent notifications/initialized
+	LogLevel           mcp.LoggingLevel // the level that the client has set; empty: the default
+	Subscribed         []string         // URIs of resources to which the client has subscribed, see maxInline
+	Index              bucketIndex      // describes the buckets with the other URIs
+	Streams            int              // standalone streams that were begun, if the server has replicas
+	Stream             string           // the newest of them: the id of its replica, a space and its name; empty if it has expired
+	Address            string           // network address of an anonymous client; empty if it has none
+}
+
+// Encode returns the state as JSON.
+func (s *State) Encode() []byte {
+	b := make([]byte, 0, 64+len(s.Info)+len(s.Capabilities))
+	b = append(b, `{"revision":`...)
+	b = jsonrpc.AppendString(b, string(s.Revision))
+	b = append(append(b, `,"info":`...), s.Info...)
+	b = append(append(b, `,"capabilities":`...), s.Capabilities...)
+	if s.Ready {
+		b = append(b, `,"ready":true`...)
+	}
+	if s.LogLevel != "" {
+		b = jsonrpc.AppendString(append(b, `,"logLevel":`...), string(s.LogLevel))
+	}
+	if s.Address != "" {
+		b = jsonrpc.AppendString(append(b, `,"address":`...), s.Address)
+	}
+	if s.Streams > 0 {
+		b = strconv.AppendInt(append(b, `,"streams":`...), int64(s.Streams), 10)
+	}
+	if s.Stream != "" {
+		b = jsonrpc.AppendString(append(b, `,"stream":`...), s.Stream)
+	}
+	if len(s.Subscribed) > 0 {
+		b = appendStrings(append(b, `,"subscribed":`...), s.Subscribed)
+	}
+	if len(s.Index.Buckets) > 0 {
+		b = s.Index.append(append(b, `,"index":`...))
+	}
+	return append(b, '}')
+}
+
+// errBadState is the error for the record of a session that does not exist for this server.
+var errBadState = fmt.Errorf("%w: its record is malformed, encrypted with keys that this server does not have, or that of another program", ErrNoSession)
+
+// DecodeState decodes the result of Encode. The state contains views of raw, because every
+// request decodes it.
+func DecodeState(raw []byte) (s State, err error) {
+	revision, _ := jsonrpc.Get(raw, "revision")
+	s.Revision = mcp.Revision(jsonrpc.Unquote(revision))
+	s.Info, _ = jsonrpc.Get(raw, "info")
+	s.Capabilities, _ = jsonrpc.Get(raw, "capabilities")
+	ready, _ := jsonrpc.Get(raw, "ready")
+	s.Ready = string(ready) == "true"
+	level, _ := jsonrpc.Get(raw, "logLevel")
+	s.LogLevel = mcp.LoggingLevel(jsonrpc.Unquote(level))
+	address, _ := jsonrpc.Get(raw, "address")
+	s.Address = jsonrpc.Unquote(address)
+	if streams, ok := jsonrpc.Get(raw, "streams"); ok {
+		if s.Streams, err = strconv.Atoi(string(streams)); err != nil {
+			return s, errBadState
+		}
+	}
+	stream, _ := jsonrpc.Get(raw, "stream")
+	s.Stream = jsonrpc.Unquote(stream)
+	if subscribed, ok := jsonrpc.Get(raw, "subscribed"); ok {
+		if s.Subscribed, err = decodeStrings(subscribed); err != nil {
+			return s, errBadState
+		}
+	}
+	if index, ok := jsonrpc.Get(raw, "index"); ok {
+		if s.Index, err = decodeBucketIndex(index); err != nil {
+			return s, err
+		}
+	}
+	if !s.Revision.Known() || s.Info == nil || s.Capabilities == nil {
+		return s, errBadState
+	}
+	return s, nil
+}
+
+func decodeStrings(raw []byte) (all []string, err error) {
+	err = jsonv2.Unmarshal(raw, &all)
+	return all, err
 }

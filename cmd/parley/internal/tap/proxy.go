@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/recording"
-	"github.com/parley-mcp/parley/internal/httpwire"
+	"github.com/parley-mcp/parley/internal/serve/httpserver"
 )
 
 // Proxy forwards every request to the origin of a URL, whatever its path, and reports requests and responses. The
@@ -44,7 +44,7 @@ func (p *Proxy) Handler() http.Handler {
 			http.Error(w, "cannot reach the server: "+err.Error(), http.StatusBadGateway)
 		},
 	}
-	guard := &httpwire.Guard{Hosts: p.Hosts, Origins: p.Origins}
+	guard := &httpserver.Guard{Hosts: p.Hosts, Origins: p.Origins}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if status, err := guard.Check(r); err != nil {
 			http.Error(w, err.Error(), status)
