@@ -40,12 +40,10 @@ func (m *memory) Advance(d time.Duration) {
 	m.now = m.now.Add(d)
 }
 
-// hooked is a store with other implementations of some methods. They run one at a time,
-// unless racy is set.
+// hooked is a store with other implementations of some methods. They run one at a time.
 type hooked struct {
 	full
 	mu        sync.Mutex
-	racy      bool
 	get       func(context.Context, string) (store.Item, error)
 	put       func(context.Context, string, []byte, store.PutOptions) (uint64, error)
 	touch     func(context.Context, string, time.Duration) (store.Item, error)
@@ -62,17 +60,9 @@ type hooked struct {
 
 // lock returns the function that unlocks.
 func (h *hooked) lock() func() {
-	if h.racy {
-		return func() {}
-	}
 	h.mu.Lock()
 	return h.mu.Unlock
 }
-
-// letOthersRun lets every other goroutine of the bubble run until it waits. The clock of the
-// bubble makes it take no real time, and the store has a clock of its own. Several goroutines
-// may call it at once, which [synctest.Wait] does not allow.
-func letOthersRun() { time.Sleep(time.Nanosecond) }
 
 // breakStore returns a store with a fault.
 func breakStore(m full, fault func(m full, h *hooked)) *hooked {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -58,19 +59,6 @@ func wantConflict(t tb, kv store.KV, key string, opt store.PutOptions) {
 }
 
 var kvCases = []testCase[store.KV]{
-	{"UnknownKeyIsNotFound", func(t tb, kv store.KV) {
-		wantNotFound(t, kv, "unknown/1")
-	}},
-	{"GetReturnsLastPut", func(t tb, kv store.KV) {
-		v := put(t, kv, "k", "value", store.PutOptions{TTL: forever})
-		wantItem(t, kv, "k", "value", v)
-		wantItem(t, kv, "k", "value", v)
-	}},
-	{"EmptyValueExists", func(t tb, kv store.KV) {
-		v := put(t, kv, "k", "", store.PutOptions{TTL: forever})
-		wantItem(t, kv, "k", "", v)
-		wantConflict(t, kv, "k", store.PutOptions{TTL: forever, IfAbsent: true})
-	}},
 	{"KeysAndValuesMayHaveAnyBytes", func(t tb, kv store.KV) {
 		keys := []string{"a", "A", "a/", "a/b", "a/b/", "a/b/c", "a/b/c/", "a/b/c/d", "a/b/c}", "a/b/c}/d", "a*", "a?", "[a]", "{a}", "{}a", "}a", "{", "}", "a b",
 			"a\x00", "a\r\n", "\xff\xfe", "å", "a\u030a", "user/a/b/c/d/e", "user/a/b/c/d/e/f", "user/"}
@@ -159,21 +147,6 @@ var kvCases = []testCase[store.KV]{
 		}
 		wantItem(t, kv, "k/child", "value", v)
 	}},
-	{"TouchChangesNeitherValueNorVersion", func(t tb, kv store.KV) {
-		v := put(t, kv, "k", "value", store.PutOptions{TTL: forever})
-		if _, err := kv.Touch(context.Background(), "k", 2*forever); err != nil {
-			t.Fatal(err)
-		}
-		wantItem(t, kv, "k", "value", v)
-	}},
-	{"TouchReturnsCurrentItem", func(t tb, kv store.KV) {
-		put(t, kv, "k", "old", store.PutOptions{TTL: forever})
-		v := put(t, kv, "k", "value", store.PutOptions{TTL: forever})
-		item, err := kv.Touch(context.Background(), "k", forever)
-		if err != nil || string(item.Value) != "value" || item.Version != v {
-			t.Errorf("Touch = %q version %d, %v; want \"value\" version %d", item.Value, item.Version, err, v)
-		}
-	}},
 	{"TouchOfUnknownKeyIsNotFound", func(t tb, kv store.KV) {
 		_, err := kv.Touch(context.Background(), "k", forever)
 		wantError(t, "Touch", err, store.ErrNotFound)
@@ -228,19 +201,17 @@ var kvCases = []testCase[store.KV]{
 			value := strings.Repeat("\x00", n)
 			v := put(t, kv, "k", value, store.PutOptions{TTL: forever})
 			wantItem(t, kv, "k", value, v)
+			wantConflict(t, kv, "k", store.PutOptions{TTL: forever, IfAbsent: true})
 		}
 	}},
-	{"UnconditionalPutReplacesAnyItem", func(t tb, kv store.KV) {
-		put(t, kv, "k", "one", store.PutOptions{TTL: forever, IfAbsent: true})
-		put(t, kv, "k", "two", store.PutOptions{TTL: forever})
-		v := put(t, kv, "k", strings.Repeat("long", 1000), store.PutOptions{TTL: forever})
-		wantItem(t, kv, "k", strings.Repeat("long", 1000), v)
-	}},
-	{"TouchKeepsVersionForCompareAndSwap", func(t tb, kv store.KV) {
+	{"TouchReturnsTheItemAndChangesNothing", func(t tb, kv store.KV) {
+		put(t, kv, "k", "old", store.PutOptions{TTL: forever})
 		v := put(t, kv, "k", "one", store.PutOptions{TTL: forever})
-		if _, err := kv.Touch(context.Background(), "k", 2*forever); err != nil {
-			t.Fatal(err)
+		item, err := kv.Touch(context.Background(), "k", 2*forever)
+		if err != nil || string(item.Value) != "one" || item.Version != v {
+			t.Errorf("Touch = %q version %d, %v; want \"one\" version %d", item.Value, item.Version, err, v)
 		}
+		wantItem(t, kv, "k", "one", v)
 		v = put(t, kv, "k", "two", store.PutOptions{TTL: forever, IfVersion: v})
 		wantItem(t, kv, "k", "two", v)
 	}},
@@ -255,13 +226,183 @@ var kvCases = []testCase[store.KV]{
 		}
 		wantItem(t, kv, "a", "value", a)
 	}},
-	{"ManyKeysAreIndependent", func(t tb, kv store.KV) {
-		versions := make([]uint64, 500)
-		for i := range versions {
-			versions[i] = put(t, kv, fmt.Sprint("user/a/b/c/kind/", i), fmt.Sprint(i), store.PutOptions{TTL: forever, IfAbsent: true})
+}
+
+var ttlCases = []testCase[store.KV]{
+	{"ItemExistsUntilItExpires", func(t tb, kv store.KV) {
+		v := put(t, kv, "k", "value", store.PutOptions{TTL: life})
+		advance(kv, life/2)
+		wantItem(t, kv, "k", "value", v)
+		advance(kv, life/2+slack)
+		wantNotFound(t, kv, "k")
+	}},
+	{"PutResetsTimeToLive", func(t tb, kv store.KV) {
+		put(t, kv, "longer", "value", store.PutOptions{TTL: life})
+		put(t, kv, "shorter", "value", store.PutOptions{TTL: forever})
+		put(t, kv, "shorter", "value", store.PutOptions{TTL: life})
+		v := put(t, kv, "longer", "value", store.PutOptions{TTL: forever})
+		advance(kv, life+slack)
+		wantItem(t, kv, "longer", "value", v)
+		wantNotFound(t, kv, "shorter")
+	}},
+	{"TouchExtendsTimeToLive", func(t tb, kv store.KV) {
+		v := put(t, kv, "k", "value", store.PutOptions{TTL: life})
+		for range 3 {
+			advance(kv, life/2)
+			if _, err := kv.Touch(context.Background(), "k", life); err != nil {
+				t.Fatal(err)
+			}
+			wantItem(t, kv, "k", "value", v)
 		}
-		for i, v := range versions {
-			wantItem(t, kv, fmt.Sprint("user/a/b/c/kind/", i), fmt.Sprint(i), v)
+		advance(kv, life+slack)
+		wantNotFound(t, kv, "k")
+	}},
+	{"TouchNeverShortensTimeToLive", func(t tb, kv store.KV) {
+		v := put(t, kv, "k", "value", store.PutOptions{TTL: forever})
+		if _, err := kv.Touch(context.Background(), "k", life); err != nil {
+			t.Fatal(err)
 		}
+		advance(kv, life+slack)
+		wantItem(t, kv, "k", "value", v)
+	}},
+	{"TouchOfExpiredKeyIsNotFound", func(t tb, kv store.KV) {
+		put(t, kv, "k", "value", store.PutOptions{TTL: life})
+		advance(kv, life+slack)
+		_, err := kv.Touch(context.Background(), "k", forever)
+		wantError(t, "Touch", err, store.ErrNotFound)
+		wantNotFound(t, kv, "k")
+	}},
+	{"IfAbsentReplacesExpiredItem", func(t tb, kv store.KV) {
+		old := put(t, kv, "k", "old", store.PutOptions{TTL: life})
+		advance(kv, life+slack)
+		v := put(t, kv, "k", "new", store.PutOptions{TTL: forever, IfAbsent: true})
+		if v == old {
+			t.Fatalf("version %d was already used before the key expired", v)
+		}
+		wantItem(t, kv, "k", "new", v)
+	}},
+	{"IfVersionConflictsWithExpiredItem", func(t tb, kv store.KV) {
+		v := put(t, kv, "k", "value", store.PutOptions{TTL: life})
+		advance(kv, life+slack)
+		wantConflict(t, kv, "k", store.PutOptions{TTL: forever, IfVersion: v})
+		wantNotFound(t, kv, "k")
+	}},
+	{"ConflictDoesNotExtendTimeToLive", func(t tb, kv store.KV) {
+		put(t, kv, "k", "value", store.PutOptions{TTL: life})
+		wantConflict(t, kv, "k", store.PutOptions{TTL: forever, IfAbsent: true})
+		advance(kv, life+slack)
+		wantNotFound(t, kv, "k")
+	}},
+	{"MaximumTimeToLiveDoesNotOverflow", func(t tb, kv store.KV) {
+		v := put(t, kv, "k", "value", store.PutOptions{TTL: math.MaxInt64})
+		if _, err := kv.Touch(context.Background(), "k", math.MaxInt64); err != nil {
+			t.Fatal(err)
+		}
+		advance(kv, slack)
+		wantItem(t, kv, "k", "value", v)
+	}},
+	{"VersionsAreNotReusedAfterExpiry", func(t tb, kv store.KV) {
+		seen := make(map[uint64]bool)
+		for range 3 {
+			v := put(t, kv, "k", "same", store.PutOptions{TTL: life / 4, IfAbsent: true})
+			if seen[v] {
+				t.Fatalf("version %d was used before the key expired", v)
+			}
+			seen[v] = true
+			advance(kv, life/4+slack)
+		}
+	}},
+	{"ShortestTimeToLiveIsAccepted", func(t tb, kv store.KV) {
+		put(t, kv, "k", "value", store.PutOptions{TTL: 1})
+		advance(kv, slack)
+		wantNotFound(t, kv, "k")
+	}},
+}
+
+const kilobyte = 1 << 10
+
+// fill writes entries "k0", "k1" and so on until the KV is full, and returns their number.
+func fill(t tb, kv store.KV, ttl time.Duration) int {
+	t.Helper()
+	for n := range 10_000 {
+		version, err := kv.Put(context.Background(), fmt.Sprint("k", n), make([]byte, kilobyte), store.PutOptions{TTL: ttl})
+		if errors.Is(err, store.ErrFull) {
+			if version != 0 {
+				t.Fatalf("Put returned version %d and %v", version, err)
+			}
+			if n < 4 {
+				t.Fatalf("the KV was full with %d entries, want at least 4", n)
+			}
+			return n
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Fatal("10,000 entries of 1 KiB did not fill the KV")
+	return 0
+}
+
+var fullCases = []testCase[store.KV]{
+	{"FullStoreKeepsExistingItems", func(t tb, kv store.KV) {
+		n := fill(t, kv, forever)
+		for i := range n {
+			if got := get(t, kv, fmt.Sprint("k", i)).Value; len(got) != kilobyte {
+				t.Fatalf("k%d is %d bytes long", i, len(got))
+			}
+		}
+		wantNotFound(t, kv, fmt.Sprint("k", n))
+		if _, err := kv.Touch(context.Background(), "k0", 2*forever); err != nil {
+			t.Fatal(err)
+		}
+	}},
+	{"FullStoreReplacesValueOfEqualSize", func(t tb, kv store.KV) {
+		fill(t, kv, forever)
+		old := get(t, kv, "k1")
+		v := put(t, kv, "k1", strings.Repeat("x", kilobyte), store.PutOptions{TTL: forever, IfVersion: old.Version})
+		wantItem(t, kv, "k1", strings.Repeat("x", kilobyte), v)
+	}},
+	{"ErrConflictTakesPrecedenceOverErrFull", func(t tb, kv store.KV) {
+		fill(t, kv, forever)
+		wantConflict(t, kv, "k1", store.PutOptions{TTL: forever, IfAbsent: true})
+		wantConflict(t, kv, "none", store.PutOptions{TTL: forever, IfVersion: 1})
+	}},
+	{"DeleteFreesSpace", func(t tb, kv store.KV) {
+		n := fill(t, kv, forever)
+		// Each round writes a little less than it deletes, because other things may use the
+		// memory of the store too. The rounds write more than fits in all.
+		some := (n + 3) / 4
+		for range 8 {
+			for i := range some {
+				if err := kv.Delete(context.Background(), fmt.Sprint("k", i)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for i := range some - some/4 {
+				put(t, kv, fmt.Sprint("k", i), strings.Repeat("x", kilobyte), store.PutOptions{TTL: forever})
+			}
+		}
+	}},
+	{"ExpiryFreesSpace", func(t tb, kv store.KV) {
+		n := fill(t, kv, life)
+		advance(kv, life+slack)
+		for i := range n - n/8 { // other things may use the memory of the store too
+			put(t, kv, fmt.Sprint("new", i), strings.Repeat("x", kilobyte-8), store.PutOptions{TTL: forever})
+		}
+	}},
+	{"FullStoreRejectsNewMembersOfSets", func(t tb, kv store.KV) {
+		join(t, kv, "s", roomy, "a")
+		fill(t, kv, forever)
+		for i := 0; ; i++ {
+			err := kv.Add(context.Background(), "s", fmt.Sprint("b", i, strings.Repeat("x", kilobyte)), roomy)
+			if errors.Is(err, store.ErrFull) && !errors.Is(err, store.ErrConflict) {
+				break
+			}
+			if err != nil || i == 10_000 {
+				t.Fatalf("Add of member %d: %v, want ErrFull", i, err)
+			}
+		}
+		wantMembersAfter(t, kv, "s", "", 1, "a")
+		leave(t, kv, "s", "a")
 	}},
 }

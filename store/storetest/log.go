@@ -3,11 +3,9 @@ package storetest
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"strings"
-	"sync"
 
 	"github.com/parley-mcp/parley/store"
 )
@@ -188,43 +186,18 @@ var logCases = []testCase[store.Log]{
 		if err := log.Drop(context.Background(), "g"); err != nil {
 			t.Fatal(err)
 		}
-		if err := log.Append(context.Background(), key, 1, []byte("other"), generous); err != nil {
-			t.Fatal(err)
-		}
+		add(t, log, key, 3, 4, generous)
+		wantAfter(t, log, key, 2, 4)
 		for i := range got {
 			if want := entryOf(key, uint64(i+1)); !bytes.Equal(got[i], want) {
 				t.Errorf("entry %d became %q, want %q", i+1, got[i], want)
 			}
 		}
-	}},
-	{"CallerOwnsReturnedSlice", func(t tb, log store.Log) {
-		key := stream("g", "s")
-		add(t, log, key, 1, 3, generous)
-		got, err := log.ReadAfter(context.Background(), key, 0)
-		if err != nil {
+		if got, err = log.ReadAfter(context.Background(), key, 2); err != nil {
 			t.Fatal(err)
 		}
-		clear(got)
-		wantAfter(t, log, key, 0, 3)
-	}},
-	{"DroppedStreamMayStartAgain", func(t tb, log store.Log) {
-		key := stream("g", "s")
-		add(t, log, key, 1, 5, generous)
-		if err := log.Drop(context.Background(), "g"); err != nil {
-			t.Fatal(err)
-		}
-		add(t, log, key, 3, 4, generous)
+		clear(got) // the caller owns the slice
 		wantAfter(t, log, key, 2, 4)
-		wantNoRead(t, log, key, 0, store.ErrPurged)
-	}},
-	{"GroupMayHaveManyStreams", func(t tb, log store.Log) {
-		const n = 200
-		for i := range n {
-			add(t, log, stream("g", fmt.Sprint(i)), 1, 2, generous)
-		}
-		for i := range n {
-			wantAfter(t, log, stream("g", fmt.Sprint(i)), 0, 2)
-		}
 	}},
 	{"StreamMayHaveManyEntries", func(t tb, log store.Log) {
 		key := stream("g", "s")
@@ -245,47 +218,192 @@ var logCases = []testCase[store.Log]{
 			t.Fatalf("%d entries, %v; want the entry", len(got), err)
 		}
 	}},
-	{"StreamsCanBeUsedConcurrently", func(t tb, log store.Log) {
-		var writing sync.WaitGroup
-		for i := range 8 {
-			key := stream(fmt.Sprint("g", i%2), fmt.Sprint("s", i))
-			writing.Go(func() {
-				for seq := uint64(1); seq <= 50; seq++ {
-					if err := log.Append(context.Background(), key, seq, entryOf(key, seq), generous); err != nil {
-						t.Errorf("Append(%v, %d): %v", key, seq, err)
-					}
-					if _, err := log.ReadAfter(context.Background(), key, seq-1); err != nil {
-						t.Errorf("ReadAfter(%v, %d): %v", key, seq-1, err)
-					}
+}
+
+var purgeCases = []testCase[store.Log]{
+	{"MaxEntriesPurgesOldestOfStream", func(t tb, log store.Log) {
+		key, opt := stream("g", "s"), generous
+		opt.MaxEntries = 10
+		add(t, log, key, 1, 10, opt)
+		wantAfter(t, log, key, 0, 10)
+		add(t, log, stream("g", "other"), 1, 10, opt)
+		add(t, log, key, 11, 11, opt)
+		wantNoRead(t, log, key, 0, store.ErrPurged)
+		wantAfter(t, log, key, 1, 11)
+		wantAfter(t, log, stream("g", "other"), 0, 10)
+	}},
+	{"MaxBytesPurgesOldestOfGroup", func(t tb, log store.Log) {
+		opt := generous
+		const size = 1000
+		opt.MaxBytes = 10 * (size + store.LogOverhead)
+		old, recent, other := stream("g", "old"), stream("g", "recent"), stream("h", "s")
+		appendAll := func(key store.StreamKey, first, last uint64) {
+			t.Helper()
+			for seq := first; seq <= last; seq++ {
+				if err := log.Append(context.Background(), key, seq, make([]byte, size), opt); err != nil {
+					t.Fatal(err)
 				}
-			})
+			}
 		}
-		writing.Wait()
-		for i := range 8 {
-			wantAfter(t, log, stream(fmt.Sprint("g", i%2), fmt.Sprint("s", i)), 0, 50)
+		wantCount := func(key store.StreamKey, after uint64, want int) {
+			t.Helper()
+			if got, err := log.ReadAfter(context.Background(), key, after); err != nil || len(got) != want {
+				t.Fatalf("ReadAfter(%v, %d): %d entries, %v; want %d", key, after, len(got), err, want)
+			}
+		}
+		appendAll(other, 1, 10)
+		appendAll(old, 1, 2)
+		appendAll(recent, 1, 8)
+		wantCount(old, 0, 2)
+		wantCount(recent, 0, 8)
+		appendAll(recent, 9, 9)
+		wantNoRead(t, log, old, 0, store.ErrPurged)
+		wantCount(old, 1, 1)
+		appendAll(recent, 10, 11)
+		wantNoRead(t, log, old, 1, store.ErrNotFound)
+		wantNoRead(t, log, recent, 0, store.ErrPurged)
+		wantCount(recent, 1, 10)
+		wantCount(other, 0, 10)
+	}},
+	{"EntryLargerThanMaxBytesPurgesNothing", func(t tb, log store.Log) {
+		key, opt := stream("g", "s"), generous
+		opt.MaxBytes = 1000 + store.LogOverhead
+		add(t, log, key, 1, 2, opt)
+		wantError(t, "Append", log.Append(context.Background(), key, 3, make([]byte, 1001), opt), store.ErrFull)
+		wantAfter(t, log, key, 0, 2)
+		if err := log.Append(context.Background(), key, 3, make([]byte, 1000), opt); err != nil {
+			t.Fatal(err)
+		}
+		wantNoRead(t, log, key, 1, store.ErrPurged)
+	}},
+	{"EmptyEntriesCountTheOverhead", func(t tb, log store.Log) {
+		key, opt := stream("g", "s"), generous
+		opt.MaxBytes = 5 * store.LogOverhead
+		for seq := uint64(1); seq <= 6; seq++ {
+			if err := log.Append(context.Background(), key, seq, nil, opt); err != nil {
+				t.Fatal(err)
+			}
+		}
+		wantNoRead(t, log, key, 0, store.ErrPurged)
+		if got, err := log.ReadAfter(context.Background(), key, 1); err != nil || len(got) != 5 {
+			t.Fatalf("%d entries, %v; want 5", len(got), err)
 		}
 	}},
-	{"OnlyOneConcurrentAppendOfNumberSucceeds", func(t tb, log store.Log) {
-		key := stream("g", "s")
-		add(t, log, key, 1, 1, generous)
-		var wrote sync.Map
-		var writing sync.WaitGroup
-		for i := range 8 {
-			writing.Go(func() {
-				err := log.Append(context.Background(), key, 2, entryOf(key, 2), generous)
-				if err == nil {
-					wrote.Store(i, true)
-				} else if !errors.Is(err, store.ErrConflict) {
-					t.Error(err)
-				}
-			})
+	{"LowerMaxEntriesPurgesMoreEntries", func(t tb, log store.Log) {
+		key, opt := stream("g", "s"), generous
+		add(t, log, key, 1, 10, opt)
+		opt.MaxEntries = 3
+		add(t, log, key, 11, 11, opt)
+		wantNoRead(t, log, key, 7, store.ErrPurged)
+		wantAfter(t, log, key, 8, 11)
+	}},
+	{"LowerMaxBytesPurgesMoreEntries", func(t tb, log store.Log) {
+		key, opt := stream("g", "s"), generous
+		add(t, log, key, 1, 10, opt)
+		opt.MaxBytes = 3 * (store.LogOverhead + int64(len(entryOf(key, 10))))
+		add(t, log, key, 11, 11, opt)
+		wantNoRead(t, log, key, 7, store.ErrPurged)
+		wantAfter(t, log, key, 8, 11)
+	}},
+	{"QuietStreamKeepsEntriesWhileAnotherIsPurged", func(t tb, log store.Log) {
+		quiet, busy, opt := stream("g", "quiet"), stream("g", "busy"), generous
+		opt.MaxEntries = 2
+		add(t, log, quiet, 1, 1, opt)
+		add(t, log, busy, 1, 50, opt)
+		wantAfter(t, log, quiet, 0, 1)
+		wantAfter(t, log, busy, 48, 50)
+
+		// The group has entries quiet/1, busy/49 and busy/50. They are purged in this order.
+		size := func(key store.StreamKey, seq uint64) int64 {
+			return int64(len(entryOf(key, seq))) + store.LogOverhead
 		}
-		writing.Wait()
-		n := 0
-		wrote.Range(func(any, any) bool { n++; return true })
-		if n != 1 {
-			t.Errorf("%d writers of the same number succeeded, want 1", n)
+		last := stream("g", "last")
+		opt.MaxBytes = size(busy, 49) + size(busy, 50) + size(last, 1)
+		add(t, log, last, 1, 1, opt)
+		wantNoRead(t, log, quiet, 0, store.ErrNotFound)
+		wantAfter(t, log, busy, 48, 50)
+		opt.MaxBytes = size(busy, 50) + size(last, 1) + size(last, 2)
+		add(t, log, last, 2, 2, opt)
+		wantNoRead(t, log, busy, 48, store.ErrPurged)
+		wantAfter(t, log, busy, 49, 50)
+		wantAfter(t, log, last, 0, 2)
+	}},
+	{"ConflictPurgesNothing", func(t tb, log store.Log) {
+		key, opt := stream("g", "s"), generous
+		add(t, log, key, 1, 10, opt)
+		opt.MaxEntries, opt.MaxBytes = 1, store.LogOverhead
+		wantError(t, "Append", log.Append(context.Background(), key, 10, nil, opt), store.ErrConflict)
+		wantAfter(t, log, key, 0, 10)
+	}},
+	{"PurgedBytesAreFreed", func(t tb, log store.Log) {
+		a, b, opt := stream("g", "a"), stream("g", "b"), generous
+		opt.MaxEntries = 1
+		add(t, log, a, 1, 100, opt)
+		opt.MaxBytes = store.LogOverhead + int64(len(entryOf(a, 100))) + store.LogOverhead + int64(len(entryOf(b, 1)))
+		add(t, log, b, 1, 1, opt)
+		wantAfter(t, log, a, 99, 100)
+		wantAfter(t, log, b, 0, 1)
+	}},
+}
+
+var logTTLCases = []testCase[store.Log]{
+	{"GroupExistsUntilItExpires", func(t tb, log store.Log) {
+		short := generous
+		short.TTL = life
+		add(t, log, stream("g", "a"), 1, 1, short)
+		advance(log, life/2)
+		add(t, log, stream("g", "b"), 1, 1, short) // extends the life of the whole group
+		advance(log, life/2+slack)
+		wantAfter(t, log, stream("g", "a"), 0, 1)
+		advance(log, life/2)
+		wantNoRead(t, log, stream("g", "a"), 0, store.ErrNotFound)
+		wantNoRead(t, log, stream("g", "b"), 0, store.ErrNotFound)
+		add(t, log, stream("g", "a"), 2, 2, short) // the writer continues its numbers
+		wantNoRead(t, log, stream("g", "a"), 0, store.ErrPurged)
+		wantAfter(t, log, stream("g", "a"), 1, 2)
+	}},
+	{"AppendNeverShortensTimeToLive", func(t tb, log store.Log) {
+		short := generous
+		short.TTL = life
+		add(t, log, stream("g", "a"), 1, 1, generous)
+		add(t, log, stream("g", "a"), 2, 2, short)
+		advance(log, life+slack)
+		wantAfter(t, log, stream("g", "a"), 0, 2)
+	}},
+	{"ConflictDoesNotExtendTimeToLiveOfGroup", func(t tb, log store.Log) {
+		key, short := stream("g", "s"), generous
+		short.TTL = life
+		add(t, log, key, 1, 1, short)
+		wantError(t, "Append", log.Append(context.Background(), key, 1, nil, generous), store.ErrConflict)
+		advance(log, life+slack)
+		wantNoRead(t, log, key, 0, store.ErrNotFound)
+	}},
+	{"GroupsExpireIndependently", func(t tb, log store.Log) {
+		short := generous
+		short.TTL = life
+		add(t, log, stream("g", "s"), 1, 1, short)
+		add(t, log, stream("h", "s"), 1, 1, generous)
+		advance(log, life+slack)
+		wantNoRead(t, log, stream("g", "s"), 0, store.ErrNotFound)
+		wantAfter(t, log, stream("h", "s"), 0, 1)
+	}},
+	{"MaximumTimeToLiveOfGroupDoesNotOverflow", func(t tb, log store.Log) {
+		opt := generous
+		opt.TTL = math.MaxInt64
+		add(t, log, stream("g", "s"), 1, 2, opt)
+		advance(log, slack)
+		wantAfter(t, log, stream("g", "s"), 0, 2)
+	}},
+}
+
+var sharedCases = []testCase[keysAndStreams]{
+	{"KeysAndStreamsAreIndependent", func(t tb, both keysAndStreams) {
+		v := put(t, both, "k", "value", store.PutOptions{TTL: forever})
+		add(t, both, stream("k", "k"), 1, 3, generous)
+		wantItem(t, both, "k", "value", v)
+		if err := both.Delete(context.Background(), "k"); err != nil {
+			t.Fatal(err)
 		}
-		wantAfter(t, log, key, 0, 2)
+		wantAfter(t, both, stream("k", "k"), 0, 3)
 	}},
 }

@@ -2,11 +2,10 @@ package storetest
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
-	"sync/atomic"
 
 	"github.com/parley-mcp/parley/store"
 )
@@ -56,11 +55,6 @@ func wantSetFull(t tb, kv store.KV, set, member string, opt store.AddOptions) {
 }
 
 var setCases = []testCase[store.KV]{
-	{"UnknownSetHasNoMembers", func(t tb, kv store.KV) {
-		wantMembers(t, kv, "unknown")
-		join(t, kv, "other", roomy, "a")
-		wantMembers(t, kv, "unknown")
-	}},
 	{"ListReturnsMembersInOrder", func(t tb, kv store.KV) {
 		join(t, kv, "s", roomy, "b", "\xff", "a", "B", "ab", "a\x00", "å", "10", "9", "[", "(", "+", "-", "a b\r\n")
 		wantMembers(t, kv, "s", "(", "+", "-", "10", "9", "B", "[", "a", "a\x00", "a b\r\n", "ab", "b", "å", "\xff")
@@ -73,14 +67,6 @@ var setCases = []testCase[store.KV]{
 		wantMembersAfter(t, kv, "s", "f", 10)
 		wantMembersAfter(t, kv, "s", "z", 10)
 		wantMembersAfter(t, kv, "s", "A", 10, "b", "d", "f")
-	}},
-	{"ListReturnsAtMostLimitMembers", func(t tb, kv store.KV) {
-		join(t, kv, "s", roomy, "a", "b", "c", "d", "e")
-		wantMembersAfter(t, kv, "s", "", 1, "a")
-		wantMembersAfter(t, kv, "s", "", 2, "a", "b")
-		wantMembersAfter(t, kv, "s", "b", 2, "c", "d")
-		wantMembersAfter(t, kv, "s", "d", 2, "e")
-		wantMembersAfter(t, kv, "s", "", 5, "a", "b", "c", "d", "e")
 	}},
 	{"LargeSetCanBeReadInParts", func(t tb, kv store.KV) {
 		const n = 2*store.MaxList + 10
@@ -123,13 +109,6 @@ var setCases = []testCase[store.KV]{
 		leave(t, kv, "s", "a", "a", "unknown")
 		wantMembers(t, kv, "s", "ab", "b")
 	}},
-	{"RemovedMemberCanBeAddedAgain", func(t tb, kv store.KV) {
-		join(t, kv, "s", roomy, "a")
-		leave(t, kv, "s", "a")
-		wantMembers(t, kv, "s")
-		join(t, kv, "s", roomy, "a")
-		wantMembers(t, kv, "s", "a")
-	}},
 	{"SetsAreIndependent", func(t tb, kv store.KV) {
 		sets := []string{"s", "S", "s/", "s/a", "s/a/b", "s/a/b/c", "{s}", "}", "s*", "s\x00", "user/a/b/c/tasks", "user/a/b/c"}
 		for _, set := range sets {
@@ -159,14 +138,9 @@ var setCases = []testCase[store.KV]{
 		join(t, kv, "s", store.AddOptions{TTL: forever, Max: 3}, "c")
 		wantSetFull(t, kv, "s", "d", opt)
 	}},
-	{"FullSetAcceptsItsMembers", func(t tb, kv store.KV) {
-		opt := store.AddOptions{TTL: forever, Max: 2}
-		join(t, kv, "s", opt, "a", "b", "a", "b")
-		wantMembers(t, kv, "s", "a", "b")
-	}},
 	{"RemoveMakesRoomInFullSet", func(t tb, kv store.KV) {
 		opt := store.AddOptions{TTL: forever, Max: 2}
-		join(t, kv, "s", opt, "a", "b")
+		join(t, kv, "s", opt, "a", "b", "a", "b") // its members are accepted
 		leave(t, kv, "s", "a")
 		join(t, kv, "s", opt, "c")
 		wantMembers(t, kv, "s", "b", "c")
@@ -206,22 +180,64 @@ var setCases = []testCase[store.KV]{
 		wantError(t, "List", err, context.Canceled)
 		wantMembers(t, kv, "s", "a")
 	}},
-	{"ConcurrentAddsRespectMaximum", func(t tb, kv store.KV) {
-		for round := range 10 {
-			set, opt := fmt.Sprint("s", round), store.AddOptions{TTL: forever, Max: 3}
-			var added atomic.Int32
-			race(func(racer int) {
-				err := kv.Add(context.Background(), set, fmt.Sprint(racer), opt)
-				if err == nil {
-					added.Add(1)
-				} else if !errors.Is(err, store.ErrFull) {
-					t.Errorf("Add: %v", err)
-				}
-			})
-			members, err := kv.List(context.Background(), set, "", 10)
-			if err != nil || len(members) != 3 || added.Load() != 3 {
-				t.Fatalf("%d calls succeeded and the set has members %q, %v; want 3", added.Load(), members, err)
-			}
+}
+
+var brief = store.AddOptions{TTL: life, Max: 100}
+
+var setTTLCases = []testCase[store.KV]{
+	{"MemberExistsUntilItExpires", func(t tb, kv store.KV) {
+		join(t, kv, "s", brief, "a")
+		advance(kv, life/2)
+		wantMembers(t, kv, "s", "a")
+		advance(kv, life/2+slack)
+		wantMembers(t, kv, "s")
+	}},
+	{"MembersExpireIndependently", func(t tb, kv store.KV) {
+		join(t, kv, "s", roomy, "a", "c")
+		join(t, kv, "s", brief, "b")
+		join(t, kv, "t", brief, "a", "b")
+		join(t, kv, "t", roomy, "c")
+		advance(kv, life+slack)
+		wantMembers(t, kv, "s", "a", "c")
+		wantMembers(t, kv, "t", "c")
+		wantMembersAfter(t, kv, "s", "a", 1, "c")
+	}},
+	{"AddExtendsTimeToLive", func(t tb, kv store.KV) {
+		join(t, kv, "s", brief, "a")
+		for range 3 {
+			advance(kv, life/2)
+			wantMembers(t, kv, "s", "a")
+			join(t, kv, "s", brief, "a")
 		}
+		advance(kv, life+slack)
+		wantMembers(t, kv, "s")
+	}},
+	{"AddNeverShortensTimeToLive", func(t tb, kv store.KV) {
+		join(t, kv, "s", roomy, "a")
+		join(t, kv, "s", brief, "a")
+		advance(kv, life+slack)
+		wantMembers(t, kv, "s", "a")
+	}},
+	{"ExpiredMembersDoNotCount", func(t tb, kv store.KV) {
+		opt := store.AddOptions{TTL: life, Max: 3}
+		join(t, kv, "s", opt, "a", "b", "c")
+		wantSetFull(t, kv, "s", "d", opt)
+		advance(kv, life+slack)
+		opt.TTL = forever
+		join(t, kv, "s", opt, "d", "e", "a")
+		wantSetFull(t, kv, "s", "b", opt)
+		wantMembers(t, kv, "s", "a", "d", "e")
+	}},
+	{"RejectedMemberDoesNotExtendTimeToLive", func(t tb, kv store.KV) {
+		join(t, kv, "s", store.AddOptions{TTL: life, Max: 1}, "a")
+		wantSetFull(t, kv, "s", "b", store.AddOptions{TTL: forever, Max: 1})
+		advance(kv, life+slack)
+		wantMembers(t, kv, "s")
+	}},
+	{"MaximumTimeToLiveOfMemberDoesNotOverflow", func(t tb, kv store.KV) {
+		opt := store.AddOptions{TTL: math.MaxInt64, Max: 10}
+		join(t, kv, "s", opt, "a", "a")
+		advance(kv, slack)
+		wantMembers(t, kv, "s", "a")
 	}},
 }

@@ -6,9 +6,8 @@
 //		storetest.RunBus(t, func(t *testing.T) store.Bus { return mystore.New(…) })
 //	}
 //
-// Some cases record what concurrent callers see and check that it is linearizable. A
-// store for several replicas should run the suite on a value that spreads the operations
-// over several of them.
+// Some cases record what concurrent callers see and check that it is linearizable. A store for several replicas should
+// run the suite on a value that spreads the operations over several of them.
 //
 // An implementation whose clock the test controls should implement [Clock]. Expiry is
 // then tested without waiting; otherwise the tests sleep for a few seconds in all.
@@ -23,23 +22,20 @@ import (
 	"github.com/parley-mcp/parley/store"
 )
 
-// Clock is an optional interface of an implementation under test whose time can be
-// advanced.
+// Clock is an optional interface of an implementation under test whose time can be advanced.
 type Clock interface {
 	// Advance moves the time of the implementation forward by d.
 	Advance(d time.Duration)
 }
 
-// RunKV tests the contract of [store.KV], except for the limits of the whole KV; see
-// [RunKVFull]. Each subtest calls open for a new, empty KV. open registers its own cleanup
-// with t.
+// RunKV tests the contract of [store.KV], except for the limits of the whole KV; see [RunKVFull]. Each subtest calls
+// open for a new, empty KV. open registers its own cleanup with t.
 func RunKV(t *testing.T, open func(t *testing.T) store.KV) {
 	run(t, open, kvCases, ttlCases, raceCases, setCases, setTTLCases, kvHistoryCases)
 }
 
-// RunKVFull tests the behaviour of a [store.KV] that reaches its limit. A KV that open
-// returns must accept at least 4 entries of 1 KiB and must return [store.ErrFull]
-// before it has 10,000 of them.
+// RunKVFull tests the behaviour of a [store.KV] that reaches its limit. A KV that open returns must accept at least 4
+// entries of 1 KiB and must return [store.ErrFull] before it has 10,000 of them.
 func RunKVFull(t *testing.T, open func(t *testing.T) store.KV) {
 	run(t, open, fullCases)
 }
