@@ -48,14 +48,14 @@ type resourceOffer struct {
 	admit  beforeSubscribe // nil: every client may subscribe
 }
 
-// init sets the name and the options of an entry of s.
-func (o *resourceOffer) init(s *Server, name string, options []ResourceOption) {
-	o.name, o.logger = name, s.logger
+// init sets the name and the options of an entry of c.
+func (o *resourceOffer) init(c *Catalog, name string, options []ResourceOption) {
+	o.name, o.logger = name, c.logger
 	for _, option := range options {
 		option.ofResource(o)
 	}
 	if o.follow != nil {
-		s.followers.expect(s)
+		c.follows.Store(true)
 	}
 }
 

@@ -9,41 +9,6 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// Subscribed clients are notified when tools, prompts, resources or templates are added or
-// removed, and when [Server.ResourceUpdated] is called. Changes of one kind within 50 ms become
-// one notification. A client that was not connected at the time is not notified later.
-
-// ResourceUpdated notifies the clients that have subscribed to a resource that its contents have
-// changed. The resource need not be in a list. The clients of all replicas are notified if they share
-// [Server.Bus]; otherwise call ResourceUpdated on every replica. It does not block and is safe for
-// concurrent use. (2026-07-28, server/resources, Subscriptions.)
-func (s *Server) ResourceUpdated(uri string) {
-	s.changes.PublishTo(s.notifiedOf(uri), changes.Change{Kind: changes.ResourceUpdated, URI: uri})
-	s.replicas.announce(announcement{Kind: changes.ResourceUpdated, URI: uri})
-}
-
-// added adds an entry, and notifies the clients that can see it.
-func added[E entry](s *Server, kind changes.Kind, to *entries[E], name string, e E) error {
-	err := to.add(name, e)
-	if err == nil {
-		s.changes.PublishTo(e.audience(), changes.Change{Kind: kind})
-		s.replicas.announce(announcement{Kind: kind, Name: name, Hidden: e.audience() != nil})
-		s.followers.changed()
-	}
-	return err
-}
-
-// removed removes an entry, and notifies the clients that could see it.
-func removed[E entry](s *Server, kind changes.Kind, from *entries[E], name string) bool {
-	e, was := from.remove(name)
-	if was {
-		s.changes.PublishTo(e.audience(), changes.Change{Kind: kind})
-		s.replicas.announce(announcement{Kind: kind, Name: name, Hidden: e.audience() != nil})
-		s.followers.changed()
-	}
-	return was
-}
-
 // listen serves subscriptions/listen.
 func (s *Server) listen(ctx context.Context, c *rpc.Call) (any, error) {
 	return s.core.http.Modern.Listen(ctx, c, &s.changes, s.capabilities())

@@ -35,28 +35,25 @@ func CompleteFrom(values ...string) Completer {
 // Removing the prompt removes its completers.
 //
 // CompletePrompt panics if there is no such prompt or argument, or if complete is nil.
-// [Server.RegisterCompleter] returns errors instead. Both are safe while the server serves.
-func CompletePrompt(s *Server, prompt, argument string, complete Completer) {
-	if err := s.RegisterCompleter(mcp.CompleteReference{Type: mcp.RefPrompt, Name: prompt}, argument, complete); err != nil {
-		panic("server: " + err.Error())
-	}
+// [Catalog.RegisterCompletion] returns errors instead. Both are safe while the server serves.
+func CompletePrompt(to Registrar, prompt, argument string, complete Completer) {
+	mustComplete(to, mcp.CompleteReference{Type: mcp.RefPrompt, Name: prompt}, argument, complete)
 }
 
 // CompleteTemplate sets the completer of a variable of a template, as [CompletePrompt] does for
 // an argument of a prompt. A template that [AddFS] has registered has the variable path.
-func CompleteTemplate(s *Server, uriTemplate, variable string, complete Completer) {
-	if err := s.RegisterCompleter(mcp.CompleteReference{Type: mcp.RefResource, URI: uriTemplate}, variable, complete); err != nil {
-		panic("server: " + err.Error())
-	}
+func CompleteTemplate(to Registrar, uriTemplate, variable string, complete Completer) {
+	mustComplete(to, mcp.CompleteReference{Type: mcp.RefResource, URI: uriTemplate}, variable, complete)
 }
 
-// RegisterCompleter sets the completer of an argument of a prompt, or of a variable of a
-// template. It returns an error where [CompletePrompt] panics. Safe while the server serves.
-func (s *Server) RegisterCompleter(ref mcp.CompleteReference, argument string, complete Completer) error {
-	if complete == nil {
-		return errNoCompleter
+func mustComplete(to Registrar, ref mcp.CompleteReference, argument string, complete Completer) {
+	err := errNoCompleter
+	if complete != nil {
+		err = to.catalog().RegisterCompletion(ref, argument, complete.completion)
 	}
-	return s.RegisterCompletion(ref, argument, complete.completion)
+	if err != nil {
+		panic("server: " + err.Error())
+	}
 }
 
 // completion returns the suggestions as a completion.
@@ -68,13 +65,17 @@ func (c Completer) completion(ctx context.Context, value string, arguments map[s
 	return completionOf(suggestions), nil
 }
 
-// RegisterCompletion sets a completer, as [Server.RegisterCompleter] does, that returns at most
-// 100 values, and how many there are in all. A nil result without an error has no values.
-func (s *Server) RegisterCompletion(ref mcp.CompleteReference, argument string, complete func(ctx context.Context, value string, arguments map[string]string) (*mcp.Completion, error)) error {
+// RegisterCompletion sets the completer of an argument of a prompt, or of a variable of a template. It returns an error
+// where [CompletePrompt] panics. A nil result without an error has no values. The client receives the first 100 values.
+// Safe while the server serves.
+func (c *Catalog) RegisterCompletion(
+	ref mcp.CompleteReference, argument string,
+	complete func(ctx context.Context, value string, arguments map[string]string) (*mcp.Completion, error),
+) error {
 	if complete == nil {
 		return errNoCompleter
 	}
-	target, err := s.completionTarget(ref, func(entry) bool { return true })
+	target, err := c.completionTarget(ref, func(entry) bool { return true })
 	if err != nil {
 		return err
 	}
@@ -82,7 +83,7 @@ func (s *Server) RegisterCompletion(ref mcp.CompleteReference, argument string, 
 		return fmt.Errorf("%s has no argument %q", target.name, argument)
 	}
 	target.completers.set(argument, complete)
-	s.completes.Store(true)
+	c.completes.Store(true)
 	return nil
 }
 
@@ -123,17 +124,17 @@ type completionTarget struct {
 // completionTarget returns the prompt or template of a reference, among those that are seen.
 // The URI of a resource of a template refers to the template (2026-07-28,
 // server/utilities/completion, CompleteRequest).
-func (s *Server) completionTarget(ref mcp.CompleteReference, seen func(entry) bool) (*completionTarget, error) {
+func (c *Catalog) completionTarget(ref mcp.CompleteReference, seen func(entry) bool) (*completionTarget, error) {
 	switch ref.Type {
 	case mcp.RefPrompt:
-		if e, ok := s.prompts.get(ref.Name); ok && seen(e) {
+		if e, ok := c.prompts.get(ref.Name); ok && seen(e) {
 			return &completionTarget{fmt.Sprintf("the prompt %q", ref.Name), &e.completers, e.argument, e.scopes}, nil
 		}
 		return nil, unknownPrompt(ref.Name)
 	case mcp.RefResource:
-		e, ok := s.templates.get(ref.URI)
+		e, ok := c.templates.get(ref.URI)
 		ok = ok && seen(e)
-		complete := ok || s.templates.match(ref.URI, func(candidate *templateEntry, _ map[string][]string) bool {
+		complete := ok || c.templates.match(ref.URI, func(candidate *templateEntry, _ map[string][]string) bool {
 			e, ok = candidate, seen(candidate)
 			return !ok
 		})
@@ -184,6 +185,9 @@ func (s *Server) complete(ctx context.Context, c *rpc.Call) (any, error) {
 	case len(completion.Values) > mcp.MaxCompletionValues:
 		limited := *completion
 		limited.Values, limited.HasMore = completion.Values[:mcp.MaxCompletionValues], true
+		if total := int64(len(completion.Values)); limited.Total == nil {
+			limited.Total = &total
+		}
 		completion = &limited
 	}
 	return &mcp.CompleteResult{Completion: *completion}, nil

@@ -124,7 +124,8 @@ func (s *Server) build() error {
 	c.engine.Extensions = s.extensions.handler
 	c.engine.Opaque = len(s.Middleware) == 0 // the rate limit passes results on
 	c.engine.Store, c.engine.Scopes = kv, s.scopesOf
-	s.followers.expectLists(s)
+	s.followers.start(s)
+	s.attach(s)
 	s.changes.OnSubscribersChanged(s.followers.changed)
 	c.lease.KV, c.lease.Shared, c.lease.Logger = plain, s.KV != nil, logger
 	s.buildTasks(plain, memory, seals)
@@ -169,7 +170,7 @@ func (s *Server) build() error {
 	}
 	c.base, c.cancel = context.WithCancel(context.Background())
 	c.draining, c.drain = context.WithCancel(context.Background())
-	if s.tasks.offered() {
+	if s.runsTasks.Load() {
 		s.tasks.runner.Start()
 	}
 	if s.Bus != nil {

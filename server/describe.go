@@ -44,7 +44,7 @@ func (s *Server) capabilities() mcp.ServerCapabilities {
 		c.Prompts = &mcp.PromptsCapability{ListChanged: true}
 	}
 	c.Extensions = s.extensions.declared()
-	if s.tasks.offered() {
+	if s.runsTasks.Load() {
 		c.Extensions = maps.Clone(c.Extensions)
 		if c.Extensions == nil {
 			c.Extensions = make(map[string]json.RawMessage)
@@ -71,7 +71,7 @@ func (s *Server) currentInstructions() string {
 // describe returns the result of initialize.
 func (s *Server) describe(who principal.Principal) mcp.InitializeResult {
 	capabilities := s.capabilities()
-	if s.tasks.offered() {
+	if s.runsTasks.Load() {
 		capabilities.Tasks = &mcp.TasksCapability{Cancel: &mcp.Supported{}, Requests: &mcp.TaskRequestsCapability{
 			Tools: &mcp.TaskToolsCapability{Call: &mcp.Supported{}},
 		}}

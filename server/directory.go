@@ -9,9 +9,9 @@ import (
 // Directory is a directory that [AddFS] serves. The server does not watch its files: call
 // Updated and ListChanged when they change. A Directory is safe for concurrent use.
 type Directory struct {
-	server *Server
-	tree   *fileTree
-	entry  *templateEntry
+	catalog *Catalog
+	tree    *fileTree
+	entry   *templateEntry
 }
 
 // URI returns the URI of a file. The name is the path of the file relative to the directory,
@@ -33,10 +33,10 @@ func (d *Directory) URI(name string) string {
 }
 
 // Updated notifies the clients that have subscribed to a file that its contents have changed, as
-// [Server.ResourceUpdated] does. It has no effect if [Directory.URI] returns "" for the name.
+// [Catalog.ResourceUpdated] does. It has no effect if [Directory.URI] returns "" for the name.
 func (d *Directory) Updated(name string) {
 	if uri := d.URI(name); uri != "" {
-		d.server.ResourceUpdated(uri)
+		d.catalog.ResourceUpdated(uri)
 	}
 }
 
@@ -44,6 +44,8 @@ func (d *Directory) Updated(name string) {
 // It has no effect if FSOptions.Unlisted is set.
 func (d *Directory) ListChanged() {
 	if !d.tree.options.Unlisted {
-		d.server.changes.PublishTo(d.entry.audience(), changes.Change{Kind: changes.ResourcesChanged})
+		for _, s := range d.catalog.servedBy() {
+			s.changes.PublishTo(d.entry.audience(), changes.Change{Kind: changes.ResourcesChanged})
+		}
 	}
 }

@@ -29,12 +29,12 @@
 // shows when the program starts.
 //
 // Each has a counterpart with an untyped handler, for definitions that are known only at run
-// time. The counterparts return errors instead of panicking: [Server.RegisterTool],
-// [Server.RegisterResource], [Server.RegisterTemplate], [Server.RegisterPrompt] and
-// [Server.RegisterCompleter].
+// time. The counterparts return errors instead of panicking: [Catalog.RegisterTool],
+// [Catalog.RegisterResource], [Catalog.RegisterTemplate], [Catalog.RegisterPrompt] and
+// [Catalog.RegisterCompletion].
 //
 // Tools, resources, templates and prompts can be added and removed while the server serves, and
-// subscribed clients are notified. [Server.ResourceUpdated] and [Directory] notify them of
+// subscribed clients are notified. [Catalog.ResourceUpdated] and [Directory] notify them of
 // changed contents. [VisibleTo] hides a tool, resource or prompt from some callers.
 //
 // # Handlers
@@ -82,7 +82,7 @@
 // answer, on any replica. With the same Server.KV and Server.Log, it can continue a session.
 // [Once] needs a shared Server.KV, too. With the same Server.Bus, clients of every replica are
 // notified of changes of lists and resources; without it, make them, and call
-// [Server.ResourceUpdated], on every replica.
+// [Catalog.ResourceUpdated], on every replica.
 //
 // # Security
 //

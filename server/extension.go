@@ -51,12 +51,12 @@ type ExtensionRequest func(ctx context.Context, params json.RawMessage) (result 
 type ExtensionNotification func(ctx context.Context, params json.RawMessage)
 
 // AddExtension adds an extension. It panics if the ID is invalid or in use, or if a method belongs
-// to the protocol or to another extension. [Server.RegisterExtension] returns errors instead.
+// to the protocol or to another extension. [Catalog.RegisterExtension] returns errors instead.
 //
 // An extension that changes the methods of the protocol can do so in middleware, which sees
 // every call and may replace its result.
-func AddExtension(s *Server, e Extension) {
-	if err := s.RegisterExtension(e); err != nil {
+func AddExtension(to Registrar, e Extension) {
+	if err := to.catalog().RegisterExtension(e); err != nil {
 		panic("server: " + err.Error())
 	}
 }
@@ -64,8 +64,8 @@ func AddExtension(s *Server, e Extension) {
 // RegisterExtension adds an extension. It returns an error where [AddExtension] panics. It is safe while the server serves.
 // Clients can use the methods at once. They see the extension in the capabilities when they connect the next time or, in
 // 2026-07-28, when they request the capabilities again.
-func (s *Server) RegisterExtension(e Extension) error {
-	if err := s.extensions.add(e); err != nil {
+func (c *Catalog) RegisterExtension(e Extension) error {
+	if err := c.extensions.add(e); err != nil {
 		return fmt.Errorf("extension %q: %w", e.ID, err)
 	}
 	return nil
@@ -73,7 +73,7 @@ func (s *Server) RegisterExtension(e Extension) error {
 
 // RemoveExtension removes an extension, and reports whether the server had it. Requests in flight continue. It is safe while the
 // server serves.
-func (s *Server) RemoveExtension(id string) bool { return s.extensions.remove(id) }
+func (c *Catalog) RemoveExtension(id string) bool { return c.extensions.remove(id) }
 
 // ExtensionOf returns the settings, a JSON object, with which the client of the call declares an
 // extension. It returns false if the client does not declare it, or if ctx is not the context of

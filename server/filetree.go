@@ -178,9 +178,9 @@ func (t *fileTree) complete(_ context.Context, value string, _ map[string]string
 
 // listFiles returns the first n files after a URI of each directory that a caller can see.
 func listFiles(
-	ctx context.Context, s *Server, who principal.Principal, after string, n int,
+	ctx context.Context, c *Catalog, who principal.Principal, after string, n int,
 ) (all files[*resourceEntry]) {
-	for _, e := range s.templates.all() {
+	for _, e := range c.templates.all() {
 		if e.files == nil {
 			continue
 		}

@@ -16,7 +16,7 @@ const maxFollowed = 10_000
 
 // WhileSubscribed calls follow in a new goroutine when the first client subscribes to the
 // resource, so that the resource is watched only when needed. Follow calls
-// [Server.ResourceUpdated] whenever the contents have changed. It receives the URI that clients
+// [Catalog.ResourceUpdated] whenever the contents have changed. It receives the URI that clients
 // have subscribed to. It must return when its context ends: when the last client has
 // unsubscribed, the resource is removed, or the server shuts down.
 //
@@ -44,7 +44,7 @@ func (w whileSubscribed) ofResource(e *resourceOffer) { e.follow = w }
 // and ends when none is running.
 type followers struct {
 	mu     sync.Mutex
-	server *Server // nil while no resource has such a function
+	server *Server // nil before start
 	closed bool
 	news   chan struct{}      // capacity 1: subscriptions or entries have changed
 	cancel context.CancelFunc // nil while no goroutine runs
@@ -53,25 +53,13 @@ type followers struct {
 	lists resourceOffer // in place of a resource: the lists of a caller; see Server.WhileListening
 }
 
-// expect records that s has a resource to follow.
-func (f *followers) expect(s *Server) {
+// start lets the functions of s run. It is called before the first subscription.
+func (f *followers) start(s *Server) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.server = s
-}
-
-// expected reports whether expect was called.
-func (f *followers) expected() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.server != nil
-}
-
-// expectLists prepares the calls of Server.WhileListening.
-func (f *followers) expectLists(s *Server) {
 	if s.WhileListening != nil {
 		f.lists.follow = func(ctx context.Context, _ string) { s.WhileListening(ctx) }
-		f.expect(s)
 	}
 }
 
@@ -79,7 +67,7 @@ func (f *followers) expectLists(s *Server) {
 func (f *followers) changed() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.server == nil || f.closed {
+	if f.server == nil || f.closed || !f.server.follows.Load() && f.lists.follow == nil {
 		return
 	}
 	if f.news == nil {
@@ -226,7 +214,7 @@ func (s *Server) wanted(ctx context.Context) map[followed]*resourceOffer {
 // addCallers adds the callers of WhileListening.
 func (s *Server) addCallers(wanted map[followed]*resourceOffer) {
 	callers := slices.DeleteFunc(s.changes.ListSubscribers(), principal.Principal.IsAnonymous)
-	if len(callers) == 0 || s.followers.lists.follow == nil { // expectLists is called before the first subscription
+	if len(callers) == 0 || s.followers.lists.follow == nil { // see start
 		return
 	}
 	if len(callers) > maxFollowed {

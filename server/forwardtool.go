@@ -12,7 +12,7 @@ import (
 	"github.com/parley-mcp/parley/schema"
 )
 
-// ForwardTool adds a tool of another server, as [Server.RegisterTool] does, but does not reject
+// ForwardTool adds a tool of another server, as [Catalog.RegisterTool] does, but does not reject
 // its schemas. Clients receive a schema that cannot be compiled unchanged; the server logs a
 // warning and does not validate with it. The type of the input schema becomes "object", as the
 // protocol requires, and an output schema that is not a JSON object is left out. The other server
@@ -46,7 +46,11 @@ func (s *Server) ForwardTool(tool mcp.Tool, handler ToolHandler, options ...Tool
 			e.output = nil
 		}
 	}
-	return s.addUntyped(e, options)
+	if err := s.addUntyped(e, options); err != nil {
+		return err
+	}
+	e.logUnchecked(s.logger())
+	return nil
 }
 
 // forwarded returns the result of a forwarded call. It decodes the Source if the result needs

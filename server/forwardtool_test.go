@@ -67,6 +67,10 @@ func TestCompletionsHaveAtMostAHundredValues(t *testing.T) {
 	if got := complete(); len(got.Values) != mcp.MaxCompletionValues || *got.Total != total || !got.HasMore || len(returned.Values) != 150 || returned.HasMore {
 		t.Errorf("%d values of %d, more: %v", len(got.Values), *got.Total, got.HasMore)
 	}
+	returned.Total = nil
+	if got := complete(); *got.Total != 150 || returned.Total != nil {
+		t.Errorf("%d values in all", *got.Total)
+	}
 	if returned = nil; len(complete().Values) != 0 {
 		t.Error("a nil completion has values")
 	}

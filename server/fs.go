@@ -24,7 +24,7 @@ type FSOptions struct {
 	// segment of the prefix, or "files".
 	Name, Description string
 	// MaxFile is the size of the largest readable file in bytes; default 4 MiB. Reading a
-	// larger file fails with a *[FileTooLargeError].
+	// larger file fails with an error that has both sizes.
 	MaxFile int64
 	// Hidden includes files and directories whose names begin with a dot.
 	Hidden bool
@@ -34,27 +34,10 @@ type FSOptions struct {
 
 const defaultMaxFile = 4 << 20
 
-// FileTooLargeError reports a file of [AddFS] that is larger than FSOptions.MaxFile. The client
-// receives both sizes, without the name.
-type FileTooLargeError struct {
-	Name      string // path of the file relative to the directory
-	Size, Max int64  // in bytes
-}
-
-// Error implements the error interface.
-func (e *FileTooLargeError) Error() string {
-	return fmt.Sprintf("the file has %d bytes, the limit is %d", e.Size, e.Max)
-}
-
-// Unwrap returns the error that the client receives.
-func (e *FileTooLargeError) Unwrap() error {
-	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: e.Error()}
-}
-
 // AddFS serves the regular files of a directory as resources. The URI of a file is the prefix,
 // such as "file:///project/", followed by the path of the file relative to the directory,
 // percent-encoded and with slashes. AddFS registers the template prefix{+path}; call
-// [Server.RemoveTemplate] with that text to remove the directory. The caller may close root
+// [Catalog.RemoveTemplate] with that text to remove the directory. The caller may close root
 // after that, or after [Server.Shutdown] has returned.
 //
 // All paths go through root, which follows symbolic links only inside of the directory, so files
@@ -75,15 +58,15 @@ func (e *FileTooLargeError) Unwrap() error {
 //
 // AddFS panics if root is nil, or if the prefix is in use, is not a valid URI, or has a query or
 // fragment. It is safe while the server serves.
-func AddFS(s *Server, prefix string, root *os.Root, options FSOptions, more ...ResourceOption) *Directory {
-	d, err := addFS(s, prefix, root, options, more)
+func AddFS(to Registrar, prefix string, root *os.Root, options FSOptions, more ...ResourceOption) *Directory {
+	d, err := addFS(to.catalog(), prefix, root, options, more)
 	if err != nil {
 		panic(fmt.Sprintf("server: directory %q: %v", prefix, err))
 	}
 	return d
 }
 
-func addFS(s *Server, prefix string, root *os.Root, options FSOptions, more []ResourceOption) (*Directory, error) {
+func addFS(c *Catalog, prefix string, root *os.Root, options FSOptions, more []ResourceOption) (*Directory, error) {
 	if root == nil {
 		return nil, errors.New("root must not be nil")
 	}
@@ -108,7 +91,7 @@ func addFS(s *Server, prefix string, root *os.Root, options FSOptions, more []Re
 			options.Name = "files"
 		}
 	}
-	tree := &fileTree{root: root, prefix: prefix, options: options, logger: s.logger}
+	tree := &fileTree{root: root, prefix: prefix, options: options, logger: c.logger}
 	e := &templateEntry{
 		template:  mcp.ResourceTemplate{URITemplate: prefix + "{+path}", Name: options.Name, Description: options.Description},
 		variables: &parameters{others: &parameter{kind: "string"}},
@@ -118,11 +101,11 @@ func addFS(s *Server, prefix string, root *os.Root, options FSOptions, more []Re
 		e.files = tree
 	}
 	e.completers.set("path", Completer(tree.complete).completion)
-	if err := s.addTemplate(e, more); err != nil {
+	if err := c.addTemplate(e, more); err != nil {
 		return nil, err
 	}
-	s.completes.Store(true)
-	return &Directory{server: s, tree: tree, entry: e}, nil
+	c.completes.Store(true)
+	return &Directory{catalog: c, tree: tree, entry: e}, nil
 }
 
 // open implements templateEntry.open.
@@ -175,14 +158,14 @@ func (t *fileTree) read(ctx context.Context, name string) (*mcp.ReadResourceResu
 	}
 	defer file.Close()
 	if info.Size() > t.options.MaxFile {
-		return nil, &FileTooLargeError{Name: name, Size: info.Size(), Max: t.options.MaxFile}
+		return nil, t.tooLarge(info.Size())
 	}
 	data, err := io.ReadAll(io.LimitReader(file, t.options.MaxFile+1)) // the file may grow meanwhile
 	if err != nil {
 		return nil, err
 	}
 	if size := int64(len(data)); size > t.options.MaxFile {
-		return nil, &FileTooLargeError{Name: name, Size: size, Max: t.options.MaxFile}
+		return nil, t.tooLarge(size)
 	}
 	contents := mcp.ResourceContents{MimeType: typeByName(name)}
 	if utf8.Valid(data) && bytes.IndexByte(data, 0) < 0 {
@@ -194,6 +177,10 @@ func (t *fileTree) read(ctx context.Context, name string) (*mcp.ReadResourceResu
 		contents.MimeType = typeOfUnknown(contents)
 	}
 	return &mcp.ReadResourceResult{Contents: []mcp.ResourceContents{contents}}, nil
+}
+
+func (t *fileTree) tooLarge(size int64) error {
+	return jsonrpc.Errorf(jsonrpc.CodeInternalError, "the file has %d bytes, the limit is %d", size, t.options.MaxFile)
 }
 
 // openRegular opens a regular file for reading. It does not wait for the other end of a pipe,

@@ -216,14 +216,6 @@ func TestATooLargeFileIsRejected(t *testing.T) {
 	}
 }
 
-func TestFileTooLargeErrorIsTyped(t *testing.T) {
-	var err error = fmt.Errorf("reading: %w", &server.FileTooLargeError{Name: "a", Size: 2, Max: 1})
-	var large *server.FileTooLargeError
-	if !errors.As(err, &large) || large.Size != 2 {
-		t.Error(err)
-	}
-}
-
 // Files are listed page by page, in the order of their URIs, together with the other resources,
 // each once.
 func TestFilesAreListedInTheOrderOfURIs(t *testing.T) {

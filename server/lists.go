@@ -10,6 +10,7 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/parley-mcp/parley/internal/changes"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/internal/seal"
@@ -20,11 +21,12 @@ import (
 
 // kind is a kind of entries.
 type kind[E entry] struct {
-	of     func(*Server) *entries[E]
+	of     func(*Catalog) *entries[E]
+	change changes.Kind
 	serves func(*Server) bool // the server declares the capability
 	result func([]E, mcp.PageInfo, mcp.CacheHints) any
 	// files returns entries that are not registered; nil means that the kind has none.
-	files func(ctx context.Context, s *Server, who principal.Principal, after string, n int) files[E]
+	files func(ctx context.Context, c *Catalog, who principal.Principal, after string, n int) files[E]
 }
 
 // files are entries that are not registered, such as the files of directories. Each list is in the order of names.
@@ -35,7 +37,8 @@ type files[E entry] struct {
 }
 
 var toolKind = kind[*toolEntry]{
-	of:     (*Server).toolCatalog,
+	of:     func(c *Catalog) *entries[*toolEntry] { return &c.tools },
+	change: changes.ToolsChanged,
 	serves: func(s *Server) bool { return s.tools.offered() },
 	result: func(entries []*toolEntry, page mcp.PageInfo, hints mcp.CacheHints) any {
 		result := &mcp.ListToolsResult{CacheHints: hints, PageInfo: page, Tools: make([]mcp.Tool, len(entries))}
@@ -47,7 +50,8 @@ var toolKind = kind[*toolEntry]{
 }
 
 var promptKind = kind[*promptEntry]{
-	of:     (*Server).promptCatalog,
+	of:     func(c *Catalog) *entries[*promptEntry] { return &c.prompts },
+	change: changes.PromptsChanged,
 	serves: func(s *Server) bool { return s.prompts.offered() },
 	result: func(entries []*promptEntry, page mcp.PageInfo, hints mcp.CacheHints) any {
 		result := &mcp.ListPromptsResult{CacheHints: hints, PageInfo: page, Prompts: make([]mcp.Prompt, len(entries))}
@@ -59,7 +63,8 @@ var promptKind = kind[*promptEntry]{
 }
 
 var resourceKind = kind[*resourceEntry]{
-	of:     (*Server).resourceCatalog,
+	of:     func(c *Catalog) *entries[*resourceEntry] { return &c.resources },
+	change: changes.ResourcesChanged,
 	serves: (*Server).offersResources,
 	result: func(entries []*resourceEntry, page mcp.PageInfo, hints mcp.CacheHints) any {
 		result := &mcp.ListResourcesResult{CacheHints: hints, PageInfo: page, Resources: make([]mcp.Resource, len(entries))}
@@ -72,7 +77,8 @@ var resourceKind = kind[*resourceEntry]{
 }
 
 var templateKind = kind[*templateEntry]{
-	of:     (*Server).templateCatalog,
+	of:     func(c *Catalog) *entries[*templateEntry] { return &c.templates.entries },
+	change: changes.ResourcesChanged,
 	serves: (*Server).offersResources,
 	result: func(entries []*templateEntry, page mcp.PageInfo, hints mcp.CacheHints) any {
 		templates := make([]mcp.ResourceTemplate, len(entries))
@@ -110,10 +116,11 @@ func list[E entry](ctx context.Context, s *Server, c *rpc.Call, k *kind[E]) (any
 		return nil, err
 	}
 	who, size := c.Principal(), s.pageSize()
-	own, hidden, others := k.of(s).snapshot(), s.hiddenFrom(who, c.Method()), s.personal(ctx)
+	others := s.personal(ctx) // which may add entries to s
+	own, hidden := k.of(&s.Catalog).snapshot(), s.hiddenFrom(who, c.Method())
 	var files files[E]
 	if k.files != nil {
-		files = k.files(ctx, s, who, after, size+1)
+		files = k.files(ctx, &s.Catalog, who, after, size+1)
 	}
 	rest := own.after(after)
 	key := pageKey{c.Revision(), len(rest)}
@@ -128,7 +135,7 @@ func list[E entry](ctx context.Context, s *Server, c *rpc.Call, k *kind[E]) (any
 	}
 	for _, other := range others {
 		m.parts = append(m.parts, part[E]{
-			rest: k.of(other).snapshot().after(after), hidden: either(hidden, other.hiddenFrom(who, c.Method())), unscoped: true,
+			rest: k.of(&other.Catalog).snapshot().after(after), hidden: either(hidden, other.hiddenFrom(who, c.Method())), unscoped: true,
 		})
 	}
 	found, last := m.next(size)

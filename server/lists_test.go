@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"unicode/utf8"
 
@@ -135,6 +136,14 @@ func TestListsHaveTheEntriesOfTheirCallers(t *testing.T) {
 			s.DeclareResources()
 			with(s, hers)
 		}, "a b", "", true, true},
+		"added by Personal": {func(s *server.Server) {
+			addEntries(s, "b")
+			var once sync.Once
+			s.Personal = func(context.Context) []*server.Server {
+				once.Do(func() { addEntries(s, "a c") })
+				return nil
+			}
+		}, "a b c", "a b c", false, true},
 		"merged": {func(s *server.Server) {
 			addEntries(s, "x b f")
 			first, second := &server.Server{}, &server.Server{}

@@ -21,12 +21,12 @@ var coreKeys = []string{
 }
 
 // checkMeta returns an error if a program must not send these keys.
-func (s *Server) checkMeta(meta mcp.Meta) error {
+func (c *Catalog) checkMeta(meta mcp.Meta) error {
 	if len(meta) == 0 {
 		return nil
 	}
 	for _, key := range slices.Sorted(maps.Keys(meta)) {
-		if strings.HasPrefix(key, officialPrefix) && !slices.Contains(coreKeys, key) && s.extensions.official() && mcp.CheckMetaKey(key) == nil {
+		if strings.HasPrefix(key, officialPrefix) && !slices.Contains(coreKeys, key) && c.extensions.official() && mcp.CheckMetaKey(key) == nil {
 			continue
 		}
 		if err := mcp.CheckMeta(key, meta[key]); err != nil {

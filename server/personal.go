@@ -25,7 +25,7 @@ func (s *Server) PersonalChanged(callers ...principal.Principal) {
 	s.followers.changed()
 }
 
-// PersonalUpdated notifies the clients of a caller that have subscribed to a resource, as [Server.ResourceUpdated] does
+// PersonalUpdated notifies the clients of a caller that have subscribed to a resource, as [Catalog.ResourceUpdated] does
 // with those of all callers.
 func (s *Server) PersonalUpdated(caller principal.Principal, uri string) {
 	s.publishTo(caller, changes.Change{Kind: changes.ResourceUpdated, URI: uri})
@@ -46,35 +46,30 @@ func (s *Server) personal(ctx context.Context) []*Server {
 		if other.completes.Load() {
 			s.completes.Store(true)
 		}
-		if other.tasks.offered() {
-			s.tasks.tools.Store(true)
+		if other.runsTasks.Load() {
+			s.runsTasks.Store(true)
 		}
-		if other.followers.expected() {
-			s.followers.expect(s)
+		if other.follows.Load() {
+			s.follows.Store(true)
 		}
 	}
 	return others
 }
 
 // findFor returns the entry with a name that the caller of ctx can see, and the server that has it: s or, if s has none,
-// one of Personal. Catalog returns that of a server.
-func findFor[E entry](ctx context.Context, s *Server, catalog func(*Server) *entries[E], name string, who principal.Principal) (e E, from *Server, ok bool) {
-	if e, ok = catalog(s).find(name, who); ok || s.Personal == nil || rpc.From(ctx) == nil {
+// one of Personal.
+func findFor[E entry](ctx context.Context, s *Server, k *kind[E], name string, who principal.Principal) (e E, from *Server, ok bool) {
+	if e, ok = k.of(&s.Catalog).find(name, who); ok || s.Personal == nil || rpc.From(ctx) == nil {
 		return e, s, ok
 	}
 	for _, other := range s.personal(ctx) {
-		if e, ok = catalog(other).find(name, who); ok && len(e.needs()) == 0 {
+		if e, ok = k.of(&other.Catalog).find(name, who); ok && len(e.needs()) == 0 {
 			return e, other, true
 		}
 	}
-	e, ok = catalog(s).find(name, who) // Personal may have added it
+	e, ok = k.of(&s.Catalog).find(name, who) // Personal may have added it
 	return e, s, ok
 }
-
-func (s *Server) toolCatalog() *entries[*toolEntry]         { return &s.tools }
-func (s *Server) promptCatalog() *entries[*promptEntry]     { return &s.prompts }
-func (s *Server) resourceCatalog() *entries[*resourceEntry] { return &s.resources }
-func (s *Server) templateCatalog() *entries[*templateEntry] { return &s.templates.entries }
 
 // resourceFor is resourceAt for the caller of ctx, also with the servers of Personal.
 func (s *Server) resourceFor(ctx context.Context, uri string, who principal.Principal) (read readFunc, from *resourceOffer, mimeType string, err error) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/parley-mcp/parley/internal/changes"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -34,15 +33,15 @@ type PromptHandler func(ctx context.Context, arguments map[string]string) (*mcp.
 //
 // AddPrompt panics if the name is in use or does not have 1 to 256 bytes, if a field of In
 // cannot be an argument, if Out is another type, if p.Arguments does not fit In, or if a key in
-// p.Meta is invalid. [Server.RegisterPrompt] returns errors instead. Both copy p and are safe
+// p.Meta is invalid. [Catalog.RegisterPrompt] returns errors instead. Both copy p and are safe
 // while the server serves.
-func AddPrompt[In, Out any](s *Server, p mcp.Prompt, handler func(ctx context.Context, in In) (Out, error), options ...PromptOption) {
-	if err := addPrompt(s, p, handler, options); err != nil {
+func AddPrompt[In, Out any](to Registrar, p mcp.Prompt, handler func(ctx context.Context, in In) (Out, error), options ...PromptOption) {
+	if err := addPrompt(to.catalog(), p, handler, options); err != nil {
 		panic(fmt.Sprintf("server: prompt %q: %v", p.Name, err))
 	}
 }
 
-func addPrompt[In, Out any](s *Server, p mcp.Prompt, handler func(ctx context.Context, in In) (Out, error), options []PromptOption) error {
+func addPrompt[In, Out any](c *Catalog, p mcp.Prompt, handler func(ctx context.Context, in In) (Out, error), options []PromptOption) error {
 	if handler == nil {
 		return errNoHandler
 	}
@@ -59,7 +58,7 @@ func addPrompt[In, Out any](s *Server, p mcp.Prompt, handler func(ctx context.Co
 	} else if err := checkArguments(p.Arguments, arguments); err != nil {
 		return err
 	}
-	return s.addPrompt(&promptEntry{
+	return c.addPrompt(&promptEntry{
 		prompt:    p,
 		arguments: arguments,
 		handle: func(ctx context.Context, given map[string]string) (*mcp.GetPromptResult, error) {
@@ -109,8 +108,8 @@ func checkArguments(declared []mcp.PromptArgument, accepted *parameters) error {
 // file. It returns an error if the name is in use or does not have 1 to 256 bytes, if an
 // argument has no name or the name of another one, or if a key in p.Meta is invalid. It copies
 // p. Safe while the server serves.
-func (s *Server) RegisterPrompt(p mcp.Prompt, handler PromptHandler, options ...PromptOption) error {
-	if err := s.addPrompt(&promptEntry{prompt: p, handle: handler}, options); err != nil {
+func (c *Catalog) RegisterPrompt(p mcp.Prompt, handler PromptHandler, options ...PromptOption) error {
+	if err := c.addPrompt(&promptEntry{prompt: p, handle: handler}, options); err != nil {
 		return fmt.Errorf("prompt %q: %w", p.Name, err)
 	}
 	return nil
@@ -118,8 +117,8 @@ func (s *Server) RegisterPrompt(p mcp.Prompt, handler PromptHandler, options ...
 
 // RemovePrompt removes a prompt and reports whether it existed. Calls in flight continue. Safe
 // while the server serves.
-func (s *Server) RemovePrompt(name string) bool {
-	return removed(s, changes.PromptsChanged, &s.prompts, name)
+func (c *Catalog) RemovePrompt(name string) bool {
+	return unregister(c, &promptKind, name)
 }
 
 // DeclarePrompts declares the prompts capability while the server has no prompts yet. Call it if
@@ -138,8 +137,8 @@ type promptEntry struct {
 	completers completers
 }
 
-func (s *Server) addPrompt(e *promptEntry, options []PromptOption) error {
-	e.name, e.logger = e.prompt.Name, s.logger
+func (c *Catalog) addPrompt(e *promptEntry, options []PromptOption) error {
+	e.name, e.logger = e.prompt.Name, c.logger
 	for _, o := range options {
 		o.ofPrompt(e)
 	}
@@ -157,17 +156,17 @@ func (s *Server) addPrompt(e *promptEntry, options []PromptOption) error {
 			return fmt.Errorf("duplicate argument %q", argument.Name)
 		}
 	}
-	if err := s.checkMeta(e.prompt.Meta); err != nil {
+	if err := c.checkMeta(e.prompt.Meta); err != nil {
 		return err
 	}
 	if err := detach(&e.prompt, &e.prompt.Source); err != nil {
 		return err
 	}
-	if err := added(s, changes.PromptsChanged, &s.prompts, e.prompt.Name, e); err != nil {
+	if err := register(c, &promptKind, e); err != nil {
 		return err
 	}
 	if e.arguments != nil && slices.ContainsFunc(e.arguments.all, func(p parameter) bool { return p.enum != nil }) {
-		s.completes.Store(true)
+		c.completes.Store(true)
 	}
 	return nil
 }

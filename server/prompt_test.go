@@ -131,7 +131,9 @@ func TestACompleterWithoutAnArgumentIsRejected(t *testing.T) {
 			t.Errorf("%s, want %q", got, want)
 		}
 	}
-	if err := s.RegisterCompleter(mcp.CompleteReference{Type: "ref/tool"}, "a", complete); err == nil {
+	err := s.RegisterCompletion(mcp.CompleteReference{Type: "ref/tool"}, "a",
+		func(context.Context, string, map[string]string) (*mcp.Completion, error) { return nil, nil })
+	if err == nil {
 		t.Error("tools are completed")
 	}
 }

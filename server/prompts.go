@@ -24,7 +24,7 @@ func (s *Server) getPrompt(ctx context.Context, c *rpc.Call) (any, error) {
 		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.name must be a string: the name of a prompt")
 	}
 	name := jsonrpc.Unquote(raw)
-	entry, _, ok := findFor(ctx, s, (*Server).promptCatalog, name, c.Principal())
+	entry, _, ok := findFor(ctx, s, &promptKind, name, c.Principal())
 	if !ok {
 		return nil, unknownPrompt(name)
 	}

@@ -10,7 +10,6 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/parley-mcp/parley/internal/changes"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -38,20 +37,20 @@ type ResourceHandler func(ctx context.Context, uri string) (*mcp.ReadResourceRes
 //
 // AddResource panics if r has no name, if its URI is in use, has no scheme, contains characters
 // that must be percent-encoded, or has more than 8 KiB, or if a key in r.Meta is invalid.
-// [Server.RegisterResource] returns errors instead. Both copy r and are safe while the server
+// [Catalog.RegisterResource] returns errors instead. Both copy r and are safe while the server
 // serves.
-func AddResource[Out any](s *Server, r mcp.Resource, handler func(ctx context.Context) (Out, error), options ...ResourceOption) {
-	if err := addResource(s, r, handler, options); err != nil {
+func AddResource[Out any](to Registrar, r mcp.Resource, handler func(ctx context.Context) (Out, error), options ...ResourceOption) {
+	if err := addResource(to.catalog(), r, handler, options); err != nil {
 		panic(fmt.Sprintf("server: resource %q: %v", r.URI, err))
 	}
 }
 
-func addResource[Out any](s *Server, r mcp.Resource, handler func(ctx context.Context) (Out, error), options []ResourceOption) error {
+func addResource[Out any](c *Catalog, r mcp.Resource, handler func(ctx context.Context) (Out, error), options []ResourceOption) error {
 	if handler == nil {
 		return errNoHandler
 	}
 	contents := contentsOf[Out](&r.MimeType)
-	return s.addResource(r, func(ctx context.Context, _ string) (*mcp.ReadResourceResult, error) {
+	return c.addResource(r, func(ctx context.Context, _ string) (*mcp.ReadResourceResult, error) {
 		out, err := handler(ctx)
 		if err != nil {
 			return nil, err
@@ -63,19 +62,19 @@ func addResource[Out any](s *Server, r mcp.Resource, handler func(ctx context.Co
 // AddStatic adds a resource with constant contents, such as an embedded file. A string becomes
 // text, a []byte becomes a blob. AddStatic retains the bytes, which must not be modified
 // afterwards. It sets r.Size if that is nil, and panics where [AddResource] does.
-func AddStatic[Contents string | []byte](s *Server, r mcp.Resource, contents Contents, options ...ResourceOption) {
+func AddStatic[Contents string | []byte](to Registrar, r mcp.Resource, contents Contents, options ...ResourceOption) {
 	if r.Size == nil {
 		size := int64(len(contents))
 		r.Size = &size
 	}
-	AddResource(s, r, func(context.Context) (Contents, error) { return contents, nil }, options...)
+	AddResource(to, r, func(context.Context) (Contents, error) { return contents, nil }, options...)
 }
 
 // RegisterResource adds a resource with an untyped handler. It returns an error where
 // [AddResource] panics. If r has a Source, it is a resource of another server, whose URI may be any
 // text. RegisterResource copies r. Safe while the server serves.
-func (s *Server) RegisterResource(r mcp.Resource, handler ResourceHandler, options ...ResourceOption) error {
-	if err := s.addResource(r, handler, options); err != nil {
+func (c *Catalog) RegisterResource(r mcp.Resource, handler ResourceHandler, options ...ResourceOption) error {
+	if err := c.addResource(r, handler, options); err != nil {
 		return fmt.Errorf("resource %q: %w", r.URI, err)
 	}
 	return nil
@@ -83,8 +82,8 @@ func (s *Server) RegisterResource(r mcp.Resource, handler ResourceHandler, optio
 
 // RemoveResource removes the resource with a URI and reports whether it existed. Reads in flight
 // continue. Safe while the server serves.
-func (s *Server) RemoveResource(uri string) bool {
-	return removed(s, changes.ResourcesChanged, &s.resources, uri)
+func (c *Catalog) RemoveResource(uri string) bool {
+	return unregister(c, &resourceKind, uri)
 }
 
 // DeclareResources declares the resources capability while the server has no resources yet. Call
@@ -99,7 +98,7 @@ type resourceEntry struct {
 	read     ResourceHandler
 }
 
-func (s *Server) addResource(r mcp.Resource, handler ResourceHandler, options []ResourceOption) error {
+func (c *Catalog) addResource(r mcp.Resource, handler ResourceHandler, options []ResourceOption) error {
 	if handler == nil {
 		return errNoHandler
 	}
@@ -109,15 +108,15 @@ func (s *Server) addResource(r mcp.Resource, handler ResourceHandler, options []
 	if err := checkURI(r.URI, r.Source != nil); err != nil {
 		return err
 	}
-	if err := s.checkMeta(r.Meta); err != nil {
+	if err := c.checkMeta(r.Meta); err != nil {
 		return err
 	}
 	if err := detach(&r, &r.Source); err != nil {
 		return err
 	}
 	e := &resourceEntry{resource: r, read: handler}
-	e.init(s, r.URI, options)
-	return added(s, changes.ResourcesChanged, &s.resources, r.URI, e)
+	e.init(c, r.URI, options)
+	return register(c, &resourceKind, e)
 }
 
 var errNoName = errors.New("name must not be empty")

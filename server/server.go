@@ -23,6 +23,11 @@ import (
 //
 // A Server is an [http.Handler], one MCP endpoint that can be mounted on any path.
 type Server struct {
+	// Catalog has what the server offers to every caller. Its methods are methods of the Server: RegisterTool,
+	// RegisterPrompt, RegisterResource, RegisterTemplate, RegisterCompletion, RegisterExtension, RemoveTool,
+	// RemovePrompt, RemoveResource, RemoveTemplate, RemoveExtension and ResourceUpdated.
+	Catalog
+
 	Name        string // identifies the program; default "parley"
 	Version     string // version of the program; default "0.0.0"
 	Title       string // display name
@@ -157,17 +162,10 @@ type Server struct {
 	// value, except on the loopback interface, where it means the names of that interface.
 	AllowedHosts []string
 
-	rechecks  rechecks
-	tools     entries[*toolEntry]
-	resources entries[*resourceEntry]
-	templates templateSet
-	prompts   entries[*promptEntry]
-	completes atomic.Bool // an argument has a completer
-	// instructions replace Instructions; nil means that they do not.
+	rechecks     rechecks
 	instructions atomic.Pointer[string]
 	changes      changes.Broadcaster
 	followers    followers
-	extensions   extensions
 	tasks        taskFeature
 	replicas     replicas
 

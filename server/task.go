@@ -52,7 +52,7 @@ const (
 // later (2025-11-25, basic/utilities/tasks; tasks extension of 2026-07-28). Use it for work that takes
 // longer than a client waits for a response. Clients without support for tasks wait for the tool
 // unless o.Support requires a task. [AddTool] panics if a field of o is invalid, and
-// [Server.RegisterTool] returns an error.
+// [Catalog.RegisterTool] returns an error.
 //
 // The handler is the same as without AsTask. Its context does not end with the request, but when
 // the client cancels the task, when o.Timeout has passed, or when the server stops. [Ask] changes the

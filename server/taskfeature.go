@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"sync"
-	"sync/atomic"
 
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/internal/seal"
@@ -15,9 +14,8 @@ import (
 
 // taskFeature is the part of a server that runs tasks.
 type taskFeature struct {
-	tools  atomic.Bool // a tool runs as a task
-	asking sync.Map    // the questions of tasks/result requests, a set of taskQuestion
-	parked sync.Map    // the current requests of parked calls, *rpc.Call by id
+	asking sync.Map // the questions of tasks/result requests, a set of taskQuestion
+	parked sync.Map // the current requests of parked calls, *rpc.Call by id
 	store  tasks.Store
 	runner tasks.Runner
 }
@@ -34,8 +32,6 @@ func (f *taskFeature) attached(id string) *rpc.Call {
 	current, _ := c.(*rpc.Call)
 	return current
 }
-
-func (f *taskFeature) offered() bool { return f.tools.Load() }
 
 // maxAnonymousTasks is the maximum number of tasks of all anonymous callers.
 const maxAnonymousTasks = 10_000

@@ -17,7 +17,7 @@ import (
 
 // watchTasks is modern.Server.WatchTasks.
 func (s *Server) watchTasks(ctx context.Context, c *rpc.Call, ids []string) (accepted []string, states <-chan json.RawMessage, stop func(), err error) {
-	if !s.tasks.offered() {
+	if !s.runsTasks.Load() {
 		return nil, nil, func() {}, nil
 	}
 	if _, declared := c.Extension(mcp.ExtensionTasks); !declared {

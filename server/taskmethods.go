@@ -19,7 +19,7 @@ import (
 // have declared the extension.
 func (s *Server) taskRequest(handle rpc.Handler) rpc.Handler {
 	return func(ctx context.Context, c *rpc.Call) (any, error) {
-		if !s.tasks.offered() {
+		if !s.runsTasks.Load() {
 			return methodNotFound(c)
 		}
 		if _, declared := c.Extension(mcp.ExtensionTasks); !declared && c.Can(revision.TaskExtension) {

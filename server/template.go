@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/parley-mcp/parley/internal/changes"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -27,15 +26,15 @@ import (
 // AddTemplate panics if t has no name, if the template is in use or invalid, or if a key in
 // t.Meta is invalid. A template must have at most 2 KiB and 32 variables, and no prefix modifier
 // such as {var:3}. All of its variables must be in In, and all required fields of In must be in
-// the template. [Server.RegisterTemplate] returns errors instead. Both copy t and are safe while
+// the template. [Catalog.RegisterTemplate] returns errors instead. Both copy t and are safe while
 // the server serves.
-func AddTemplate[In, Out any](s *Server, t mcp.ResourceTemplate, handler func(ctx context.Context, in In) (Out, error), options ...ResourceOption) {
-	if err := addTemplate(s, t, handler, options); err != nil {
+func AddTemplate[In, Out any](to Registrar, t mcp.ResourceTemplate, handler func(ctx context.Context, in In) (Out, error), options ...ResourceOption) {
+	if err := addTemplate(to.catalog(), t, handler, options); err != nil {
 		panic(fmt.Sprintf("server: template %q: %v", t.URITemplate, err))
 	}
 }
 
-func addTemplate[In, Out any](s *Server, t mcp.ResourceTemplate, handler func(ctx context.Context, in In) (Out, error), options []ResourceOption) error {
+func addTemplate[In, Out any](c *Catalog, t mcp.ResourceTemplate, handler func(ctx context.Context, in In) (Out, error), options []ResourceOption) error {
 	if handler == nil {
 		return errNoHandler
 	}
@@ -44,7 +43,7 @@ func addTemplate[In, Out any](s *Server, t mcp.ResourceTemplate, handler func(ct
 		return fmt.Errorf("variables: %w", err)
 	}
 	contents := contentsOf[Out](&t.MimeType)
-	return s.addTemplate(&templateEntry{
+	return c.addTemplate(&templateEntry{
 		template:  t,
 		variables: variables,
 		open: func(_ string, values map[string][]string) (readFunc, error) {
@@ -67,12 +66,12 @@ func addTemplate[In, Out any](s *Server, t mcp.ResourceTemplate, handler func(ct
 // returns an error where [AddTemplate] panics. If t has a Source, it is a template of another server,
 // which need not be valid: an invalid one matches the URIs that begin and end as it does.
 // RegisterTemplate copies t. Safe while the server serves.
-func (s *Server) RegisterTemplate(t mcp.ResourceTemplate, handler ResourceHandler, options ...ResourceOption) error {
+func (c *Catalog) RegisterTemplate(t mcp.ResourceTemplate, handler ResourceHandler, options ...ResourceOption) error {
 	var err error
 	if handler == nil {
 		err = errNoHandler
 	} else {
-		err = s.addTemplate(&templateEntry{
+		err = c.addTemplate(&templateEntry{
 			template: t,
 			open: func(uri string, _ map[string][]string) (readFunc, error) {
 				return func(ctx context.Context) (*mcp.ReadResourceResult, error) { return handler(ctx, uri) }, nil
@@ -87,8 +86,8 @@ func (s *Server) RegisterTemplate(t mcp.ResourceTemplate, handler ResourceHandle
 
 // RemoveTemplate removes a template and reports whether it existed. It also removes the template
 // that [AddFS] has registered. Reads in flight continue. Safe while the server serves.
-func (s *Server) RemoveTemplate(uriTemplate string) bool {
-	return removed(s, changes.ResourcesChanged, &s.templates.entries, uriTemplate)
+func (c *Catalog) RemoveTemplate(uriTemplate string) bool {
+	return unregister(c, &templateKind, uriTemplate)
 }
 
 // readFunc reads one resource.
@@ -107,8 +106,8 @@ type templateEntry struct {
 	completers completers
 }
 
-func (s *Server) addTemplate(e *templateEntry, options []ResourceOption) error {
-	e.init(s, e.template.URITemplate, options)
+func (c *Catalog) addTemplate(e *templateEntry, options []ResourceOption) error {
+	e.init(c, e.template.URITemplate, options)
 	if e.template.Name == "" {
 		return errNoName
 	}
@@ -125,18 +124,18 @@ func (s *Server) addTemplate(e *templateEntry, options []ResourceOption) error {
 	if err := uris.compile(func(name string) bool { return e.variable(name).list }); err != nil {
 		return err
 	}
-	if err := s.checkMeta(e.template.Meta); err != nil {
+	if err := c.checkMeta(e.template.Meta); err != nil {
 		return err
 	}
 	if err := detach(&e.template, &e.template.Source); err != nil {
 		return err
 	}
 	e.uris = uris
-	if err := added(s, changes.ResourcesChanged, &s.templates.entries, e.template.URITemplate, e); err != nil {
+	if err := register(c, &templateKind, e); err != nil {
 		return err
 	}
 	if slices.ContainsFunc(uris.variables, func(v templateVariable) bool { return e.variable(v.name).enum != nil }) {
-		s.completes.Store(true)
+		c.completes.Store(true)
 	}
 	return nil
 }

@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"reflect"
 	"strings"
 
-	"github.com/parley-mcp/parley/internal/changes"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -42,15 +42,15 @@ type ToolHandler func(ctx context.Context, arguments json.RawMessage) (*mcp.Call
 // AddTool panics if the name is in use or invalid, if In or Out has no schema, if tool has an
 // output schema but Out is not structured, if a key in tool.Meta is invalid, or if a parameter
 // requires [NotSecret]. A name has 1 to 128 letters, digits, underscores, hyphens and dots.
-// [Server.RegisterTool] returns errors instead. Both copy tool and are safe while the server
+// [Catalog.RegisterTool] returns errors instead. Both copy tool and are safe while the server
 // serves.
-func AddTool[In, Out any](s *Server, tool mcp.Tool, handler func(ctx context.Context, in In) (Out, error), options ...ToolOption) {
-	if err := addTool(s, tool, handler, options); err != nil {
+func AddTool[In, Out any](to Registrar, tool mcp.Tool, handler func(ctx context.Context, in In) (Out, error), options ...ToolOption) {
+	if err := addTool(to.catalog(), tool, handler, options); err != nil {
 		panic(fmt.Sprintf("server: tool %q: %v", tool.Name, err))
 	}
 }
 
-func addTool[In, Out any](s *Server, tool mcp.Tool, handler func(ctx context.Context, in In) (Out, error), options []ToolOption) error {
+func addTool[In, Out any](c *Catalog, tool mcp.Tool, handler func(ctx context.Context, in In) (Out, error), options []ToolOption) error {
 	if handler == nil {
 		return errNoHandler
 	}
@@ -71,7 +71,7 @@ func addTool[In, Out any](s *Server, tool mcp.Tool, handler func(ctx context.Con
 	if err != nil {
 		return fmt.Errorf("output: %w", err)
 	}
-	return s.addTool(&toolEntry{
+	return c.addTool(&toolEntry{
 		tool:   tool,
 		input:  input,
 		output: output,
@@ -90,9 +90,10 @@ func addTool[In, Out any](s *Server, tool mcp.Tool, handler func(ctx context.Con
 }
 
 // RegisterTool adds a tool with raw JSON schemas and an untyped handler. A nil input schema
-// accepts any object. It returns an error where [AddTool] panics, and if a schema is invalid. It
+// accepts any object. It returns an error where [AddTool] panics, and if a schema is invalid. A
+// server that serves the tool logs the keywords of its schemas that it cannot check. RegisterTool
 // copies tool. Safe while the server serves.
-func (s *Server) RegisterTool(tool mcp.Tool, handler ToolHandler, options ...ToolOption) error {
+func (c *Catalog) RegisterTool(tool mcp.Tool, handler ToolHandler, options ...ToolOption) error {
 	if handler == nil {
 		return fmt.Errorf("tool %q: %w", tool.Name, errNoHandler)
 	}
@@ -109,11 +110,11 @@ func (s *Server) RegisterTool(tool mcp.Tool, handler ToolHandler, options ...Too
 			return fmt.Errorf("tool %q: output schema: %w", tool.Name, err)
 		}
 	}
-	return s.addUntyped(&toolEntry{tool: tool, input: input, output: output, handle: handler}, options)
+	return c.addUntyped(&toolEntry{tool: tool, input: input, output: output, handle: handler}, options)
 }
 
 // addUntyped adds a tool with compiled schemas whose handler does not validate the arguments.
-func (s *Server) addUntyped(e *toolEntry, options []ToolOption) error {
+func (c *Catalog) addUntyped(e *toolEntry, options []ToolOption) error {
 	input, handler := e.input, e.handle
 	e.handle = func(ctx context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error) {
 		valid, err := withoutNulls(input, arguments, e.forwarded)
@@ -125,11 +126,12 @@ func (s *Server) addUntyped(e *toolEntry, options []ToolOption) error {
 		}
 		return handler(ctx, arguments)
 	}
-	if err := s.addTool(e, options); err != nil {
+	if err := c.addTool(e, options); err != nil {
 		return fmt.Errorf("tool %q: %w", e.tool.Name, err)
 	}
-	s.logUnchecked(e.tool.Name, "input", e.input)
-	s.logUnchecked(e.tool.Name, "output", e.output)
+	for _, s := range c.servedBy() {
+		e.logUnchecked(s.logger())
+	}
 	return nil
 }
 
@@ -162,20 +164,25 @@ func withoutNulls(s *schema.Schema, object json.RawMessage, unknown bool) (json.
 	}
 }
 
-// logUnchecked logs the keywords of a schema that are ignored in validation.
-func (s *Server) logUnchecked(tool, which string, compiled *schema.Schema) {
-	if compiled == nil {
-		return
-	}
-	for _, keyword := range compiled.Unchecked() {
-		s.logger().Warn("a keyword of a tool's schema is not checked", "tool", tool, "schema", which, "keyword", keyword.Pointer, "reason", keyword.Reason)
-	}
+// logUnchecked logs, once, the keywords of the schemas that are ignored in validation.
+func (e *toolEntry) logUnchecked(to *slog.Logger) {
+	e.warned.Do(func() {
+		for which, compiled := range map[string]*schema.Schema{"input": e.input, "output": e.output} {
+			if compiled == nil {
+				continue
+			}
+			for _, keyword := range compiled.Unchecked() {
+				to.Warn("a keyword of a tool's schema is not checked",
+					"tool", e.name, "schema", which, "keyword", keyword.Pointer, "reason", keyword.Reason)
+			}
+		}
+	})
 }
 
 // RemoveTool removes a tool and reports whether it existed. Calls in flight continue. Safe while
 // the server serves.
-func (s *Server) RemoveTool(name string) bool {
-	return removed(s, changes.ToolsChanged, &s.tools, name)
+func (c *Catalog) RemoveTool(name string) bool {
+	return unregister(c, &toolKind, name)
 }
 
 // DeclareTools declares the tools capability while the server has no tools yet. Call it if tools

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"runtime/debug"
 	"strings"
+	"sync"
 
-	"github.com/parley-mcp/parley/internal/changes"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -18,7 +18,7 @@ import (
 // maxToolName is the limit that the protocol recommends (2026-07-28, server/tools, Tool Names).
 const maxToolName = 128
 
-// toolEntry is one registered tool. It is immutable.
+// toolEntry is one registered tool. It is immutable except for warned.
 type toolEntry struct {
 	offer
 	tool   mcp.Tool
@@ -33,11 +33,12 @@ type toolEntry struct {
 	forwarded bool         // another server defines the tool
 	task      *TaskOptions // nil: the tool does not run as a task
 	parked    bool         // see Parked
+	warned    sync.Once    // see logUnchecked
 }
 
 // addTool adds a tool with compiled schemas.
-func (s *Server) addTool(e *toolEntry, options []ToolOption) error {
-	e.name, e.logger = e.tool.Name, s.logger
+func (c *Catalog) addTool(e *toolEntry, options []ToolOption) error {
+	e.name, e.logger = e.tool.Name, c.logger
 	for _, o := range options {
 		o.ofTool(e)
 	}
@@ -60,17 +61,17 @@ func (s *Server) addTool(e *toolEntry, options []ToolOption) error {
 	if e.mirrored, err = e.headersOf(); err != nil {
 		return err
 	}
-	if err := s.checkMeta(e.tool.Meta); err != nil {
+	if err := c.checkMeta(e.tool.Meta); err != nil {
 		return err
 	}
 	if err := detach(&e.tool, &e.tool.Source); err != nil {
 		return err
 	}
-	if err := added(s, changes.ToolsChanged, &s.tools, e.tool.Name, e); err != nil {
+	if err := register(c, &toolKind, e); err != nil {
 		return err
 	}
 	if e.task != nil {
-		s.tasks.tools.Store(true)
+		c.runsTasks.Store(true)
 	}
 	return nil
 }
@@ -102,7 +103,7 @@ func (s *Server) callTool(ctx context.Context, c *rpc.Call) (any, error) {
 		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.name must be a string: the name of a tool")
 	}
 	name := jsonrpc.Unquote(raw)
-	entry, _, ok := findFor(ctx, s, (*Server).toolCatalog, name, c.Principal())
+	entry, _, ok := findFor(ctx, s, &toolKind, name, c.Principal())
 	if !ok {
 		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "unknown tool: %.128q", name)
 	}
@@ -116,7 +117,7 @@ func (s *Server) callTool(ctx context.Context, c *rpc.Call) (any, error) {
 	if entry, arguments, err = s.targetOf(ctx, entry, arguments, c.Principal()); err != nil {
 		return errorResult(err.Error()), nil
 	}
-	if s.tasks.offered() {
+	if s.runsTasks.Load() {
 		if result, err, done := s.callTask(ctx, c, entry, arguments); done {
 			return result, err
 		}

@@ -33,7 +33,7 @@ func (s *Server) UnlistTools(names ...string) {
 // of the call with the context ctx; see [VisibleTo]. The definition must not be modified.
 func (s *Server) LookupTool(ctx context.Context, name string) (tool mcp.Tool, ok bool) {
 	who := PrincipalOf(ctx)
-	e, from, ok := findFor(ctx, s, (*Server).toolCatalog, name, who)
+	e, from, ok := findFor(ctx, s, &toolKind, name, who)
 	if !ok || s.hides(who, mcp.MethodListTools, name) || from != s && from.hides(who, mcp.MethodListTools, name) {
 		return mcp.Tool{}, false
 	}
@@ -49,7 +49,7 @@ func (s *Server) LookupTool(ctx context.Context, name string) (tool mcp.Tool, ok
 //
 // An error of target is a tool error, and so is a name that the caller cannot see or that of a tool
 // that calls other tools. target must be safe for concurrent use and return the same for the same
-// arguments. RegisterToolCaller returns an error where [Server.RegisterTool] does. Safe while the
+// arguments. RegisterToolCaller returns an error where [Catalog.RegisterTool] does. Safe while the
 // server serves.
 func (s *Server) RegisterToolCaller(tool mcp.Tool, target func(arguments json.RawMessage) (name string, targetArguments json.RawMessage, err error), options ...ToolOption) error {
 	if target == nil {
@@ -81,7 +81,7 @@ func (s *Server) targetOf(ctx context.Context, entry *toolEntry, arguments json.
 	if arguments == nil {
 		arguments = json.RawMessage("{}")
 	}
-	target, _, ok := findFor(ctx, s, (*Server).toolCatalog, name, who)
+	target, _, ok := findFor(ctx, s, &toolKind, name, who)
 	switch {
 	case !ok:
 		return nil, nil, fmt.Errorf("unknown tool: %.128q", name)

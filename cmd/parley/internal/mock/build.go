@@ -2,6 +2,7 @@ package mock
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -223,7 +224,12 @@ func (b *builder) prompt(place jsontext.Pointer, e *promptEntry) {
 
 func (b *builder) complete(place jsontext.Pointer, ref mcp.CompleteReference, values map[string][]string) {
 	for name, list := range values {
-		b.fail(place+"/complete", b.mock.server.RegisterCompleter(ref, name, server.CompleteFrom(list...)))
+		suggest := server.CompleteFrom(list...)
+		b.fail(place+"/complete", b.mock.server.RegisterCompletion(ref, name,
+			func(ctx context.Context, value string, arguments map[string]string) (*mcp.Completion, error) {
+				values, err := suggest(ctx, value, arguments)
+				return &mcp.Completion{Values: values}, err
+			}))
 	}
 }
 

@@ -1,0 +1,97 @@
+package server
+
+import (
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/parley-mcp/parley/internal/changes"
+)
+
+// Catalog has tools, prompts, resources, templates, completions and extensions. A [Server] has one. The clients of a
+// server that serves the Catalog are notified when its tools, prompts, resources or templates are added or removed, and
+// when [Catalog.ResourceUpdated] is called, if they have subscribed. Changes of one kind within 50 ms become one
+// notification. A client that was not connected at the time is not notified later.
+//
+// The zero Catalog is empty. A Catalog is safe for concurrent use and must not be copied.
+type Catalog struct {
+	tools      entries[*toolEntry]
+	resources  entries[*resourceEntry]
+	templates  templateSet
+	prompts    entries[*promptEntry]
+	extensions extensions
+
+	completes atomic.Bool // an argument has a completer
+	runsTasks atomic.Bool // a tool runs as a task
+	follows   atomic.Bool // a resource has WhileSubscribed
+
+	serving sync.RWMutex
+	servers []*Server // that serve it
+}
+
+// Registrar is a [*Server] or a [*Catalog], or a struct that embeds one of them. The functions of this package add to it.
+type Registrar interface{ catalog() *Catalog }
+
+func (c *Catalog) catalog() *Catalog { return c }
+
+// attach makes s serve c: its clients are notified of changes, and it logs what cannot be checked.
+func (c *Catalog) attach(s *Server) {
+	c.serving.Lock()
+	c.servers = append(c.servers, s)
+	c.serving.Unlock()
+	for _, e := range c.tools.snapshot().entries {
+		e.logUnchecked(s.logger())
+	}
+}
+
+func (c *Catalog) servedBy() []*Server {
+	c.serving.RLock()
+	defer c.serving.RUnlock()
+	return slices.Clone(c.servers)
+}
+
+func (c *Catalog) logger() *slog.Logger {
+	for _, s := range c.servedBy() {
+		return s.logger()
+	}
+	return slog.Default()
+}
+
+// register adds an entry, and notifies the clients that can see it.
+func register[E entry](c *Catalog, k *kind[E], e E) error {
+	if err := k.of(c).add(e.common().name, e); err != nil {
+		return err
+	}
+	c.changed(k.change, e.common())
+	return nil
+}
+
+// unregister removes an entry and reports whether it existed. It notifies the clients that could see it.
+func unregister[E entry](c *Catalog, k *kind[E], name string) bool {
+	e, was := k.of(c).remove(name)
+	if was {
+		c.changed(k.change, e.common())
+	}
+	return was
+}
+
+// changed notifies clients of a change of an entry.
+func (c *Catalog) changed(kind changes.Kind, of *offer) {
+	for _, s := range c.servedBy() {
+		s.changes.PublishTo(of.audience(), changes.Change{Kind: kind})
+		s.replicas.announce(announcement{Kind: kind, Name: of.name, Hidden: of.restricted()})
+		s.followers.changed()
+	}
+}
+
+// ResourceUpdated notifies the clients that have subscribed to a resource that its contents have
+// changed. The resource need not be in a list. The clients of all replicas are notified if they share
+// [Server.Bus]; otherwise call ResourceUpdated on every replica. It does not block and is safe for
+// concurrent use. (2026-07-28, server/resources, Subscriptions.)
+func (c *Catalog) ResourceUpdated(uri string) {
+	for _, s := range c.servedBy() {
+		s.changes.PublishTo(s.notifiedOf(uri), changes.Change{Kind: changes.ResourceUpdated, URI: uri})
+		s.replicas.announce(announcement{Kind: changes.ResourceUpdated, URI: uri})
+	}
+}
