@@ -15,6 +15,7 @@ import (
 	"github.com/parley-mcp/parley/auth/devissuer"
 	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/cmd/parley/internal/inspect"
+	"github.com/parley-mcp/parley/cmd/parley/internal/inspecting"
 )
 
 // logInForPage logs in as the page of parley inspect does. A simulated user opens the login page, whose address it
@@ -36,7 +37,7 @@ func logInForPage(t *testing.T, url string, o inspect.LoginOptions) (page string
 	}
 	cmd := new(cobra.Command)
 	cmd.SetErr(io.Discard)
-	err = inspectLogin(ctx, cmd, url, o)
+	err = inspecting.LogIn(ctx, cmd, url, o)
 	user.Wait()
 	return page, err
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/cmd/parley/internal/failure"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
@@ -53,7 +54,7 @@ func TestInterruptAtAQuestionCancelsTheCall(t *testing.T) {
 			p.enter(string(key))
 		}
 		err := p.wait()
-		if code := run.ProcessState.ExitCode(); code != exitInterrupted {
+		if code := run.ProcessState.ExitCode(); code != failure.ExitInterrupted {
 			t.Errorf("%s, keys %q: %v, the terminal shows %q", test.revision, test.keys, err, shown)
 		}
 		shown.find(ctx, t, `parley: interrupted`)

@@ -18,8 +18,8 @@ import (
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/auth/devissuer"
 	"github.com/parley-mcp/parley/auth/jwt"
-	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/cmd/parley/demo"
+	"github.com/parley-mcp/parley/cmd/parley/internal/failure"
 	"github.com/parley-mcp/parley/internal/freeaddr"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
@@ -105,16 +105,16 @@ func TestKeysOfAServerAreSentByHand(t *testing.T) {
 		code       int
 	}{
 		{"call " + url + " whoami --header Authorization:Bearer_k", "", 0},
-		{"call " + url + " whoami", "cannot discover the authorization server: " + url + " names none, so requests need an API key or another token of the server" + send, exitUnauthorized},
-		{"call " + url + " whoami --header X-Api-Key:k", "although the request has the header X-Api-Key: cannot discover the authorization server: " + url + " names none, so requests need an API key or another token of the server" + send, exitUnauthorized},
-		{"login " + url, "names none, so requests need an API key or another token of the server", exitOther},
+		{"call " + url + " whoami", "cannot discover the authorization server: " + url + " names none, so requests need an API key or another token of the server" + send, failure.ExitUnauthorized},
+		{"call " + url + " whoami --header X-Api-Key:k", "although the request has the header X-Api-Key: cannot discover the authorization server: " + url + " names none, so requests need an API key or another token of the server" + send, failure.ExitUnauthorized},
+		{"login " + url, "names none, so requests need an API key or another token of the server", failure.ExitOther},
 	} {
 		args := strings.Fields(tc.args)
 		for i := range args {
 			args[i] = strings.ReplaceAll(args[i], "_", " ")
 		}
 		out, err := run(t, args...)
-		if code := exitCode(t.Context(), err); code != tc.code || err != nil && !strings.HasSuffix(explain(err), tc.want) {
+		if code := failure.Code(t.Context(), err); code != tc.code || err != nil && !strings.HasSuffix(failure.Explain(err), tc.want) {
 			t.Errorf("%q: exit code %d, %v\n%s", args, code, err, out)
 		}
 	}
@@ -182,38 +182,6 @@ func TestCommandsRefreshALoginOfARegisteredClient(t *testing.T) {
 	}
 }
 
-// Earlier versions have stored the port of 127.0.0.1.
-func TestStoredRegistrationHasARedirectURI(t *testing.T) {
-	t.Setenv("PARLEY_CONFIG_DIR", t.TempDir())
-	t.Setenv("PARLEY_NO_KEYRING", "1")
-	stored, err := openLogins()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := stored.store.Save(t.Context(), registrationsKey, []byte(`[{"server":"https://old.example/","client_id":"a","port":3118}]`)); err != nil {
-		t.Fatal(err)
-	}
-	flags := &loginFlags{clientID: "b", port: 4000}
-	now, err := flags.registration("https://new.example/")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := stored.saveRegistration(t.Context(), *now); err != nil {
-		t.Fatal(err)
-	}
-	for server, want := range map[string]string{
-		"https://old.example/": "http://127.0.0.1:3118/callback", "https://new.example/": "http://127.0.0.1:4000/callback", "https://other.example/": "",
-	} {
-		if got, err := stored.redirectURI(t.Context(), server); err != nil || got != want {
-			t.Errorf("%s: %q, %v", server, got, err)
-		}
-	}
-	flags.redirectURI = "http://localhost:1/x"
-	if _, err := flags.registration("https://new.example/"); err == nil {
-		t.Error("--port and --redirect-uri are accepted")
-	}
-}
-
 // The issuer revokes a login whose refresh token is used twice, so one of several commands that
 // find an expired token must refresh it for all.
 func TestConcurrentCommandsRefreshALoginOnce(t *testing.T) {
@@ -248,23 +216,4 @@ func freePort(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return port
-}
-
-func TestLoginErrorContainsAQuotedCommand(t *testing.T) {
-	for _, test := range []struct {
-		request oauth.AuthorizationRequest
-		want    string
-	}{
-		{oauth.AuthorizationRequest{Server: "https://example.com/mcp", Scopes: []string{"a"}}, "requires a login; run: parley login https://example.com/mcp"},
-		{oauth.AuthorizationRequest{Server: "https://example.com/mcp", Scopes: []string{"a"}, Previous: []string{"a"}}, "has expired; run: parley login https://example.com/mcp"},
-		{oauth.AuthorizationRequest{Server: "https://example.com/mcp", Scopes: []string{"a", "b", "c:d"}, Previous: []string{"a"}}, "with the scope b c:d; run: parley login --scope 'b c:d' https://example.com/mcp"},
-		{oauth.AuthorizationRequest{Server: "https://example.com/mcp?a=1&b=$(id)", Scopes: []string{"a"}}, "run: parley login 'https://example.com/mcp?a=1&b=$(id)'"},
-		{oauth.AuthorizationRequest{Server: "https://example.com/mcp", Scopes: []string{"';id;'"}, Previous: []string{}}, `--scope ''\'';id;'\''' https://example.com/mcp`},
-		{oauth.AuthorizationRequest{Server: "https://example.com/mcp", Scopes: []string{"--port=1"}, Previous: []string{}}, `--scope --port=1 https://example.com/mcp`},
-	} {
-		err := withLoginAdvice(&oauth.InteractionError{Request: test.request}, "")
-		if !strings.HasSuffix(err.Error(), test.want) || !errors.Is(err, oauth.ErrInteraction) {
-			t.Errorf("error %q, want the suffix %q", err, test.want)
-		}
-	}
 }

@@ -2,18 +2,26 @@
 package main
 
 import (
+	"context"
 	"os"
 
 	"charm.land/lipgloss/v2"
+
+	"github.com/parley-mcp/parley/cmd/parley/internal/failure"
+	"github.com/parley-mcp/parley/cmd/parley/internal/program"
 )
 
-func main() {
-	ctx := notifyContext()
+func main() { os.Exit(runMain(program.NotifyContext(), os.Args[1:])) }
+
+// runMain runs a command line, and returns the exit code.
+func runMain(ctx context.Context, args []string) int {
 	lipgloss.EnableLegacyWindowsANSI(os.Stderr)
-	cmd, err := newRoot().ExecuteContextC(ctx)
-	code := exitCode(ctx, err)
+	root := newRoot()
+	root.SetArgs(args)
+	cmd, err := root.ExecuteContextC(ctx)
+	code := failure.Code(ctx, err)
 	if err != nil {
-		printError(os.Stderr, err, code, formatOfErrors(cmd, os.Args[1:]))
+		failure.Print(os.Stderr, err, code, failure.FormatOf(cmd, args))
 	}
-	os.Exit(code)
+	return code
 }

@@ -9,13 +9,15 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/parley-mcp/parley/cmd/parley/internal/completion"
+	"github.com/parley-mcp/parley/cmd/parley/internal/program"
 )
 
 // The scripts run the test binary as parley.
 func TestMain(m *testing.M) {
 	testscript.Main(withCache{m}, map[string]func(){"parley": func() {
-		listsTimeout, valuesTimeout = 10*time.Second, 10*time.Second
-		main()
+		os.Exit(runMain(completion.WithPatience(program.NotifyContext(), 10*time.Second), os.Args[1:]))
 	}})
 }
 

@@ -26,8 +26,8 @@ type pageCommand struct {
 
 var (
 	shellLanguages = []string{"", "sh", "bash", "shell", "console", "yaml"}
-	program        = `(?:go run \./cmd/parley|(?:\.out/|\./)?parley)`
-	startOfParley  = regexp.MustCompile(`^(?:\$ |- run: |script: |[A-Z_]+=\S+ )*` + program + ` +(.*)$`)
+	programName    = `(?:go run \./cmd/parley|(?:\.out/|\./)?parley)`
+	startOfParley  = regexp.MustCompile(`^(?:\$ |- run: |script: |[A-Z_]+=\S+ )*` + programName + ` +(.*)$`)
 	printed        = regexp.MustCompile(`^printf '([^']*)' \| parley `)
 	betweenLines   = regexp.MustCompile(` (?:\|\|?|&&|;) `)
 )

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/parley-mcp/parley/cmd/parley/internal/failure"
 )
 
 // startParley starts the test binary as parley, with a configuration of its own; see startProgram.
@@ -41,7 +43,7 @@ func startProgram(t *testing.T, pattern string, cmd *exec.Cmd) string {
 			_ = cmd.Process.Kill()
 		}
 		<-exited
-		if ended != nil && !killed && cmd.ProcessState.ExitCode() != exitInterrupted {
+		if ended != nil && !killed && cmd.ProcessState.ExitCode() != failure.ExitInterrupted {
 			t.Errorf("%v: %v\n%s", cmd, ended, output)
 		}
 	})

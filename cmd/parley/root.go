@@ -4,14 +4,26 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/parley-mcp/parley/cmd/parley/internal/calling"
+	"github.com/parley-mcp/parley/cmd/parley/internal/checking"
+	"github.com/parley-mcp/parley/cmd/parley/internal/completion"
+	"github.com/parley-mcp/parley/cmd/parley/internal/inspecting"
+	"github.com/parley-mcp/parley/cmd/parley/internal/logins"
+	"github.com/parley-mcp/parley/cmd/parley/internal/manual"
 	"github.com/parley-mcp/parley/cmd/parley/internal/nearest"
-	"github.com/parley-mcp/parley/cmd/parley/internal/quoting"
+	"github.com/parley-mcp/parley/cmd/parley/internal/output"
+	"github.com/parley-mcp/parley/cmd/parley/internal/program"
+	"github.com/parley-mcp/parley/cmd/parley/internal/recording"
+	"github.com/parley-mcp/parley/cmd/parley/internal/servers"
+	"github.com/parley-mcp/parley/cmd/parley/internal/serving"
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
+	pages "github.com/parley-mcp/parley/docs/program"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -26,10 +38,10 @@ parley up --config mcp.json    # serves all servers of a file there
 parley ls http://127.0.0.1:7777/mcp
 parley call http://127.0.0.1:7777/mcp greet name=Ada
 parley ls -- npx -y @modelcontextprotocol/server-everything`,
-		Version:       version(),
+		Version:       program.Version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          unknownCommand,
+		Args:          program.UnknownCommand,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
@@ -40,12 +52,12 @@ parley ls -- npx -y @modelcontextprotocol/server-everything`,
 		commands []*cobra.Command
 	}{
 		{"Use Servers:", []*cobra.Command{
-			newLs(), newCall(), newTask(), newRead(), newPrompt(), newComplete(), newWatch(), newSearch(), newShell(), newConnect(), newDisconnect(),
+			calling.NewLs(), calling.NewCall(), calling.NewTask(), calling.NewRead(), calling.NewPrompt(), calling.NewComplete(), calling.NewWatch(), calling.NewSearch(), calling.NewShell(), calling.NewConnect(), calling.NewDisconnect(),
 		}},
-		{"Serve:", []*cobra.Command{newUp(), newServe(), newBridge(), newMock(), newReady()}},
-		{"Find Faults:", []*cobra.Command{newDoctor(), newPing(), newInspect(), newTap(), newReplay(), newHAR(), newDiff(), newTest()}},
-		{"Configure:", []*cobra.Command{newAdd(), newRm(), newImport(), newInstall(), newRegistry(), newConfig(), newLock()}},
-		{"Log In:", []*cobra.Command{newLogin(), newLogout(), newWhoami()}},
+		{"Serve:", []*cobra.Command{serving.NewUp(), serving.NewServe(), serving.NewBridge(logins.LoginFor), recording.NewMock(), serving.NewReady()}},
+		{"Find Faults:", []*cobra.Command{checking.NewDoctor(), calling.NewPing(), inspecting.New(), recording.NewTap(), recording.NewReplay(), recording.NewHAR(), checking.NewDiff(), checking.NewTest()}},
+		{"Configure:", []*cobra.Command{servers.NewAdd(), servers.NewRm(), servers.NewImport(), servers.NewInstall(), servers.NewRegistry(), servers.NewConfig(), serving.NewLock()}},
+		{"Log In:", []*cobra.Command{logins.NewLogin(), logins.NewLogout(), logins.NewWhoami()}},
 	} {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
 		for _, c := range g.commands {
@@ -53,13 +65,13 @@ parley ls -- npx -y @modelcontextprotocol/server-everything`,
 			root.AddCommand(c)
 		}
 	}
-	root.AddCommand(newVersion(), newCompletion(), newOffer())
+	root.AddCommand(newVersion(), completion.New(), completion.NewOffer(newRoot))
 	root.CompletionOptions.DisableDefaultCmd = true // its scripts evaluate words of servers
 	root.SetHelpCommand(newHelp())
 	root.InitDefaultHelpCmd()
-	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { printHelp(cmd, false) })
+	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { program.PrintHelp(cmd, false) })
 	indentExamples(root)
-	addOutput(root)
+	output.AddFlag(root)
 	return root
 }
 
@@ -83,21 +95,6 @@ func indented(examples string) string {
 	return b.String()
 }
 
-// unknownCommand returns an error if the first argument is not the name of a command.
-func unknownCommand(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	var names []string
-	for _, c := range cmd.Commands() {
-		names = append(names, c.Name())
-	}
-	if near := nearest.Name(args[0], names); near != "" {
-		return fmt.Errorf("unknown command %q; did you mean %s?", args[0], near)
-	}
-	return fmt.Errorf("unknown command %q; see %s --help", args[0], cmd.CommandPath())
-}
-
 // flagAdvice returns what the user can do about an error of a flag.
 func flagAdvice(cmd *cobra.Command, err error) string {
 	var unknown *pflag.NotExistError
@@ -119,51 +116,96 @@ func newVersion() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version of parley and the revisions of the protocol that it supports",
-		Args:  noArgs,
+		Args:  program.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			result := struct {
 				Version   string         `json:"version"`
 				Revisions []mcp.Revision `json:"revisions"`
-			}{version(), mcp.Revisions()}
-			return show(cmd, result, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "parley %s\nMCP %s\n", result.Version, commas(result.Revisions))
+			}{program.Version(), mcp.Revisions()}
+			return output.Show(cmd, result, func(w io.Writer) error {
+				_, err := fmt.Fprintf(w, "parley %s\nMCP %s\n", result.Version, program.Commas(result.Revisions))
 				return err
 			})
 		},
 	}
 }
 
-// commas joins words with commas.
-func commas[Word ~string](words []Word) string {
-	var b strings.Builder
-	for i, w := range words {
-		if i > 0 {
-			b.WriteString(", ")
+func newHelp() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND|TOPIC|topics]",
+		Short: "Describe all flags of a command, or print a page of the documentation",
+		Long: `Describe a command with all of its flags, or print a page of the documentation. parley help topics lists the
+pages. If a command and a page have the same name, parley prints both.`,
+		Example: `
+parley help up
+parley help topics
+parley help policy`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case len(args) == 0:
+				program.PrintHelp(cmd.Root(), true)
+				return nil
+			case len(args) == 1 && args[0] == "topics":
+				return printTopics(cmd.OutOrStdout())
+			}
+			return printTopic(cmd, args)
+		},
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return topicNames(cmd.Root()), cobra.ShellCompDirectiveNoFileComp
+		},
+	}
+}
+
+// printTopics lists the pages.
+func printTopics(w io.Writer) error {
+	var rows [][]string
+	for _, p := range pages.Pages() {
+		rows = append(rows, []string{p.Name, strings.ReplaceAll(p.Title, "`", "")})
+	}
+	return terminal.WrappedTable(w, program.HelpWidth(w), []string{"TOPIC", "PAGE"}, rows)
+}
+
+// printTopic prints the page with a name and the help of the command that words name.
+func printTopic(cmd *cobra.Command, words []string) error {
+	w := cmd.OutOrStdout()
+	found, rest, err := cmd.Root().Find(words)
+	isCommand := err == nil && len(rest) == 0 && found.HasParent()
+	page := slices.IndexFunc(pages.Pages(), func(p pages.Page) bool { return len(words) == 1 && p.Name == words[0] })
+	if page >= 0 {
+		if _, err := io.WriteString(w, manual.Text(pages.Pages()[page].Text, program.HelpWidth(w))); err != nil {
+			return err
 		}
-		b.WriteString(string(w))
-	}
-	return b.String()
-}
-
-// version returns the module version that the Go command has recorded in the binary.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
-		return "0.0.0-dev"
-	}
-	return strings.TrimPrefix(info.Main.Version, "v")
-}
-
-func noArgs(cmd *cobra.Command, args []string) error {
-	switch {
-	case len(args) == 0:
+		if isCommand {
+			_, err := io.WriteString(w, program.FlagsHelp(found, program.HelpWidth(w), true))
+			return err
+		}
 		return nil
-	case cmd.HasSubCommands():
-		return unknownCommand(cmd, args)
-	case cmd.Name() == "up":
-		return fmt.Errorf("unexpected argument %q; write --config %s", args[0], quoting.OfUser().Quote(args[0]))
-	case cmd.Name() == "serve" && strings.Contains(args[0], ":"):
-		return fmt.Errorf("unexpected argument %q; write --addr %s", args[0], quoting.OfUser().Quote(args[0]))
 	}
-	return fmt.Errorf("unexpected argument %q; see %s --help", args[0], cmd.CommandPath())
+	if isCommand {
+		program.PrintHelp(found, true)
+		return nil
+	}
+	text := strings.Join(words, " ")
+	if near := nearest.Name(text, topicNames(cmd.Root())); near != "" {
+		return fmt.Errorf("unknown command or topic %q; did you mean %s?", text, near)
+	}
+	return fmt.Errorf("unknown command or topic %q; see parley --help and parley help topics", text)
+}
+
+// topicNames returns the names of commands and pages.
+func topicNames(root *cobra.Command) (names []string) {
+	for _, c := range root.Commands() {
+		if c.IsAvailableCommand() {
+			names = append(names, c.Name())
+		}
+	}
+	for _, p := range pages.Pages() {
+		if !slices.Contains(names, p.Name) {
+			names = append(names, p.Name)
+		}
+	}
+	return append(names, "topics")
 }

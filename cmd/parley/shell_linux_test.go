@@ -7,18 +7,20 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/parley-mcp/parley/cmd/parley/internal/program"
 )
 
 // At a terminal, the shell completes words, keeps a history, shows questions and changes, and cancels commands.
 func TestShellAtATerminal(t *testing.T) {
-	program, err := exec.LookPath("parley")
+	parley, err := exec.LookPath("parley")
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
 	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 	defer cancel()
-	shell := exec.CommandContext(ctx, program, "shell", "--", program, "serve", "--stdio")
+	shell := exec.CommandContext(ctx, parley, "shell", "--", parley, "serve", "--stdio")
 	shell.Env = terminalEnv(dir)
 	p := startAtTerminal(t, shell, false)
 	shown := p.shown
@@ -40,7 +42,7 @@ func TestShellAtATerminal(t *testing.T) {
 	typed(`postcard city=Oslo (?s:.*)\r\nparley> $`, "\x1b[A\x1b[A") // the first command
 	typed(`call greet name=Ada +\x1b\[20D$`, "\x7f\x7f\x7fGrace token=a\x03")
 	shown.find(ctx, t, `token=a(?s:.*)parley> $`)
-	golden(t, "testdata/shell.golden", strings.ReplaceAll(screenOf(shown.String()), version(), "VERSION"))
+	golden(t, "testdata/shell.golden", strings.ReplaceAll(screenOf(shown.String()), program.Version(), "VERSION"))
 
 	typed(`.`, "read demo://ci\tKyo\t\r") // a resource template, and a value of its variable
 	typed(`"Kyoto"(?s:.*)parley> $`, "complete prompt postcard ci\tOs\r")

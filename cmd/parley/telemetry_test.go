@@ -203,11 +203,21 @@ func TestTraceOfARequestIsThatOfItsHeaders(t *testing.T) {
 	const trace = "0af7651916cd43dd8448eb211c80319c"
 	c := newCollector(t)
 	t.Run("call", func(t *testing.T) {
-		s, err := serveWith(t, new(httpFlags), "--otlp", c.URL)
+		at := startParley(t, `http://127\.0\.0\.1:\d+/mcp`, "serve", "--addr", "127.0.0.1:0", "--otlp", c.URL)
+		const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, at, strings.NewReader(initialize))
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.request(t, "POST", s.url+endpoint, initialize, "traceparent", "00-"+trace+"-b7ad6b7169203331-01", "baggage", "user=1")
+		r.Header = http.Header{
+			"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"},
+			"Traceparent": {"00-" + trace + "-b7ad6b7169203331-01"}, "Baggage": {"user=1"},
+		}
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
 	})
 	c.await(t, []string{"SERVER initialize"}, nil)
 	if span := c.spans["SERVER initialize"]; hex.EncodeToString(span.TraceId) != trace || hex.EncodeToString(span.ParentSpanId) != "b7ad6b7169203331" {

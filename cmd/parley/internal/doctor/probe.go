@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/cmd/parley/internal/recording"
+	"github.com/parley-mcp/parley/cmd/parley/internal/traffic"
 	"github.com/parley-mcp/parley/internal/dial/httpclient"
 	"github.com/parley-mcp/parley/internal/redirect"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -68,8 +68,8 @@ func (p *prober) send(ctx context.Context, method, message string, headers ...st
 		return nil, err
 	}
 	a := &answer{empty: true}
-	transport := &recording.Transport{Base: p.base, Report: func(e recording.Event) {
-		if e.From == recording.Server && len(e.Message) > 0 {
+	transport := &traffic.Transport{Base: p.base, Report: func(e traffic.Event) {
+		if e.From == traffic.Server && len(e.Message) > 0 {
 			a.empty = false
 			if m, err := jsonrpc.Parse(bytes.TrimSpace(bytes.Clone(e.Message)), jsonrpc.Limits{}); err == nil && m.Kind == jsonrpc.Response && a.message == nil {
 				a.message = &m

@@ -9,23 +9,21 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 )
 
-// Line asks the user for one line of text. A secret is not echoed. answered is false if the
-// user cancels.
-func (s *Screen) Line(ctx context.Context, title string, secret bool) (text string, answered bool, err error) {
+// Line asks the user for one line of text. A secret is not echoed. Line returns ErrInterrupted for Ctrl-C.
+func (s *Screen) Line(ctx context.Context, title string, secret bool) (text string, err error) {
 	field := huh.NewInput().Title(title).Value(&text)
 	if secret {
 		field.EchoMode(huh.EchoModePassword)
 	}
-	_, err = s.run(ctx, field)
-	if err == ErrInterrupted {
-		return "", false, nil
+	if _, err = s.run(ctx, field); err != nil {
+		return "", err
 	}
-	return text, err == nil, err
+	return text, nil
 }
 
-// Choose asks the user to choose one of several texts. The initial choice is selected first.
-// answered is false if the user cancels.
-func (s *Screen) Choose(ctx context.Context, title string, texts []string, initial string) (chosen string, answered bool, err error) {
+// Choose asks the user to choose one of several texts. The initial choice is selected first. Choose returns
+// ErrInterrupted for Ctrl-C.
+func (s *Screen) Choose(ctx context.Context, title string, texts []string, initial string) (chosen string, err error) {
 	var options []option[string]
 	for _, text := range texts {
 		o := option[string]{terminal.Line(text), text}
@@ -35,9 +33,5 @@ func (s *Screen) Choose(ctx context.Context, title string, texts []string, initi
 			options = append(options, o)
 		}
 	}
-	chosen, err = choose(ctx, s, title, options)
-	if err == ErrInterrupted {
-		return "", false, nil
-	}
-	return chosen, err == nil, err
+	return choose(ctx, s, title, options)
 }

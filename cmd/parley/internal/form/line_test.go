@@ -10,18 +10,18 @@ import (
 
 func TestLineReturnsTheTextOrTheCancellation(t *testing.T) {
 	for name, test := range map[string]struct {
-		keys     string
-		text     string
-		answered bool
+		keys string
+		text string
+		err  error
 	}{
-		"entered":   {"http://127.0.0.1:1/callback?code=x\r", "http://127.0.0.1:1/callback?code=x", true},
-		"empty":     {"\r", "", true},
-		"interrupt": {"\x03", "", false},
+		"entered":   {"http://127.0.0.1:1/callback?code=x\r", "http://127.0.0.1:1/callback?code=x", nil},
+		"empty":     {"\r", "", nil},
+		"interrupt": {"\x03", "", ErrInterrupted},
 	} {
 		screen := &Screen{In: strings.NewReader(test.keys), Out: io.Discard}
-		text, answered, err := screen.Line(t.Context(), "Paste it here:", false)
-		if err != nil || text != test.text || answered != test.answered {
-			t.Errorf("%s: %q, %t, %v", name, text, answered, err)
+		text, err := screen.Line(t.Context(), "Paste it here:", false)
+		if err != test.err || text != test.text {
+			t.Errorf("%s: %q, %v", name, text, err)
 		}
 	}
 }
@@ -29,8 +29,8 @@ func TestLineReturnsTheTextOrTheCancellation(t *testing.T) {
 func TestLineDoesNotEchoASecret(t *testing.T) {
 	var out strings.Builder
 	screen := &Screen{In: strings.NewReader("hunter2\r"), Out: &out}
-	if text, answered, err := screen.Line(t.Context(), "Secret:", true); err != nil || text != "hunter2" || !answered {
-		t.Errorf("%q, %t, %v", text, answered, err)
+	if text, err := screen.Line(t.Context(), "Secret:", true); err != nil || text != "hunter2" {
+		t.Errorf("%q, %v", text, err)
 	}
 	if strings.Contains(out.String(), "hunter") {
 		t.Errorf("the secret is echoed: %q", out.String())
@@ -47,9 +47,9 @@ func TestLineReturnsWhenItsContextIsCancelled(t *testing.T) {
 		<-asked
 		cancel()
 	}()
-	_, answered, err := (&Screen{In: in, Out: &firstWrite{asked}}).Line(ctx, "Paste it here:", false)
-	if answered || !errors.Is(err, context.Canceled) {
-		t.Errorf("%t, %v", answered, err)
+	_, err := (&Screen{In: in, Out: &firstWrite{asked}}).Line(ctx, "Paste it here:", false)
+	if !errors.Is(err, context.Canceled) {
+		t.Error(err)
 	}
 }
 
@@ -66,18 +66,18 @@ func (w *firstWrite) Write(p []byte) (int, error) {
 
 func TestChooseReturnsTheOptionOrTheCancellation(t *testing.T) {
 	for name, test := range map[string]struct {
-		keys     string
-		chosen   string
-		answered bool
+		keys   string
+		chosen string
+		err    error
 	}{
-		"initial":   {"\r", "us", true},
-		"next":      {"\x1b[B\r", "eu", true},
-		"interrupt": {"\x03", "", false},
+		"initial":   {"\r", "us", nil},
+		"next":      {"\x1b[B\r", "eu", nil},
+		"interrupt": {"\x03", "", ErrInterrupted},
 	} {
 		screen := &Screen{In: strings.NewReader(test.keys), Out: io.Discard}
-		chosen, answered, err := screen.Choose(t.Context(), "Region", []string{"eu", "us"}, "us")
-		if err != nil || chosen != test.chosen || answered != test.answered {
-			t.Errorf("%s: %q, %t, %v", name, chosen, answered, err)
+		chosen, err := screen.Choose(t.Context(), "Region", []string{"eu", "us"}, "us")
+		if err != test.err || chosen != test.chosen {
+			t.Errorf("%s: %q, %v", name, chosen, err)
 		}
 	}
 }

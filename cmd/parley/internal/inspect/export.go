@@ -7,7 +7,7 @@ import (
 	"net/http"
 
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/cmd/parley/internal/recording"
+	"github.com/parley-mcp/parley/cmd/parley/internal/traffic"
 )
 
 // serveExport serves the log as a recording, or as a HTTP archive. Neither has credentials.
@@ -17,14 +17,14 @@ func (h *hub) serveExport(w http.ResponseWriter, r *http.Request) {
 	name, kind := "recording.jsonl", "application/x-ndjson"
 	if err == nil && r.URL.Query().Get("format") == "har" {
 		name, kind = "recording.har", "application/json"
-		var header recording.Header
-		var entries []recording.Entry
-		if header, entries, err = recording.ReadAll(bytes.NewReader(b.Bytes())); err == nil {
+		var header traffic.Header
+		var entries []traffic.Entry
+		if header, entries, err = traffic.ReadAll(bytes.NewReader(b.Bytes())); err == nil {
 			b.Reset()
-			err = recording.WriteHAR(&b, header, entries)
+			err = traffic.WriteHAR(&b, header, entries)
 		}
 	}
-	if errors.Is(err, recording.ErrNoHTTP) {
+	if errors.Is(err, traffic.ErrNoHTTP) {
 		err = errors.New("the log has no HTTP traffic; export a recording instead")
 	}
 	if err != nil {
@@ -46,7 +46,7 @@ func (h *hub) writeRecording(b *bytes.Buffer) error {
 			target = withoutUser(at.URL)
 		}
 	}
-	out, err := recording.NewWriter(b, recording.WriterOptions{Program: "parley " + h.hello.Version, Target: target, Now: h.now})
+	out, err := traffic.NewWriter(b, traffic.WriterOptions{Program: "parley " + h.hello.Version, Target: target, Now: h.now})
 	if err != nil {
 		return err
 	}
@@ -64,9 +64,9 @@ func (h *hub) writeRecording(b *bytes.Buffer) error {
 		if e.Kind == kindProgram {
 			continue
 		}
-		event := recording.Event{Time: e.Time, From: recording.Server, Wire: recording.Stdio, Message: e.text, Truncated: len(e.text) < e.Size}
+		event := traffic.Event{Time: e.Time, From: traffic.Server, Wire: traffic.Stdio, Message: e.text, Truncated: len(e.text) < e.Size}
 		if e.Sent {
-			event.From = recording.Client
+			event.From = traffic.Client
 		}
 		if named {
 			event.Peer = e.Server
@@ -83,16 +83,16 @@ func (h *hub) writeRecording(b *bytes.Buffer) error {
 		if first {
 			numbers[key] = int64(len(numbers) + 1)
 		}
-		event.Wire, event.Exchange = recording.HTTP, numbers[key]
-		response := recording.Event{Time: e.Time, From: recording.Server, Wire: recording.HTTP, Peer: event.Peer, Exchange: event.Exchange}
+		event.Wire, event.Exchange = traffic.HTTP, numbers[key]
+		response := traffic.Event{Time: e.Time, From: traffic.Server, Wire: traffic.HTTP, Peer: event.Peer, Exchange: event.Exchange}
 		if x.Status != 0 {
-			response.Response = &recording.Response{Status: x.Status, Header: x.ResponseHeader}
+			response.Response = &traffic.Response{Status: x.Status, Header: x.ResponseHeader}
 		}
 		media, _, _ := mime.ParseMediaType(x.ResponseHeader.Get("Content-Type"))
 		switch {
 		case e.Sent:
 			if first {
-				event.Request = &recording.Request{Method: x.Method, URL: x.URL, Header: x.RequestHeader}
+				event.Request = &traffic.Request{Method: x.Method, URL: x.URL, Header: x.RequestHeader}
 			}
 			err = out.Write(event)
 			if err == nil && !responded[key] && x.Status != 0 && !begun[key] { // a response without a body
@@ -105,7 +105,7 @@ func (h *hub) writeRecording(b *bytes.Buffer) error {
 				err = out.Write(response)
 			}
 			begun[key] = true
-			event.Stream = &recording.StreamPart{}
+			event.Stream = &traffic.StreamPart{}
 			if e.Kind == kindHTTP && e.Method == "event endpoint" {
 				event.Stream.Name = "endpoint"
 			}

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/parley-mcp/parley/cmd/parley/internal/recording"
+	"github.com/parley-mcp/parley/cmd/parley/internal/traffic"
 	"github.com/parley-mcp/parley/internal/dial/httpclient"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -19,7 +19,7 @@ type hub struct {
 	log        *log
 	transport  http.RoundTripper
 	exchanges  atomic.Int64 // of all connections over HTTP
-	record     func(server string, e recording.Event)
+	record     func(server string, e traffic.Event)
 	background sync.WaitGroup
 	hello      hello
 	revision   mcp.Revision // of connections, unless the page chooses another one
@@ -39,7 +39,7 @@ type hub struct {
 }
 
 func newHub(ctx context.Context, now func() time.Time) *hub {
-	h := &hub{ctx: ctx, now: now, record: func(string, recording.Event) {}, logins: make(map[string]*loginState), listeners: make(map[chan struct{}]bool)}
+	h := &hub{ctx: ctx, now: now, record: func(string, traffic.Event) {}, logins: make(map[string]*loginState), listeners: make(map[chan struct{}]bool)}
 	h.log = &log{now: now, pending: make(map[pendingKey]*entry), wake: h.wake}
 	h.transport = httpclient.NewTransport()
 	return h

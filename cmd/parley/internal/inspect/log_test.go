@@ -10,7 +10,7 @@ import (
 	"testing/iotest"
 	"time"
 
-	"github.com/parley-mcp/parley/cmd/parley/internal/recording"
+	"github.com/parley-mcp/parley/cmd/parley/internal/traffic"
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
@@ -115,7 +115,7 @@ func (b body) RoundTrip(req *http.Request) (*http.Response, error) {
 func TestEventsOfAStreamAreMessages(t *testing.T) {
 	l := newTestLog()
 	exchanges := &httpRecorder{recorder: recorder{log: l, server: "server", observe: func(*entry, *jsonrpc.Message, []byte) {}}, open: make(map[int64]*exchange)}
-	h := &http.Client{Transport: &recording.Transport{
+	h := &http.Client{Transport: &traffic.Transport{
 		Base:   body(": comment\r\n\r\nevent: message\r\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"a\"}\r\n\r\nid: 7\ndata: {\"jsonrpc\":\"2.0\",\ndata: \"method\":\"b\"}\n\nevent: endpoint\ndata: /messages\n\ndata: {\"jsonrpc\""),
 		Report: exchanges.report,
 	}}

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/parley-mcp/parley/cmd/parley/internal/recording"
+	"github.com/parley-mcp/parley/cmd/parley/internal/traffic"
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
@@ -84,7 +84,7 @@ func (r *recorder) note(kind string, sent bool, method string, text []byte, x *e
 	r.log.add(&entry{Server: r.server, Sent: sent, Kind: kind, Method: method, exchange: x}, text, func() {})
 }
 
-// httpRecorder records the exchanges of one server over HTTP, which a recording.Transport reports.
+// httpRecorder records the exchanges of one server over HTTP, which a traffic.Transport reports.
 type httpRecorder struct {
 	recorder
 	secret map[string]bool // names of headers that are not recorded
@@ -94,14 +94,14 @@ type httpRecorder struct {
 }
 
 // report records an event of an exchange.
-func (r *httpRecorder) report(e recording.Event) {
+func (r *httpRecorder) report(e traffic.Event) {
 	x := r.exchange(&e)
 	if x == nil { // the client has closed the stream meanwhile
 		return
 	}
-	sent := e.From == recording.Client
+	sent := e.From == traffic.Client
 	switch {
-	case len(e.Message) > recording.MaxMessage:
+	case len(e.Message) > traffic.MaxMessage:
 		r.note(kindHTTP, sent, "body of more than 16 MiB, not recorded", nil, x)
 	case e.Request != nil && len(e.Message) == 0:
 		r.note(kindHTTP, true, e.Request.Method, nil, x)
@@ -119,7 +119,7 @@ func (r *httpRecorder) report(e recording.Event) {
 }
 
 // exchange returns the exchange of an event.
-func (r *httpRecorder) exchange(e *recording.Event) *exchange {
+func (r *httpRecorder) exchange(e *traffic.Event) *exchange {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if e.Request != nil {
@@ -133,7 +133,7 @@ func (r *httpRecorder) exchange(e *recording.Event) *exchange {
 }
 
 // response records a response, of an event stream without its events.
-func (r *httpRecorder) response(resp *recording.Response, body []byte, x *exchange) {
+func (r *httpRecorder) response(resp *traffic.Response, body []byte, x *exchange) {
 	r.log.responded(x, resp.Status, redacted(resp.Header, r.secret))
 	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	switch {

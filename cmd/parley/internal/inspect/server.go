@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/cmd/parley/internal/recording"
+	"github.com/parley-mcp/parley/cmd/parley/internal/traffic"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -160,13 +160,13 @@ func (s *server) dialer(settings Settings) (*client.Dialer, error) {
 	d.OnConnectionLost = func(err error) { s.lost(err) }
 	if t, ok := s.Target.(*client.HTTPTarget); ok {
 		exchanges := &httpRecorder{recorder: record, secret: secretNames(t.Header), open: make(map[int64]*exchange)}
-		d.HTTPClient = &http.Client{Transport: &recording.Transport{Base: s.hub.transport, Exchanges: &s.hub.exchanges, Report: func(e recording.Event) {
+		d.HTTPClient = &http.Client{Transport: &traffic.Transport{Base: s.hub.transport, Exchanges: &s.hub.exchanges, Report: func(e traffic.Event) {
 			s.hub.record(s.Name, e)
 			exchanges.report(e)
 		}}}
 	} else {
 		d.Trace = func(sent bool, text []byte) {
-			s.hub.record(s.Name, recording.StdioMessage(sent, text))
+			s.hub.record(s.Name, traffic.StdioMessage(sent, text))
 			record.message(sent, text, nil)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 
 	jsonv2 "github.com/go-json-experiment/json"
 
-	"github.com/parley-mcp/parley/cmd/parley/internal/recording"
+	"github.com/parley-mcp/parley/cmd/parley/internal/traffic"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -17,7 +17,7 @@ import (
 )
 
 // FromRecording returns a mock of the server of a recording.
-func FromRecording(h recording.Header, entries []recording.Entry, o Options) (*Mock, error) {
+func FromRecording(h traffic.Header, entries []traffic.Entry, o Options) (*Mock, error) {
 	r, err := read(h, entries, o.Pace)
 	if err != nil {
 		return nil, err

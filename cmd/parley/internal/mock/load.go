@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/parley-mcp/parley/cmd/parley/internal/recording"
+	"github.com/parley-mcp/parley/cmd/parley/internal/traffic"
 	"github.com/parley-mcp/parley/cmd/parley/internal/yamldoc"
 )
 
@@ -16,14 +16,14 @@ func Load(path string, o Options) (*Mock, error) {
 		return nil, err
 	}
 	defer f.Close()
-	if !recording.IsRecording(f) {
+	if !traffic.IsRecording(f) {
 		d, err := yamldoc.Read(path)
 		if err != nil {
 			return nil, err
 		}
 		return FromYAML(d, o)
 	}
-	h, entries, err := recording.ReadFile(path)
+	h, entries, err := traffic.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,7 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/parley-mcp/parley/cmd/parley/internal/recording"
+	"github.com/parley-mcp/parley/cmd/parley/internal/traffic"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -56,7 +56,7 @@ type reading struct {
 }
 
 // read reads a recording.
-func read(h recording.Header, entries []recording.Entry, pace bool) (*reading, error) {
+func read(h traffic.Header, entries []traffic.Entry, pace bool) (*reading, error) {
 	r := &reading{
 		pace: pace, redacted: h.Redacted, sessions: make(map[int64]string), retry: make(map[int64]string),
 		byState: make(map[string]*recordedCall), byTask: make(map[string]*recordedCall), found: newDefinitions(),
@@ -84,7 +84,7 @@ func read(h recording.Header, entries []recording.Entry, pace bool) (*reading, e
 	return r, nil
 }
 
-func (r *reading) event(e *recording.Entry) {
+func (r *reading) event(e *traffic.Entry) {
 	if e.Request != nil {
 		r.sessions[e.Exchange] = e.Request.Header.Get("Mcp-Session-Id")
 	}
@@ -95,13 +95,13 @@ func (r *reading) event(e *recording.Entry) {
 	if e.Response != nil && !isMessage {
 		r.status(e)
 	}
-	if e.End && e.From == recording.Server && e.Wire == recording.HTTP {
+	if e.End && e.From == traffic.Server && e.Wire == traffic.HTTP {
 		r.end(e)
 	}
 }
 
 // messages reads the messages of an event, and reports whether it has any.
-func (r *reading) messages(e *recording.Entry) bool {
+func (r *reading) messages(e *traffic.Entry) bool {
 	raw := jsontext.Value(e.Message)
 	if !raw.IsValid(jsontext.AllowDuplicateNames(true)) {
 		return false
@@ -119,7 +119,7 @@ func (r *reading) messages(e *recording.Entry) bool {
 			continue
 		}
 		found = found || m.Method != "" || m.Result != nil || m.Error != nil
-		if e.From == recording.Client {
+		if e.From == traffic.Client {
 			r.ofClient(e, &m)
 		} else {
 			r.ofServer(e, &m)
@@ -128,7 +128,7 @@ func (r *reading) messages(e *recording.Entry) bool {
 	return found
 }
 
-func (r *reading) ofClient(e *recording.Entry, m *message) {
+func (r *reading) ofClient(e *traffic.Entry, m *message) {
 	switch {
 	case m.Method != "" && m.ID != nil:
 		r.request(e, m)
@@ -142,7 +142,7 @@ func (r *reading) ofClient(e *recording.Entry, m *message) {
 }
 
 // request reads a request of the client. One with answers continues the call that has asked.
-func (r *reading) request(e *recording.Entry, m *message) {
+func (r *reading) request(e *traffic.Entry, m *message) {
 	c := &recordedCall{
 		method: m.Method, params: json.RawMessage(m.Params), id: string(m.ID), exchange: e.Exchange, session: r.sessions[e.Exchange], last: e.Time,
 		response: &response{exactly: true, outcome: outcome{fault: noResponse}}, asked: make(map[string]bool), noted: make(map[string]bool),
@@ -196,7 +196,7 @@ func hasResponses(method string) bool {
 	return true
 }
 
-func (r *reading) ofServer(e *recording.Entry, m *message) {
+func (r *reading) ofServer(e *traffic.Entry, m *message) {
 	switch {
 	case m.Method == "":
 		if c := r.take(e, string(m.ID)); c != nil && !c.skipped {
@@ -213,7 +213,7 @@ func (r *reading) ofServer(e *recording.Entry, m *message) {
 }
 
 // take removes the request for a response: the one of the exchange, or the last one of the session with the id.
-func (r *reading) take(e *recording.Entry, id string) *recordedCall {
+func (r *reading) take(e *traffic.Entry, id string) *recordedCall {
 	found := -1
 	for i, c := range r.pending {
 		if c.id != id {
@@ -237,7 +237,7 @@ func (r *reading) take(e *recording.Entry, id string) *recordedCall {
 
 // callOf returns the call to which a message of the server belongs: the one of its task, of its exchange, or the last
 // one of the session.
-func (r *reading) callOf(e *recording.Entry, m *message) *recordedCall {
+func (r *reading) callOf(e *traffic.Entry, m *message) *recordedCall {
 	if meta, ok := jsonrpc.Get(m.Params, "_meta"); ok {
 		related, _ := jsonrpc.Get(meta, mcp.MetaRelatedTask)
 		id, _ := jsonrpc.Get(related, "taskId")
@@ -260,7 +260,7 @@ func (r *reading) callOf(e *recording.Entry, m *message) *recordedCall {
 	return found
 }
 
-func (r *reading) notification(e *recording.Entry, m *message) {
+func (r *reading) notification(e *traffic.Entry, m *message) {
 	switch m.Method {
 	case mcp.NotificationProgress:
 		var p struct {
@@ -314,7 +314,7 @@ func (r *reading) note(what string, s step) {
 }
 
 // step adds a step, after the time since the event before it.
-func (r *reading) step(c *recordedCall, e *recording.Entry, s step) {
+func (r *reading) step(c *recordedCall, e *traffic.Entry, s step) {
 	if wait := e.Time.Sub(c.last); r.pace && wait > 0 {
 		c.response.steps = append(c.response.steps, step{wait: wait})
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/cmd/parley/internal/recording"
+	"github.com/parley-mcp/parley/cmd/parley/internal/traffic"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
@@ -163,13 +163,13 @@ func record(t *testing.T, s *server.Server, revision mcp.Revision) (recorded []b
 	t.Helper()
 	httpServer := httptest.NewServer(s)
 	var file bytes.Buffer
-	w, err := recording.NewWriter(&file, recording.WriterOptions{Program: "test", Target: httpServer.URL})
+	w, err := traffic.NewWriter(&file, traffic.WriterOptions{Program: "test", Target: httpServer.URL})
 	if err != nil {
 		t.Fatal(err)
 	}
 	base := &http.Transport{}
 	var mu sync.Mutex
-	d := client.Dialer{Revision: revision, HTTPClient: &http.Client{Transport: &recording.Transport{Base: base, Report: func(e recording.Event) {
+	d := client.Dialer{Revision: revision, HTTPClient: &http.Client{Transport: &traffic.Transport{Base: base, Report: func(e traffic.Event) {
 		mu.Lock()
 		defer mu.Unlock()
 		if err := w.Write(e); err != nil {
@@ -196,7 +196,7 @@ func record(t *testing.T, s *server.Server, revision mcp.Revision) (recorded []b
 // fromRecording returns the mock of a recording.
 func fromRecording(t testing.TB, recorded []byte, logger *slog.Logger) *Mock {
 	t.Helper()
-	h, entries, err := recording.ReadAll(bytes.NewReader(recorded))
+	h, entries, err := traffic.ReadAll(bytes.NewReader(recorded))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -318,7 +318,7 @@ func TestInvalidRecordingsAreErrors(t *testing.T) {
 		``: "the recording has no response of a server",
 		`>{"jsonrpc":"2.0","id":1,"method":"tools/list"}`: "the recording has no response of a server",
 	} {
-		h, entries, err := recording.ReadAll(bytes.NewReader(lines(text)))
+		h, entries, err := traffic.ReadAll(bytes.NewReader(lines(text)))
 		if err == nil {
 			_, err = FromRecording(h, entries, Options{})
 		}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/cmd/parley/internal/recording"
+	"github.com/parley-mcp/parley/cmd/parley/internal/traffic"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
 	"github.com/parley-mcp/parley/transport"
@@ -135,7 +135,7 @@ func TestACallWithoutAResponseHasNone(t *testing.T) {
 func TestThePaceOfARecordingIsKeptIfAsked(t *testing.T) {
 	for pace, want := range map[bool]time.Duration{false: 0, true: 2 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
-			h, entries, err := recording.ReadAll(bytes.NewReader(httpLines(faultyRecording)))
+			h, entries, err := traffic.ReadAll(bytes.NewReader(httpLines(faultyRecording)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -228,7 +228,7 @@ func TestNotificationsOfAnotherStreamFollowTheCallBeforeThem(t *testing.T) {
 // stepsOf returns the kinds of the steps of the first call of a recording.
 func stepsOf(t *testing.T, recorded []byte, pace bool) string {
 	t.Helper()
-	h, entries, err := recording.ReadAll(bytes.NewReader(recorded))
+	h, entries, err := traffic.ReadAll(bytes.NewReader(recorded))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -294,7 +294,7 @@ func TestStepsAreThoseOfTheCall(t *testing.T) {
 
 func TestWaitsAreNotRepeatedAfterAQuestion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h, entries, err := recording.ReadAll(bytes.NewReader(httpLines(`
+		h, entries, err := traffic.ReadAll(bytes.NewReader(httpLines(`
 			0 C 1 ` + callTool + `"greet"}}
 			2 S 1 "message":{"jsonrpc":"2.0","id":1,` + strings.Replace(ask, "STATE", "one", 1) + `
 			3 C 2 ` + callTool + `"greet","requestState":"one","inputResponses":{"name":{"action":"accept"}}}}

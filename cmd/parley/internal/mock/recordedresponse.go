@@ -10,14 +10,14 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/parley-mcp/parley/cmd/parley/internal/recording"
+	"github.com/parley-mcp/parley/cmd/parley/internal/traffic"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
 
 // respond reads the response to a request.
-func (r *reading) respond(c *recordedCall, e *recording.Entry, m *message) {
+func (r *reading) respond(c *recordedCall, e *traffic.Entry, m *message) {
 	switch {
 	case strings.HasPrefix(c.method, "tasks/"):
 		r.task(c, m)
@@ -75,7 +75,7 @@ func (r *reading) failed(c *recordedCall, e *errorEntry) {
 }
 
 // ask adds the questions of a result with the type input_required, or of a task, that were not asked before.
-func (r *reading) ask(c *recordedCall, e *recording.Entry, result json.RawMessage) {
+func (r *reading) ask(c *recordedCall, e *traffic.Entry, result json.RawMessage) {
 	var requests []rpc.InputRequest
 	all, _ := jsonrpc.Get(result, "inputRequests")
 	for key, raw := range jsonrpc.All(all) {
@@ -92,7 +92,7 @@ func (r *reading) ask(c *recordedCall, e *recording.Entry, result json.RawMessag
 }
 
 // created reads a call that has become a task.
-func (r *reading) created(c *recordedCall, e *recording.Entry, task json.RawMessage) {
+func (r *reading) created(c *recordedCall, e *traffic.Entry, task json.RawMessage) {
 	id, _ := jsonrpc.Get(task, "taskId")
 	r.step(c, e, step{task: true})
 	r.byTask[jsonrpc.Unquote(id)] = c
@@ -129,7 +129,7 @@ func (r *reading) task(c *recordedCall, m *message) {
 		return
 	}
 	if task.Questions != nil {
-		r.ask(call, &recording.Entry{Event: recording.Event{Time: call.last}}, json.RawMessage(m.Result))
+		r.ask(call, &traffic.Entry{Event: traffic.Event{Time: call.last}}, json.RawMessage(m.Result))
 	}
 	switch {
 	case task.Result != nil:
@@ -144,7 +144,7 @@ func (r *reading) task(c *recordedCall, m *message) {
 
 // status reads an HTTP response without a message. The mock plays the statuses of servers that are overloaded or have
 // failed. Others are about the request, the session or the login.
-func (r *reading) status(e *recording.Entry) {
+func (r *reading) status(e *traffic.Entry) {
 	failed := e.Response.Status == http.StatusTooManyRequests || e.Response.Status >= http.StatusInternalServerError
 	for i, c := range r.pending {
 		if c.exchange != e.Exchange || e.Response.Status < http.StatusBadRequest {
@@ -162,7 +162,7 @@ func (r *reading) status(e *recording.Entry) {
 }
 
 // end reads the end of an HTTP response. A server can end the stream of a call that continues.
-func (r *reading) end(e *recording.Entry) {
+func (r *reading) end(e *traffic.Entry) {
 	for _, c := range r.pending {
 		if c.exchange != e.Exchange || !hasResponses(c.method) || c.skipped {
 			continue

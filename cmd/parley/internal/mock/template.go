@@ -6,7 +6,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/parley-mcp/parley/cmd/parley/internal/recording"
+	"github.com/parley-mcp/parley/cmd/parley/internal/traffic"
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
@@ -17,7 +17,7 @@ const maxExpanded = 4 << 20
 // that is only a reference becomes the value itself.
 func expand(text json.RawMessage, values map[string]json.RawMessage) json.RawMessage {
 	left := maxExpanded
-	return recording.Edit(text, func(place jsontext.Pointer, value string) ([]byte, bool) {
+	return traffic.Edit(text, func(place jsontext.Pointer, value string) ([]byte, bool) {
 		if !strings.Contains(value, "${") {
 			return nil, false
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path"
 	"strings"
+	"time"
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/ast"
@@ -27,9 +28,15 @@ const (
 	checkFrequency = 100
 )
 
+// MaxApprovalTimeout limits the time for an approval that a policy can set.
+const MaxApprovalTimeout = time.Hour
+
 // Compile compiles a policy. Errors begin with the file and the line of the rule.
 func Compile(p *config.Policy) (host.Rules, error) {
 	rules := host.Rules{Version: p.Version, Default: p.Default}
+	if p.ApprovalTimeout > MaxApprovalTimeout {
+		return rules, fmt.Errorf("%s: policy.approvalTimeout must not exceed %v", p.Source, MaxApprovalTimeout)
+	}
 	env, err := newEnvironment()
 	if err != nil {
 		return rules, err

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/parley-mcp/parley/cmd/parley/internal/recording"
+	"github.com/parley-mcp/parley/cmd/parley/internal/traffic"
 	"github.com/parley-mcp/parley/internal/dial/httpclient"
 )
 
@@ -48,7 +48,7 @@ func newHTTPPeer(ctx context.Context, r *replayer, recorded, target string) (pee
 
 // send implements peer. It skips requests that are not to the endpoint of the server, such as those to an
 // authorization server.
-func (p *httpPeer) send(e *recording.Entry) (bool, error) {
+func (p *httpPeer) send(e *traffic.Entry) (bool, error) {
 	if e.Request == nil {
 		return false, nil
 	}
@@ -126,10 +126,10 @@ func (p *httpPeer) exchange(ctx context.Context, number int64, req *http.Request
 		}
 	}
 	defer pass(received{end: true})
-	observer := &recording.Transport{Base: p.client.Transport, Report: func(e recording.Event) {
+	observer := &traffic.Transport{Base: p.client.Transport, Report: func(e traffic.Event) {
 		message := append([]byte(nil), e.Message...)
 		switch {
-		case e.From == recording.Client:
+		case e.From == traffic.Client:
 			return
 		case e.Response != nil:
 			pass(received{head: e.Response})
@@ -159,7 +159,7 @@ func (p *httpPeer) exchange(ctx context.Context, number int64, req *http.Request
 }
 
 // endStream implements peer.
-func (p *httpPeer) endStream(e *recording.Entry) {
+func (p *httpPeer) endStream(e *traffic.Entry) {
 	p.mu.Lock()
 	cancel := p.cancels[e.Exchange]
 	p.mu.Unlock()

@@ -3,13 +3,13 @@ package replay
 import (
 	"net/http"
 
-	"github.com/parley-mcp/parley/cmd/parley/internal/recording"
+	"github.com/parley-mcp/parley/cmd/parley/internal/traffic"
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
 // order is the order in which a server has served the entries of a recording.
 type order struct {
-	entries []recording.Entry
+	entries []traffic.Entry
 	after   map[int][]int // indices of entries that follow another one, in their order
 	moved   map[int]bool  // the entries in after
 }
@@ -24,7 +24,7 @@ type exchange struct {
 // Clients send the DELETE request for a session while other requests of the session are in flight. A request for
 // which the session was not found follows the response to the DELETE request. A DELETE request follows the
 // responses that came before its own, the beginnings of streams, and results; the ends of streams follow it.
-func ordered(entries []recording.Entry) []*recording.Entry {
+func ordered(entries []traffic.Entry) []*traffic.Entry {
 	o := &order{entries: entries, after: make(map[int][]int), moved: make(map[int]bool)}
 	sessions := o.sessions()
 	for i, e := range entries {
@@ -38,7 +38,7 @@ func ordered(entries []recording.Entry) []*recording.Entry {
 			}
 		}
 	}
-	result := make([]*recording.Entry, 0, len(entries))
+	result := make([]*traffic.Entry, 0, len(entries))
 	for i := range entries {
 		if !o.moved[i] {
 			result = append(result, &entries[i])
@@ -58,7 +58,7 @@ func (o *order) sessions() map[string][]*exchange {
 		switch {
 		case e.Request != nil:
 			byNumber[e.Exchange] = &exchange{request: i}
-		case x == nil || e.From != recording.Server:
+		case x == nil || e.From != traffic.Server:
 		case e.Response != nil:
 			x.response = i
 		case e.End:
@@ -130,7 +130,7 @@ func (o *order) isStream(x *exchange) bool {
 
 // hasResult reports whether a response has a result. The result of a tool that has failed does not count, because the end
 // of the session may be the reason.
-func hasResult(e *recording.Entry) bool {
+func hasResult(e *traffic.Entry) bool {
 	result := parse(e.Message).Result
 	isError, _ := jsonrpc.Get(result, "isError")
 	return result != nil && string(isError) != "true"

@@ -15,7 +15,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/parley-mcp/parley/cmd/parley/internal/recording"
+	"github.com/parley-mcp/parley/cmd/parley/internal/traffic"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/transport"
 )
@@ -67,9 +67,9 @@ var ErrWire = errors.New("the recording has several servers with different trans
 type peer interface {
 	// send sends a message or request of the recording. It does not wait for the answer. The error ends the
 	// replay.
-	send(e *recording.Entry) (sent bool, err error)
+	send(e *traffic.Entry) (sent bool, err error)
 	// endStream ends what the recorded client has ended.
-	endStream(e *recording.Entry)
+	endStream(e *traffic.Entry)
 	close()
 }
 
@@ -94,9 +94,9 @@ type replayer struct {
 // received is something that the server has sent.
 type received struct {
 	exchange int64
-	head     *recording.Response // of HTTP
-	id       string              // of an event
-	endpoint string              // of HTTP+SSE
+	head     *traffic.Response // of HTTP
+	id       string            // of an event
+	endpoint string            // of HTTP+SSE
 	message  *message
 	failed   jsontext.Value // id of a request that has no response because of failure
 	failure  string
@@ -105,12 +105,12 @@ type received struct {
 
 // ToCommand replays a recording to a program. If the recording has a server over HTTP, recorded is its URL, and each
 // recorded session has a process of its own.
-func ToCommand(ctx context.Context, recorded string, entries []recording.Entry, command transport.CommandOptions, o Options) (*Report, error) {
+func ToCommand(ctx context.Context, recorded string, entries []traffic.Entry, command transport.CommandOptions, o Options) (*Report, error) {
 	r, err := newReplayer(entries, o)
 	if err != nil {
 		return nil, err
 	}
-	if r.across = len(entries) > 0 && entries[0].Wire == recording.HTTP; r.across {
+	if r.across = len(entries) > 0 && entries[0].Wire == traffic.HTTP; r.across {
 		u, err := recordedURL(recorded)
 		if err != nil {
 			return nil, err
@@ -121,12 +121,12 @@ func ToCommand(ctx context.Context, recorded string, entries []recording.Entry, 
 }
 
 // ToURL replays a recording to a URL. If the recording has a server over HTTP, recorded is its URL.
-func ToURL(ctx context.Context, recorded string, entries []recording.Entry, target string, o Options) (*Report, error) {
+func ToURL(ctx context.Context, recorded string, entries []traffic.Entry, target string, o Options) (*Report, error) {
 	r, err := newReplayer(entries, o)
 	if err != nil {
 		return nil, err
 	}
-	if r.across = len(entries) > 0 && entries[0].Wire == recording.Stdio; r.across {
+	if r.across = len(entries) > 0 && entries[0].Wire == traffic.Stdio; r.across {
 		return r.run(ctx, entries, newWirePeer(ctx, r, target))
 	}
 	p, err := newHTTPPeer(ctx, r, recorded, target)
@@ -146,13 +146,13 @@ func recordedURL(text string) (*url.URL, error) {
 }
 
 // newReplayer checks that the entries can be replayed.
-func newReplayer(entries []recording.Entry, o Options) (*replayer, error) {
+func newReplayer(entries []traffic.Entry, o Options) (*replayer, error) {
 	for _, e := range entries {
 		if e.Wire != entries[0].Wire {
 			return nil, fmt.Errorf("%w: line %d is %s, and earlier lines are %s", ErrWire, e.Line, e.Wire, entries[0].Wire)
 		}
-		if e.Truncated && e.From == recording.Client {
-			return nil, fmt.Errorf("line %d: the message is incomplete, because it was longer than %d bytes", e.Line, recording.MaxMessage)
+		if e.Truncated && e.From == traffic.Client {
+			return nil, fmt.Errorf("line %d: the message is incomplete, because it was longer than %d bytes", e.Line, traffic.MaxMessage)
 		}
 	}
 	if o.Timeout <= 0 {
@@ -168,19 +168,19 @@ func newReplayer(entries []recording.Entry, o Options) (*replayer, error) {
 }
 
 // run sends the messages of the client to p, and compares what the server sends. It closes p.
-func (r *replayer) run(ctx context.Context, entries []recording.Entry, p peer) (*Report, error) {
+func (r *replayer) run(ctx context.Context, entries []traffic.Entry, p peer) (*Report, error) {
 	defer p.close()
 	start := time.Now()
 	for _, e := range ordered(entries) {
-		if r.options.Pace && e.From == recording.Client {
+		if r.options.Pace && e.From == traffic.Client {
 			wait(ctx, time.Until(start.Add(e.Time.Sub(entries[0].Time))))
 		}
 		switch {
-		case e.From == recording.Client && e.End:
+		case e.From == traffic.Client && e.End:
 			p.endStream(e)
 			r.closed[e.Exchange] = e.Exchange > 0
 			r.ended[e.Exchange] = e.Exchange > 0
-		case e.From == recording.Client:
+		case e.From == traffic.Client:
 			if err := r.send(p, e); err != nil {
 				return nil, fmt.Errorf("line %d: %w", e.Line, err)
 			}
@@ -205,7 +205,7 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-func (r *replayer) send(p peer, e *recording.Entry) error {
+func (r *replayer) send(p peer, e *traffic.Entry) error {
 	if m := parse(e.Message); m.isResponse() && r.serverID[serverKey(e, m.ID)] == nil {
 		r.ended[e.Exchange] = true
 		return nil // to a request that the server has not sent again
@@ -234,8 +234,8 @@ func (r *replayer) send(p peer, e *recording.Entry) error {
 func requestKey(exchange int64, id jsontext.Value) string { return fmt.Sprintf("%d %s", exchange, id) }
 
 // serverKey returns the key of a request of the server. Over HTTP, the client answers it on another exchange.
-func serverKey(e *recording.Entry, id jsontext.Value) string {
-	if e.Wire == recording.HTTP {
+func serverKey(e *traffic.Entry, id jsontext.Value) string {
+	if e.Wire == traffic.HTTP {
 		return requestKey(0, id)
 	}
 	return requestKey(e.Exchange, id)
@@ -245,9 +245,9 @@ func serverKey(e *recording.Entry, id jsontext.Value) string {
 func changeKey(exchange int64, m *message) string { return fmt.Sprintf("%d %s", exchange, m) }
 
 // outgoing returns a message of the client with the values that the server has chosen in this replay.
-func (r *replayer) outgoing(e *recording.Entry) []byte {
+func (r *replayer) outgoing(e *traffic.Entry) []byte {
 	m := parse(e.Message)
-	return recording.Edit(e.Message, func(place jsontext.Pointer, value string) ([]byte, bool) {
+	return traffic.Edit(e.Message, func(place jsontext.Pointer, value string) ([]byte, bool) {
 		if place == "/id" && m.isResponse() {
 			id, ok := r.serverID[serverKey(e, m.ID)]
 			return id, ok
@@ -264,7 +264,7 @@ func (r *replayer) outgoing(e *recording.Entry) []byte {
 }
 
 // expect waits for what the server has sent in the recording, and compares it.
-func (r *replayer) expect(ctx context.Context, e *recording.Entry) {
+func (r *replayer) expect(ctx context.Context, e *traffic.Entry) {
 	if e.Response != nil {
 		if got, ok := r.await(ctx, e.Exchange, func(g *received) bool { return g.head != nil }); ok {
 			r.compareHeads(e, got.head)
@@ -309,7 +309,7 @@ func (r *replayer) expect(ctx context.Context, e *recording.Entry) {
 			r.missing(e, "event "+e.Stream.Name, "")
 		}
 	}
-	if e.End && e.Wire == recording.HTTP {
+	if e.End && e.Wire == traffic.HTTP {
 		if _, ok := r.await(ctx, e.Exchange, func(g *received) bool { return g.end }); !ok {
 			r.missing(e, "end of the response to "+r.subjectOf(e.Exchange, nil), e.Error)
 		}
@@ -359,7 +359,7 @@ func (r *replayer) await(ctx context.Context, exchange int64, match func(*receiv
 	}
 }
 
-func (r *replayer) compareHeads(e *recording.Entry, got *recording.Response) {
+func (r *replayer) compareHeads(e *traffic.Entry, got *traffic.Response) {
 	var changes []Change
 	if e.Response.Status != got.Status {
 		changes = append(changes, Change{"status", fmt.Sprint(e.Response.Status), fmt.Sprint(got.Status)})
@@ -379,7 +379,7 @@ func (r *replayer) compareHeads(e *recording.Entry, got *recording.Response) {
 	}
 }
 
-func (r *replayer) compareMessages(e *recording.Entry, subject string, recorded *message, got received) {
+func (r *replayer) compareMessages(e *traffic.Entry, subject string, recorded *message, got received) {
 	if e.Stream != nil && e.Stream.ID != "" {
 		r.values[e.Stream.ID] = got.id
 	}
@@ -403,7 +403,7 @@ func (r *replayer) compareMessages(e *recording.Entry, subject string, recorded 
 	}
 }
 
-func (r *replayer) missing(e *recording.Entry, subject, message string) {
+func (r *replayer) missing(e *traffic.Entry, subject, message string) {
 	r.report.Differences = append(r.report.Differences, Difference{Line: e.Line, Subject: subject, Problem: Missing, Message: message})
 }
 

@@ -13,13 +13,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/parley-mcp/parley/cmd/parley/internal/recording"
+	"github.com/parley-mcp/parley/cmd/parley/internal/traffic"
 )
 
 // entries parses the events of a recording without their times.
-func entries(t *testing.T, lines ...string) []recording.Entry {
+func entries(t *testing.T, lines ...string) []traffic.Entry {
 	t.Helper()
-	_, out, err := recording.ReadAll(strings.NewReader(`{"parleyRecording":1}` + "\n" + strings.Join(lines, "\n")))
+	_, out, err := traffic.ReadAll(strings.NewReader(`{"parleyRecording":1}` + "\n" + strings.Join(lines, "\n")))
 	if err != nil {
 		t.Fatal(err)
 	}

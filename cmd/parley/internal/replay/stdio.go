@@ -6,7 +6,7 @@ import (
 	"io"
 	"sync"
 
-	"github.com/parley-mcp/parley/cmd/parley/internal/recording"
+	"github.com/parley-mcp/parley/cmd/parley/internal/traffic"
 	"github.com/parley-mcp/parley/transport"
 )
 
@@ -48,7 +48,7 @@ func (p *stdioPeer) read(exchange int64, conn *transport.CommandConn) {
 }
 
 // send implements peer.
-func (p *stdioPeer) send(e *recording.Entry) (bool, error) {
+func (p *stdioPeer) send(e *traffic.Entry) (bool, error) {
 	conn := p.running[e.Exchange]
 	if conn == nil {
 		var err error
@@ -70,7 +70,7 @@ func (p *stdioPeer) send(e *recording.Entry) (bool, error) {
 }
 
 // endStream implements peer. The end of the input of the server is the end of the replay.
-func (p *stdioPeer) endStream(*recording.Entry) {}
+func (p *stdioPeer) endStream(*traffic.Entry) {}
 
 func (p *stdioPeer) close() {
 	p.cancel()

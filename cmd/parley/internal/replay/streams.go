@@ -6,14 +6,14 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/parley-mcp/parley/cmd/parley/internal/recording"
+	"github.com/parley-mcp/parley/cmd/parley/internal/traffic"
 )
 
 // onStreams returns the messages of a recording of HTTP as a client sends and receives them on byte streams. Their Exchange
 // is the number of the stream, from 1: each session has its own. Requests of 2026-07-28 share a stream unless their ids
 // are equal. recorded is the URL of the server. skipped is the number of requests without an answer of the protocol, such as those
 // to an authorization server.
-func onStreams(recorded *url.URL, entries []recording.Entry) (messages []recording.Entry, skipped int) {
+func onStreams(recorded *url.URL, entries []traffic.Entry) (messages []traffic.Entry, skipped int) {
 	c := converter{
 		recorded: recorded, exchanges: make(map[int64]*httpExchange), answered: make(map[int64]bool),
 		sessions: make(map[string]int64), endpoints: make(map[string]int64), inFlight: make(map[int64]map[string]bool),
@@ -21,8 +21,8 @@ func onStreams(recorded *url.URL, entries []recording.Entry) (messages []recordi
 	for i := range entries {
 		e := &entries[i]
 		switch {
-		case e.From == recording.Client && e.End, e.Response != nil && e.Response.Status < 300,
-			e.From == recording.Server && len(e.Message) > 0 && isOfProtocol(parse(e.Message)):
+		case e.From == traffic.Client && e.End, e.Response != nil && e.Response.Status < 300,
+			e.From == traffic.Server && len(e.Message) > 0 && isOfProtocol(parse(e.Message)):
 			c.answered[e.Exchange] = true
 		}
 	}
@@ -30,7 +30,7 @@ func onStreams(recorded *url.URL, entries []recording.Entry) (messages []recordi
 		switch {
 		case e.Request != nil:
 			c.request(e)
-		case e.From == recording.Server:
+		case e.From == traffic.Server:
 			c.response(e)
 		case e.End:
 			c.closed(e)
@@ -55,7 +55,7 @@ type converter struct {
 	endpoints map[string]int64 // streams by the endpoint of HTTP+SSE
 	shared    []int64          // streams of 2026-07-28
 	inFlight  map[int64]map[string]bool
-	messages  []recording.Entry
+	messages  []traffic.Entry
 	skipped   int
 }
 
@@ -67,9 +67,9 @@ type httpExchange struct {
 	events     bool // the stream of HTTP+SSE
 }
 
-func (c *converter) add(e *recording.Entry, stream int64, message []byte, end bool) {
-	c.messages = append(c.messages, recording.Entry{Line: e.Line, Event: recording.Event{
-		Time: e.Time, From: e.From, Wire: recording.Stdio, Exchange: stream, Message: message, Truncated: e.Truncated, End: end,
+func (c *converter) add(e *traffic.Entry, stream int64, message []byte, end bool) {
+	c.messages = append(c.messages, traffic.Entry{Line: e.Line, Event: traffic.Event{
+		Time: e.Time, From: e.From, Wire: traffic.Stdio, Exchange: stream, Message: message, Truncated: e.Truncated, End: end,
 	}})
 }
 
@@ -81,7 +81,7 @@ func (c *converter) start() int64 {
 }
 
 // request adds the message of a request, or the end of a session.
-func (c *converter) request(e *recording.Entry) {
+func (c *converter) request(e *traffic.Entry) {
 	x := new(httpExchange)
 	c.exchanges[e.Exchange] = x
 	u, err := url.Parse(e.Request.URL)
@@ -136,7 +136,7 @@ func (c *converter) sharedStream(id string) int64 {
 }
 
 // response adds the message of a response or event.
-func (c *converter) response(e *recording.Entry) {
+func (c *converter) response(e *traffic.Entry) {
 	x := c.exchanges[e.Exchange]
 	if x == nil {
 		return
@@ -166,7 +166,7 @@ func (c *converter) response(e *recording.Entry) {
 
 // closed adds the effect of a stream that the client closes: the session of HTTP+SSE ends, and a request of 2026-07-28 is
 // cancelled (basic/patterns/cancellation).
-func (c *converter) closed(e *recording.Entry) {
+func (c *converter) closed(e *traffic.Entry) {
 	x := c.exchanges[e.Exchange]
 	switch {
 	case x == nil:

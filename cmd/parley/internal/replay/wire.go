@@ -10,7 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/parley-mcp/parley/cmd/parley/internal/recording"
+	"github.com/parley-mcp/parley/cmd/parley/internal/traffic"
 	"github.com/parley-mcp/parley/internal/dial/httpclient"
 	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/internal/rpc"
@@ -42,7 +42,7 @@ func newWirePeer(ctx context.Context, r *replayer, target string) peer {
 	p := &wirePeer{r: r, cancels: make(map[string]context.CancelFunc), marks: make(map[string][]schema.HeaderParam)}
 	p.ctx, p.cancel = context.WithCancel(ctx)
 	p.options = httpclient.Options{
-		URL: target, HTTP: r.options.HTTP, Header: r.options.Header, Logger: slog.New(slog.DiscardHandler), MaxMessage: recording.MaxMessage, Trace: p.trace,
+		URL: target, HTTP: r.options.HTTP, Header: r.options.Header, Logger: slog.New(slog.DiscardHandler), MaxMessage: traffic.MaxMessage, Trace: p.trace,
 	}
 	return p
 }
@@ -107,7 +107,7 @@ func (p *wirePeer) learn(m *message, listing bool) {
 }
 
 // send implements peer. It does not send batches and invalid lines.
-func (p *wirePeer) send(e *recording.Entry) (bool, error) {
+func (p *wirePeer) send(e *traffic.Entry) (bool, error) {
 	raw := p.r.outgoing(e)
 	m := parse(raw)
 	if m.isModern() || m.Method == mcp.NotificationCancelled && p.session == nil {
@@ -238,7 +238,7 @@ func (p *wirePeer) dispatch(ctx context.Context, wire outbound.Wire, m *message,
 }
 
 // endStream implements peer. The end of the replay ends the session.
-func (p *wirePeer) endStream(*recording.Entry) {}
+func (p *wirePeer) endStream(*traffic.Entry) {}
 
 func (p *wirePeer) close() {
 	p.cancel()

@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/parley-mcp/parley/cmd/parley/internal/recording"
+	"github.com/parley-mcp/parley/cmd/parley/internal/traffic"
 	"github.com/parley-mcp/parley/internal/childenv"
 	"github.com/parley-mcp/parley/transport"
 )
@@ -34,7 +34,7 @@ type Command struct {
 	Signals <-chan os.Signal
 	// Report receives each line of both directions before it is forwarded, possibly concurrently. A message is
 	// valid until Report returns.
-	Report func(recording.Event)
+	Report func(traffic.Event)
 }
 
 // Run starts the server, forwards until it has exited, and returns its exit code: 128 and the number of the
@@ -59,7 +59,7 @@ func (c *Command) Run() (code int, err error) {
 	}
 
 	go func() {
-		readAll := c.forward(stdin, c.In, recording.Client)
+		readAll := c.forward(stdin, c.In, traffic.Client)
 		_ = stdin.Close()
 		if in, ok := c.In.(io.Closer); ok && !readAll {
 			_ = in.Close() // the client finds out that the server does not read
@@ -68,7 +68,7 @@ func (c *Command) Run() (code int, err error) {
 	written := make(chan struct{})
 	go func() {
 		defer close(written)
-		c.forward(c.Out, output, recording.Server)
+		c.forward(c.Out, output, traffic.Server)
 		_ = c.Out.Close()
 		_ = output.Close() // after a failed write, the next write of the server fails
 	}()
@@ -109,9 +109,9 @@ func exitCode(state *os.ProcessState, err error) (int, error) {
 }
 
 // forward copies from r to w until one of them ends, and reports the lines. It reports whether r has ended.
-func (c *Command) forward(w io.Writer, r io.Reader, from recording.Side) (readAll bool) {
+func (c *Command) forward(w io.Writer, r io.Reader, from traffic.Side) (readAll bool) {
 	lines := lineSplitter{emit: func(line []byte) {
-		c.Report(recording.Event{From: from, Wire: recording.Stdio, Message: line})
+		c.Report(traffic.Event{From: from, Wire: traffic.Stdio, Message: line})
 	}}
 	buffer := make([]byte, 64<<10)
 	for {
@@ -119,7 +119,7 @@ func (c *Command) forward(w io.Writer, r io.Reader, from recording.Side) (readAl
 		lines.write(buffer[:n])
 		if err != nil {
 			lines.end()
-			c.Report(recording.Event{From: from, Wire: recording.Stdio, End: true})
+			c.Report(traffic.Event{From: from, Wire: traffic.Stdio, End: true})
 		}
 		if n > 0 {
 			if _, err := w.Write(buffer[:n]); err != nil {
@@ -146,7 +146,7 @@ func (s *lineSplitter) write(b []byte) {
 			s.emitLine(part)
 			continue
 		}
-		s.line = append(s.line, part[:min(len(part), recording.MaxMessage+1-len(s.line))]...)
+		s.line = append(s.line, part[:min(len(part), traffic.MaxMessage+1-len(s.line))]...)
 		if ended {
 			s.end()
 		}

@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/parley-mcp/parley/cmd/parley/internal/recording"
+	"github.com/parley-mcp/parley/cmd/parley/internal/traffic"
 	"github.com/parley-mcp/parley/transport"
 )
 
@@ -58,7 +58,7 @@ type events struct {
 	list []string
 }
 
-func (e *events) add(event recording.Event) {
+func (e *events) add(event traffic.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if event.End {
@@ -67,7 +67,7 @@ func (e *events) add(event recording.Event) {
 	e.list = append(e.list, string(event.From)+" "+string(event.Message))
 }
 
-func (e *events) of(side recording.Side) []string {
+func (e *events) of(side traffic.Side) []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(e.list), func(text string) bool { return !strings.HasPrefix(text, string(side)) })
@@ -107,7 +107,7 @@ func TestEachByteIsForwardedAtOnce(t *testing.T) {
 	if code := <-ended; code != 0 {
 		t.Errorf("exit code %d", code)
 	}
-	for _, side := range []recording.Side{recording.Client, recording.Server} {
+	for _, side := range []traffic.Side{traffic.Client, traffic.Server} {
 		var want []string
 		for _, line := range []string{`{"a":1}`, "\r", "\xff", long, "[]", "end"} {
 			want = append(want, string(side)+" "+line)

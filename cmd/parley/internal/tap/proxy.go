@@ -11,7 +11,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/parley-mcp/parley/cmd/parley/internal/recording"
+	"github.com/parley-mcp/parley/cmd/parley/internal/traffic"
 	"github.com/parley-mcp/parley/internal/serve/httpserver"
 )
 
@@ -27,7 +27,7 @@ type Proxy struct {
 	// Transport sends the requests; nil means http.DefaultTransport.
 	Transport http.RoundTripper
 	// Report receives the events, possibly concurrently. A message is valid until Report returns.
-	Report func(recording.Event)
+	Report func(traffic.Event)
 }
 
 // Handler returns the handler. As servers do, it rejects requests that web pages of other origins have caused, and
@@ -35,7 +35,7 @@ type Proxy struct {
 func (p *Proxy) Handler() http.Handler {
 	target := p.Target.Scheme + "://" + p.Target.Host
 	proxy := &httputil.ReverseProxy{
-		Transport:      &recording.Transport{Base: p.Transport, Report: p.Report},
+		Transport:      &traffic.Transport{Base: p.Transport, Report: p.Report},
 		FlushInterval:  -1, // at once
 		ErrorLog:       log.New(io.Discard, "", 0),
 		Rewrite:        func(r *httputil.ProxyRequest) { p.rewrite(r, target) },
@@ -61,11 +61,11 @@ func (p *Proxy) Handler() http.Handler {
 // of net/http could close the body, when the response begins, before the end of the body has been read; the
 // connection to the server would break.
 func readBody(r *http.Request) error {
-	body, err := io.ReadAll(io.LimitReader(r.Body, recording.MaxMessage))
+	body, err := io.ReadAll(io.LimitReader(r.Body, traffic.MaxMessage))
 	if err != nil {
 		return err
 	}
-	if len(body) == recording.MaxMessage {
+	if len(body) == traffic.MaxMessage {
 		r.Body = readCloser{io.MultiReader(bytes.NewReader(body), r.Body), r.Body}
 		return nil
 	}

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/parley-mcp/parley/cmd/parley/internal/recording"
+	"github.com/parley-mcp/parley/cmd/parley/internal/traffic"
 )
 
 // through starts a server, and a proxy in front of it.
@@ -23,7 +23,7 @@ func through(t *testing.T, handler http.HandlerFunc) (server, proxy *httptest.Se
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Proxy{Target: target, Header: http.Header{"X-Added": {"1"}}, Transport: server.Client().Transport, Report: func(recording.Event) {}}
+	p := &Proxy{Target: target, Header: http.Header{"X-Added": {"1"}}, Transport: server.Client().Transport, Report: func(traffic.Event) {}}
 	proxy = httptest.NewServer(p.Handler())
 	t.Cleanup(proxy.Close)
 	return server, proxy
@@ -91,7 +91,7 @@ func TestRequestsOfWebPagesAreNotForwarded(t *testing.T) {
 
 func TestRequestsOfAllowedHostsAndOriginsAreForwarded(t *testing.T) {
 	p := &Proxy{
-		Target: &url.URL{Scheme: "http", Host: "127.0.0.1:1"}, Report: func(recording.Event) {}, Hosts: []string{"tap.example.com"}, Origins: []string{"https://app.example.com"},
+		Target: &url.URL{Scheme: "http", Host: "127.0.0.1:1"}, Report: func(traffic.Event) {}, Hosts: []string{"tap.example.com"}, Origins: []string{"https://app.example.com"},
 		Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: http.StatusNoContent, Body: http.NoBody, Header: http.Header{"Origin-Sent": r.Header["Origin"]}, Request: r}, nil
 		}),
@@ -306,7 +306,7 @@ func TestAResponseCanBeginBeforeTheEndOfTheRequest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Proxy{Target: target, Transport: early, Report: func(recording.Event) {}}
+	p := &Proxy{Target: target, Transport: early, Report: func(traffic.Event) {}}
 	proxy := httptest.NewServer(p.Handler())
 	defer proxy.Close()
 	resp, err := http.Post(proxy.URL, "application/json", strings.NewReader("{}"))

@@ -16,8 +16,10 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
+	"github.com/parley-mcp/parley/cmd/parley/internal/config"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/dial/httpclient"
 	"github.com/parley-mcp/parley/schema"
@@ -47,6 +49,24 @@ type DeniedError struct{ Reason string }
 
 // Error returns the reason.
 func (e *DeniedError) Error() string { return e.Reason }
+
+// Expand returns the webhook that a configuration file describes.
+func Expand(h *config.Hook, values *config.Values) (Hook, error) {
+	address, headers, err := h.Expand(values)
+	if err != nil {
+		return Hook{}, err
+	}
+	hook := Hook{URL: address, Header: make(http.Header), Timeout: h.Timeout, OnRequest: h.Request, OnResponse: h.Response}
+	for _, p := range headers {
+		hook.Header.Add(p.Name, p.Value)
+	}
+	if err := hook.Check(); err != nil {
+		return Hook{}, fmt.Errorf("%s: %w", h.Source, err)
+	}
+	rule := host.Rule{Server: h.Server, Tool: h.Tool}
+	hook.Matches = func(r *host.Request) bool { return !slices.Contains(h.Except, r.Server) && rule.Matches(r) }
+	return hook, nil
+}
 
 // Check returns an error unless the URL is one of http or https with a host.
 func (h *Hook) Check() error {

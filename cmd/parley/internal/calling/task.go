@@ -1,0 +1,283 @@
+package calling
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/cmd/parley/internal/completion"
+	"github.com/parley-mcp/parley/cmd/parley/internal/credstore"
+	"github.com/parley-mcp/parley/cmd/parley/internal/dialing"
+	"github.com/parley-mcp/parley/cmd/parley/internal/output"
+	"github.com/parley-mcp/parley/cmd/parley/internal/program"
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
+	"github.com/parley-mcp/parley/cmd/parley/internal/toolargs"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/schema"
+)
+
+func NewTask() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "task",
+		Short: "Get, wait for, answer and cancel tasks",
+		Long: `Use the tasks that parley call --task has started. A task is a tool call that continues without
+the client. Servers of 2025-11-25 and servers with the tasks extension of 2026-07-28 have tasks.`,
+		Example: `
+parley call --task http://127.0.0.1:7777/mcp bake kind=plum
+parley task ls http://127.0.0.1:7777/mcp
+parley task wait http://127.0.0.1:7777/mcp ID`,
+		Args: program.UnknownCommand,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newTaskGet(), newTaskWait(), newTaskAnswer(), newTaskCancel(), newTaskLs())
+	return cmd
+}
+
+// startTask starts a tool as a task and prints the id of the task. If the server runs the tool
+// without a task, startTask prints the result.
+func startTask(cmd *cobra.Command, c *session, tool string, arguments json.RawMessage) error {
+	task, err := c.StartTool(cmd.Context(), tool, arguments, c.onProgress())
+	c.progress.Done()
+	switch {
+	case err != nil:
+		return err
+	case task.ID() == "":
+		cmd.PrintErrln("parley: warning: the server has run the tool without a task")
+		result, err := task.Wait(cmd.Context())
+		if err != nil {
+			return err
+		}
+		return finishCall(cmd, c, tool, result)
+	}
+	started := struct {
+		TaskID string `json:"taskId"`
+	}{task.ID()}
+	return output.Show(cmd, started, func(w io.Writer) error {
+		_, err := fmt.Fprintln(w, terminal.Line(task.ID()))
+		return err
+	})
+}
+
+// splitTask splits the arguments of a command about one task. The ID is the first argument after
+// TARGET.
+func splitTask(cmd *cobra.Command, args []string) (target []string, id string, rest []string, err error) {
+	target, rest, err = dialing.Split(cmd, args)
+	switch {
+	case err != nil:
+		return nil, "", nil, err
+	case len(rest) == 0:
+		return nil, "", nil, errors.New("no ID of a task; parley call --task prints it, and parley task ls lists it")
+	}
+	return target, rest[0], rest[1:], nil
+}
+
+// oneTask is like splitTask for a command without further arguments.
+func oneTask(cmd *cobra.Command, args []string) (target []string, id string, err error) {
+	target, id, rest, err := splitTask(cmd, args)
+	if err == nil && len(rest) > 0 {
+		err = fmt.Errorf("unexpected argument %q; task %s has one TARGET and one ID", rest[0], cmd.Name())
+	}
+	return target, id, err
+}
+
+func newTaskGet() *cobra.Command {
+	var flags dialing.Flags
+	cmd := &cobra.Command{
+		Use:   "get TARGET ID [flags]",
+		Short: "Print the status of a task",
+		Long: `Print the status of a task and its open questions. The server of a session (2025-11-25) does not
+list the questions.
+
+` + dialing.TargetHelp,
+		Example: `
+parley task get http://127.0.0.1:7777/mcp ID`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, task, err := dialTask(cmd, args, &flags)
+			if err != nil {
+				return err
+			}
+			defer dialing.Release(cmd, c)
+			state, err := task.Get(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return output.Show(cmd, state, func(w io.Writer) error {
+				_, err := io.WriteString(w, renderTask(state))
+				return err
+			})
+		},
+	}
+	flags.Add(cmd)
+	completion.Add(cmd, &flags, completion.Target, completion.Task, completion.Nothing)
+	return cmd
+}
+
+// dialTask connects to the server of a command about one task.
+func dialTask(cmd *cobra.Command, args []string, flags *dialing.Flags) (*client.Client, *client.Task, error) {
+	target, id, err := oneTask(cmd, args)
+	if err != nil {
+		return nil, nil, err
+	}
+	c, err := flags.Dial(cmd, target, remembersTasks(cmd))
+	if err != nil {
+		return nil, nil, err
+	}
+	task, err := c.Task(id)
+	if err != nil {
+		dialing.Release(cmd, c)
+		return nil, nil, err
+	}
+	return c, task, nil
+}
+
+// renderTask returns lines with the status of a task and its open questions.
+func renderTask(t *mcp.DetailedTask) string {
+	var b strings.Builder
+	line := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(&b, "%s: %s\n", name, terminal.Line(value))
+		}
+	}
+	line("status", string(t.Status))
+	line("message", t.StatusMessage)
+	line("created", t.CreatedAt)
+	line("updated", t.LastUpdatedAt)
+	if t.Error != nil {
+		line("error", t.Error.Error())
+	}
+	for _, key := range slices.Sorted(maps.Keys(t.InputRequests)) {
+		line("question "+terminal.Line(key), describeQuestion(t.InputRequests[key]))
+	}
+	return b.String()
+}
+
+// describeQuestion returns the message of an input request, and the fields of its form or its URL.
+func describeQuestion(q mcp.InputRequest) string {
+	var params mcp.ElicitParams
+	if q.Method != mcp.MethodElicit || schema.Decode(q.Params, &params) != nil {
+		return q.Method
+	}
+	if params.Mode == mcp.ElicitModeURL {
+		return params.Message + " " + params.URL
+	}
+	return params.Message + " " + toolargs.Summary(params.RequestedSchema)
+}
+
+func newTaskCancel() *cobra.Command {
+	var flags dialing.Flags
+	cmd := &cobra.Command{
+		Use:   "cancel TARGET ID [flags]",
+		Short: "Cancel a task",
+		Long: `Ask a server to cancel a task. The server may complete the task all the same. It is not an error
+if the task has ended.
+
+` + dialing.TargetHelp,
+		Example: `
+parley task cancel http://127.0.0.1:7777/mcp ID`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, task, err := dialTask(cmd, args, &flags)
+			if err != nil {
+				return err
+			}
+			defer dialing.Release(cmd, c)
+			return task.Cancel(cmd.Context())
+		},
+	}
+	flags.Add(cmd)
+	completion.Add(cmd, &flags, completion.Target, completion.Task, completion.Nothing)
+	return cmd
+}
+
+// listedTask is a task in the output of parley task ls.
+type listedTask struct {
+	ID      string `json:"taskId"`
+	Tool    string `json:"tool"`
+	Status  string `json:"status"`
+	Updated string `json:"lastUpdatedAt"`
+}
+
+func newTaskLs() *cobra.Command {
+	var flags dialing.Flags
+	cmd := &cobra.Command{
+		Use:   "ls TARGET [flags]",
+		Short: "List the tasks that parley has started",
+		Long: `List the tasks that parley call --task has started at a server, with their status. parley
+remembers a task until a command has waited for it, has cancelled it, or finds that it has expired.
+Tasks are stored like logins; see parley login.
+
+` + dialing.TargetHelp,
+		Example: `
+parley task ls http://127.0.0.1:7777/mcp`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			target, rest, err := dialing.Split(cmd, args)
+			if err != nil {
+				return err
+			}
+			if len(rest) > 0 {
+				return fmt.Errorf("unexpected argument %q; task ls has one TARGET", rest[0])
+			}
+			return listTasks(cmd, &flags, target)
+		},
+	}
+	flags.Add(cmd)
+	completion.Add(cmd, &flags, completion.Target, completion.Nothing)
+	return cmd
+}
+
+func listTasks(cmd *cobra.Command, flags *dialing.Flags, target []string) error {
+	stored, err := credstore.Open()
+	if err != nil {
+		return err
+	}
+	s := stored.TaskStore(func(error) {}) // the next parley task ls tries again
+	records, err := s.Tasks(cmd.Context())
+	if err != nil {
+		return err
+	}
+	var server string
+	c, err := flags.Dial(cmd, target, func(_ *client.Dialer, to client.Target) error {
+		server = to.String()
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	defer dialing.Release(cmd, c)
+	all := []listedTask{}
+	for _, r := range records {
+		if r.Server != server {
+			continue
+		}
+		task, err := c.Task(r.ID)
+		if err != nil {
+			return err
+		}
+		state, err := task.Get(cmd.Context())
+		switch {
+		case errors.Is(err, client.ErrTaskNotFound):
+			_ = s.DeleteTask(cmd.Context(), r) // never fails
+			continue
+		case err != nil:
+			return err
+		}
+		all = append(all, listedTask{r.ID, r.Tool, string(state.Status), state.LastUpdatedAt})
+	}
+	return output.Show(cmd, all, func(w io.Writer) error {
+		if len(all) == 0 {
+			cmd.PrintErrln("You have no tasks at this server.")
+			return nil
+		}
+		var rows [][]string
+		for _, t := range all {
+			rows = append(rows, []string{t.ID, t.Tool, t.Status, t.Updated})
+		}
+		return terminal.Table(w, 0, []string{"ID", "TOOL", "STATUS", "UPDATED"}, rows)
+	})
+}

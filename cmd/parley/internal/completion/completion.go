@@ -1,0 +1,273 @@
+// Package completion offers words to shells: the arguments of commands, from the lists of servers.
+package completion
+
+import (
+	"context"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/parley-mcp/parley/cmd/parley/internal/dialing"
+	"github.com/parley-mcp/parley/cmd/parley/internal/listcache"
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
+	"github.com/parley-mcp/parley/cmd/parley/internal/toolargs"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// completing is a command line whose last word a shell completes.
+type completing struct {
+	ctx    context.Context
+	cmd    *cobra.Command
+	config *dialing.ConfigFlags
+	dial   *dialing.Flags // nil if the command does not connect to a server
+	args   []string       // the arguments before the word
+	word   string         // the beginning of the word
+	dashed bool           // the word comes after --, and can begin with -
+}
+
+// Argument returns the words that a shell offers for an argument. It prints nothing, and without words the shell offers
+// nothing. A function that may wait does so in completing.within.
+type Argument func(*completing) ([]cobra.Completion, cobra.ShellCompDirective)
+
+// ServerFlags are the flags of a command that determine the servers that its arguments can name.
+type ServerFlags interface {
+	Parts() (*dialing.ConfigFlags, *dialing.Flags)
+}
+
+// Add lets shells complete the arguments of a command. Each of kinds completes one argument, and the last one
+// also completes all further arguments. After --, shells complete commands and files, unless a word there begins with
+// -: such a name is no command.
+func Add(cmd *cobra.Command, flags ServerFlags, kinds ...Argument) {
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		c := &completing{ctx: cmd.Context(), cmd: cmd, args: args, word: word}
+		if dialing.ShellOf(cmd) != nil {
+			c.args = slices.Insert(args, 0, "") // TARGET, which commands of parley shell do not have
+		} else if dash := dashOf(cmd, args); dash >= 0 {
+			names := append(args[dash:len(args):len(args)], word)
+			if !strings.HasPrefix(names[0], "-") || slices.Contains(names[:len(names)-1], "--") {
+				return nil, cobra.ShellCompDirectiveDefault
+			}
+			c.dashed = true
+		}
+		cmd.SetIn(strings.NewReader("")) // completion asks no questions
+		cmd.SetErr(io.Discard)
+		c.config, c.dial = flags.Parts()
+		if c.dial != nil {
+			c.dial.Named = true // Cobra adds a -- to a line that a shell completes
+		}
+		if dialing.ShellOf(cmd) == nil {
+			c.parseOnce()
+		}
+		return kinds[min(len(c.args), len(kinds)-1)](c)
+	}
+}
+
+// parseOnce removes the second half of the values of flags that can be repeated: Cobra parses a line that a shell
+// completes twice.
+func (c *completing) parseOnce() {
+	once := func(values *[]string) { *values = (*values)[:len(*values)/2] }
+	once(&c.config.Paths)
+	once(&c.config.Policy)
+	once(&c.config.Inputs)
+	if c.dial != nil {
+		once(&c.dial.Headers)
+	}
+}
+
+// dashOf returns the index in args of the first word after --, or -1. Cobra has added another -- to the end of the
+// arguments, so ArgsLenAtDash alone does not tell if -- is the argument before the word.
+func dashOf(cmd *cobra.Command, args []string) int {
+	line, ok := cmd.Context().Value(lineKey{}).([]string)
+	if !ok {
+		line = os.Args
+	}
+	dash := cmd.ArgsLenAtDash()
+	if dash < len(args) || len(line) > 1 && line[len(line)-2] == "--" {
+		return dash
+	}
+	return -1
+}
+
+// Bounds of what shells offer.
+const (
+	maxOffered     = 500 // words
+	maxDescription = 80  // characters
+)
+
+// offer returns the words that begin like the word of the command line. A word that a terminal would not show unchanged is
+// left out, and so is one that parley would take for a flag.
+func (c *completing) offer(words []cobra.Completion, directive cobra.ShellCompDirective) ([]cobra.Completion, cobra.ShellCompDirective) {
+	var offered []cobra.Completion
+	for _, w := range words {
+		text, _, _ := strings.Cut(w, "\t")
+		isFlag := strings.HasPrefix(text, "-") && !c.dashed
+		if text != "" && !isFlag && strings.HasPrefix(text, c.word) && terminal.Line(text) == text && len(offered) < maxOffered {
+			offered = append(offered, w)
+		}
+	}
+	return offered, directive | cobra.ShellCompDirectiveNoFileComp
+}
+
+// described returns a word with a description from a server.
+func described(word, description string) cobra.Completion {
+	line := []rune(terminal.Line(description))
+	if len(line) > maxDescription {
+		line = append(line[:maxDescription-1], '…')
+	}
+	return cobra.CompletionWithDesc(word, string(line))
+}
+
+// Target completes the name of a server in the configuration files, and URLs that were used before.
+func Target(c *completing) ([]cobra.Completion, cobra.ShellCompDirective) {
+	words := c.config.Names()
+	if c.dial != nil {
+		words = append(words, usedURLs()...)
+	}
+	return c.offer(words, cobra.ShellCompDirectiveDefault)
+}
+
+// URL completes a URL that was used before.
+func URL(c *completing) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return c.offer(usedURLs(), cobra.ShellCompDirectiveDefault)
+}
+
+// Nothing is for arguments that cannot be completed.
+func Nothing(*completing) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return nil, cobra.ShellCompDirectiveNoFileComp
+}
+
+// Words returns a completion that offers the same words each time.
+func Words(words ...cobra.Completion) Argument {
+	return func(c *completing) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return c.offer(words, cobra.ShellCompDirectiveDefault)
+	}
+}
+
+// Tool completes the name of a tool.
+func Tool(c *completing) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return c.offer(entries(c.lists().Tools), cobra.ShellCompDirectiveDefault)
+}
+
+// Prompt completes the name of a prompt.
+func Prompt(c *completing) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return c.offer(entries(c.lists().Prompts), cobra.ShellCompDirectiveDefault)
+}
+
+// Entry completes the name of a tool or prompt, a URI or a URI template.
+func Entry(c *completing) ([]cobra.Completion, cobra.ShellCompDirective) {
+	lists := c.lists()
+	return c.offer(entries(slices.Concat(lists.Tools, lists.Prompts, lists.Resources, lists.Templates)), cobra.ShellCompDirectiveDefault)
+}
+
+// Resource completes a URI, also one of a template, for whose variables it asks the server.
+func Resource(c *completing) ([]cobra.Completion, cobra.ShellCompDirective) {
+	lists := c.lists()
+	words := entries(lists.Resources)
+	directive := cobra.ShellCompDirectiveDefault
+	for _, t := range lists.Templates {
+		uris, whole := c.fill(t.Name)
+		if len(uris) > 0 && !whole {
+			directive = cobra.ShellCompDirectiveNoSpace
+		}
+		words = append(words, uris...)
+	}
+	return c.offer(words, directive)
+}
+
+// ToolArguments completes key=value for the tool that is the second argument.
+func ToolArguments(c *completing) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return c.arguments(c.lists().Tools, c.args[1], func(listcache.Argument, string) []string { return nil })
+}
+
+// PromptArguments completes key=value for the prompt that is the second argument. It asks the server for values.
+func PromptArguments(c *completing) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return c.arguments(c.lists().Prompts, c.args[1], func(a listcache.Argument, value string) []string {
+		others, err := toolargs.ParseStrings(c.args[2:])
+		if err != nil {
+			return nil
+		}
+		return c.values(mcp.CompleteReference{Type: mcp.RefPrompt, Name: c.args[1]}, a.Name, value, others)
+	})
+}
+
+// Task completes the id of a task that parley has started at the server. It does not connect to the server.
+func Task(c *completing) ([]cobra.Completion, cobra.ShellCompDirective) {
+	var words []cobra.Completion
+	for _, r := range c.tasks() {
+		words = append(words, described(r.ID, r.Tool))
+	}
+	return c.offer(words, cobra.ShellCompDirectiveDefault)
+}
+
+// arguments completes key=value for the entry called name. values returns the values of an argument that the cache does not
+// list.
+func (c *completing) arguments(all []listcache.Entry, name string, values func(a listcache.Argument, value string) []string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	var words []cobra.Completion
+	key, value, hasValue := strings.Cut(c.word, "=")
+	for _, e := range all {
+		if e.Name != name {
+			continue
+		}
+		for _, a := range e.Arguments {
+			switch {
+			case !hasValue && (a.Repeats || !c.given(a.Name)):
+				words = append(words, described(a.Name+"=", a.Description))
+			case hasValue && a.Name == key:
+				allowed := a.Values
+				if allowed == nil {
+					allowed = values(a, value)
+				}
+				for _, v := range allowed {
+					words = append(words, key+"="+v)
+				}
+			}
+		}
+	}
+	if hasValue {
+		return c.offer(words, cobra.ShellCompDirectiveDefault)
+	}
+	return c.offer(words, cobra.ShellCompDirectiveNoSpace)
+}
+
+// given reports whether the command line sets an argument.
+func (c *completing) given(name string) bool {
+	return slices.ContainsFunc(c.args, func(word string) bool {
+		return strings.HasPrefix(word, name+"=") || strings.HasPrefix(word, name+":=")
+	})
+}
+
+// Reference completes the name of a prompt or a URI template for parley complete, and Variable the name of
+// its argument.
+func Reference(c *completing) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if c.args[1] == "template" {
+		return c.offer(entries(c.lists().Templates), cobra.ShellCompDirectiveDefault)
+	}
+	return Prompt(c)
+}
+
+func Variable(c *completing) ([]cobra.Completion, cobra.ShellCompDirective) {
+	var words []cobra.Completion
+	if c.args[1] == "template" {
+		for _, part := range splitTemplate(c.args[2]) {
+			words = append(words, part.variable)
+		}
+	}
+	for _, p := range c.lists().Prompts {
+		if p.Name == c.args[2] && c.args[1] == "prompt" {
+			for _, a := range p.Arguments {
+				words = append(words, described(a.Name, a.Description))
+			}
+		}
+	}
+	return c.offer(words, cobra.ShellCompDirectiveDefault)
+}
+
+func entries(all []listcache.Entry) (words []cobra.Completion) {
+	for _, e := range all {
+		words = append(words, described(e.Name, e.Description))
+	}
+	return words
+}

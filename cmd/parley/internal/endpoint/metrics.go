@@ -1,0 +1,210 @@
+package endpoint
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"weak"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.opentelemetry.io/otel/attribute"
+	exporter "go.opentelemetry.io/otel/exporters/prometheus"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/propagation"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/cmd/parley/internal/otlp"
+	"github.com/parley-mcp/parley/gateway"
+	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/otel"
+	"github.com/parley-mcp/parley/server"
+)
+
+// metrics are the metrics of the program, for Prometheus and for a collector, and its traces for a collector. Clients and
+// servers choose names of tools, so the SDK limits the time series of each metric to 2,000; the rest counts in one.
+type metrics struct {
+	registry *prometheus.Registry // nil without --admin
+	exporter *otlp.Exporter       // nil without a collector
+	provider *sdkmetric.MeterProvider
+	meter    metric.Meter
+	inflight atomic.Int64
+	catalog  atomic.Pointer[gateway.Catalog]
+
+	server call.Middleware // of all servers, so that they share time series
+
+	mu      sync.Mutex
+	servers []weak.Pointer[server.Server] // those of toolsets end when the configuration changes
+	clients map[string]call.Middleware    // by the name of the server
+}
+
+// newMetrics returns metrics for an exporter, which may be nil, and for Prometheus if pages is true.
+func newMetrics(to *otlp.Exporter, pages bool) (*metrics, error) {
+	m := &metrics{exporter: to, clients: make(map[string]call.Middleware)}
+	var options []sdkmetric.Option
+	if pages {
+		m.registry = prometheus.NewRegistry()
+		reader, err := exporter.New(exporter.WithRegisterer(m.registry), exporter.WithoutScopeInfo(), exporter.WithoutTargetInfo())
+		if err != nil {
+			return nil, err
+		}
+		m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+		options = append(options, sdkmetric.WithReader(reader))
+	}
+	if to != nil {
+		options = append(options, sdkmetric.WithResource(to.Resource))
+		if to.Metrics != nil {
+			options = append(options, sdkmetric.WithReader(to.Metrics))
+		}
+	}
+	m.provider = sdkmetric.NewMeterProvider(options...)
+	m.meter = m.provider.Meter("github.com/parley-mcp/parley/cmd/parley")
+	m.server = otel.Server(m.options())
+	return m, errors.Join(
+		m.gauge("mcp.server.requests.active", "Requests that are being served", m.inflight.Load),
+		m.gauge("mcp.server.sessions.active", "Sessions with a request or an open stream", m.sessions))
+}
+
+// options returns what otel records: metrics, and traces if there is a collector for them.
+func (m *metrics) options(attributes ...attribute.KeyValue) otel.Options {
+	o := otel.Options{
+		MeterProvider: m.provider, TracerProvider: noop.NewTracerProvider(), Propagator: propagation.NewCompositeTextMapPropagator(),
+		Attributes: attributes,
+	}
+	if m.exporter != nil {
+		o.Propagator = m.exporter.Propagator
+		if m.exporter.Traces != nil {
+			o.TracerProvider = m.exporter.Traces
+		}
+	}
+	return o
+}
+
+// handlerOf returns a handler whose spans belong to the trace that the headers of a request name, unless its _meta names
+// one. Baggage of headers is ignored: it is for the proxies before parley, and not for the servers behind it.
+func (m *metrics) handlerOf(next http.Handler) http.Handler {
+	if m.exporter == nil || m.exporter.Traces == nil {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(w, r.WithContext(propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))))
+	})
+}
+
+// close exports what remains until ctx ends. The exporter reports failures.
+func (m *metrics) close(ctx context.Context) {
+	var closing sync.WaitGroup
+	closing.Go(func() { _ = m.provider.Shutdown(ctx) })
+	if m.exporter != nil && m.exporter.Traces != nil {
+		closing.Go(func() { _ = m.exporter.Traces.Shutdown(ctx) })
+	}
+	closing.Wait()
+}
+
+// observe records the requests and sessions of s, which has not been used yet.
+func (m *metrics) observe(s *server.Server) {
+	s.Middleware = append([]call.Middleware{m.server, m.countInflight}, s.Middleware...)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.servers = append(slices.DeleteFunc(m.servers, func(s weak.Pointer[server.Server]) bool { return s.Value() == nil }), weak.Make(s))
+}
+
+// sessions returns the number of active sessions of all servers.
+func (m *metrics) sessions() (n int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, s := range m.servers {
+		if s := s.Value(); s != nil {
+			n += int64(s.ActiveSessions())
+		}
+	}
+	return n
+}
+
+// observeHost records the requests to the servers of h, which has not been started, and their states.
+func (m *metrics) observeHost(h *host.Host) error {
+	h.Middleware = func(server string) []call.Middleware { return []call.Middleware{m.Client(server)} }
+	states, err := m.meter.Int64ObservableGauge("parley.upstream.state", metric.WithDescription("1 for the current state of each server, 0 for the others"))
+	if err != nil {
+		return err
+	}
+	_, err = m.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		for _, status := range h.Status() {
+			now := stateOf(&status)
+			for _, state := range serverStates {
+				value := int64(0)
+				if state == now {
+					value = 1
+				}
+				o.ObserveInt64(states, value, metric.WithAttributes(attribute.String("server", status.Name), attribute.String("state", state)))
+			}
+		}
+		return nil
+	}, states)
+	return err
+}
+
+// observeCatalog records the size of the catalogue that g reports. It is called after OnCatalog is set.
+func (m *metrics) observeCatalog(g *gateway.Gateway) error {
+	next := g.OnCatalog
+	g.OnCatalog = func(c gateway.Catalog) {
+		m.catalog.Store(&c)
+		next(c)
+	}
+	m.catalog.Store(&gateway.Catalog{Listed: true})
+	for name, metric := range map[string]struct {
+		description string
+		value       func(c *gateway.Catalog) int64
+	}{
+		"parley.catalog.tools":      {"Tools of all servers", func(c *gateway.Catalog) int64 { return int64(c.Tools) }},
+		"parley.catalog.size.bytes": {"Size of the definitions of all tools", func(c *gateway.Catalog) int64 { return int64(c.Bytes) }},
+		"parley.catalog.listed": {"1 if clients receive the definitions, 0 if they search for tools", func(c *gateway.Catalog) int64 {
+			if c.Listed {
+				return 1
+			}
+			return 0
+		}},
+	} {
+		if err := m.gauge(name, metric.description, func() int64 { return metric.value(m.catalog.Load()) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Client returns the middleware of a server's client. A server that is started again continues its time series.
+func (m *metrics) Client(server string) call.Middleware {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.clients[server] == nil {
+		m.clients[server] = otel.Client(m.options(attribute.String("server", server)))
+	}
+	return m.clients[server]
+}
+
+func (m *metrics) countInflight(next call.Handler) call.Handler {
+	return func(ctx context.Context, c *call.Call) (any, error) {
+		m.inflight.Add(1)
+		defer m.inflight.Add(-1)
+		return next(ctx, c)
+	}
+}
+
+func (m *metrics) gauge(name, description string, value func() int64) error {
+	_, err := m.meter.Int64ObservableGauge(name, metric.WithDescription(description),
+		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
+			o.Observe(value())
+			return nil
+		}))
+	return err
+}
+
+func (m *metrics) handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
+}

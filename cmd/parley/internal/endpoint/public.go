@@ -1,0 +1,186 @@
+package endpoint
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/cmd/parley/internal/program"
+	"github.com/parley-mcp/parley/internal/httpurl"
+	"github.com/parley-mcp/parley/server"
+)
+
+const LoginPath = "/login"
+
+// AllowFlags are the flags for the hosts and origins of requests that a server accepts, in addition to those of this
+// machine. They are for all commands that serve clients; the page of parley inspect has none, because it is for one
+// browser on this machine.
+type AllowFlags struct {
+	Hosts   []string
+	Origins []string
+}
+
+func (f *AllowFlags) Add(cmd *cobra.Command) {
+	cmd.Flags().Var((*program.Repeated)(&f.Hosts), "allow-host",
+		"serve requests with this `host` in their Host header, such as mcp.example.com (repeatable)")
+	cmd.Flags().Var((*program.Repeated)(&f.Origins), "allow-origin",
+		"let web pages of this `origin` use the endpoint, such as https://app.example.com (repeatable)")
+}
+
+// Check rejects wildcards, too: web pages of any host could use the endpoint.
+func (f *AllowFlags) Check() error {
+	for _, host := range f.Hosts {
+		if !httpurl.IsHost(host) {
+			return fmt.Errorf("--allow-host %q must be a host name or an IP address without wildcards, such as mcp.example.com; "+
+				"repeat the flag for each host", host)
+		}
+	}
+	for _, origin := range f.Origins {
+		if !httpurl.IsOrigin(origin) {
+			return fmt.Errorf("--allow-origin %q must be an origin as browsers send it, such as https://app.example.com: "+
+				"lower case, without wildcards, path and default port; repeat the flag for each origin", origin)
+		}
+	}
+	return nil
+}
+
+// WithLocal adds the names of this machine to hosts that requests to a listener may name; no hosts mean the default.
+func WithLocal(hosts []string, listener net.Listener) []string {
+	if len(hosts) == 0 {
+		return nil
+	}
+	hosts = append(slices.Clone(hosts), "localhost", "127.0.0.1", "::1") // no web page controls these names
+	if a, ok := listener.Addr().(*net.TCPAddr); ok && !a.IP.IsUnspecified() {
+		hosts = append(hosts, a.IP.String())
+	}
+	return hosts
+}
+
+// Help is the help of commands that serve an endpoint.
+const Help = "parley help authorization, deploy, operations and scale describe the flags of the endpoint."
+
+// publicFlags are the flags that say how clients reach the endpoint of a command, for every command that serves HTTP.
+type publicFlags struct {
+	AllowFlags
+	publicURL string // without a slash at the end; empty means the address that parley listens on
+	cert, key string // the files of --tls-cert and --tls-key
+}
+
+func (f *publicFlags) add(cmd *cobra.Command) {
+	f.AllowFlags.Add(cmd)
+	cmd.Flags().StringVar(&f.publicURL, "public-url", "",
+		"`URL` of the endpoint for clients, if a proxy is in front")
+	cmd.Flags().StringVar(&f.cert, "tls-cert", "", "serve HTTPS with the certificate and its chain in this PEM `file`")
+	cmd.Flags().StringVar(&f.key, "tls-key", "", "PEM `file` with the private key of --tls-cert")
+}
+
+// check validates the flags together with --auth, and completes both: the public URL is the resource of tokens, and the
+// other way round, unless the user sets both.
+func (f *publicFlags) check(a *AuthFlag) error {
+	if err := f.AllowFlags.Check(); err != nil {
+		return err
+	}
+	if (f.cert == "") != (f.key == "") {
+		return errors.New("--tls-cert and --tls-key belong together; add the other one")
+	}
+	flag, given := "--public-url ", f.publicURL
+	if given == "" {
+		flag, given = "--auth resource=", a.resource
+	}
+	f.publicURL = strings.TrimRight(given, "/")
+	a.resource = cmp.Or(a.resource, f.publicURL)
+	public, err := url.Parse(f.publicURL)
+	switch {
+	case f.publicURL == "":
+	case err != nil || public.Scheme != "http" && public.Scheme != "https" || !httpurl.IsHost(public.Host) ||
+		public.User != nil || strings.ContainsAny(f.publicURL, "?#"):
+		return fmt.Errorf("%s%s must be a URL without query, such as https://mcp.example.com/mcp", flag, client.URL(f.publicURL))
+	case below(public.Path, LoginPath) || below(public.Path, auth.MetadataPath):
+		return fmt.Errorf("%s%s must not be below %s or %s, which parley serves itself; choose another path",
+			flag, f.publicURL, LoginPath, auth.MetadataPath)
+	}
+	if resource, err := url.Parse(a.resource); err == nil && !httpurl.SameOrigin(public, resource) {
+		return fmt.Errorf("--auth resource=%s must have the scheme and host of --public-url %s, because clients compare them; "+
+			"remove resource=", a.resource, f.publicURL)
+	}
+	switch {
+	case a.Dev && f.exposed():
+		return errors.New("--auth dev logs in any user and is for clients on this machine only; " +
+			"name an issuer with --auth issuer=URL, or remove the other hosts")
+	case a.required() && f.publicURL == "" && f.exposed():
+		return errors.New("--auth requires the URL of the endpoint, for which tokens are issued; add --public-url https://…")
+	}
+	return nil
+}
+
+// exposed reports whether the flags name a host that is not this machine, so that clients of other machines reach the
+// endpoint whatever it listens on.
+func (f *publicFlags) exposed() bool {
+	return slices.ContainsFunc(f.named(), func(host string) bool {
+		u := url.URL{Host: host}
+		return !httpurl.IsLoopback(u.Hostname()) && !httpurl.IsLoopback(host)
+	})
+}
+
+// named returns the hosts that the flags name.
+func (f *publicFlags) named() []string {
+	if u, err := url.Parse(f.publicURL); err == nil && f.publicURL != "" {
+		return append([]string{u.Hostname()}, f.Hosts...) // proxies add and remove the port
+	}
+	return f.Hosts
+}
+
+// Apply sets the hosts and origins that s accepts.
+func (f *publicFlags) Apply(s *server.Server, listener net.Listener) {
+	s.AllowedHosts, s.AllowedOrigins = WithLocal(f.named(), listener), f.Origins
+}
+
+// LocalURL returns the URL of the endpoint for programs on this machine.
+func (f *publicFlags) LocalURL(listener net.Listener) string {
+	if f.cert != "" {
+		return "https" + strings.TrimPrefix(URLOf(listener), "http")
+	}
+	return URLOf(listener)
+}
+
+// URL returns the URL of the endpoint for clients.
+func (f *publicFlags) URL(listener net.Listener) string {
+	return cmp.Or(f.publicURL, f.LocalURL(listener))
+}
+
+// handler returns a handler that serves the path of the public URL as the endpoint, and paths with a slash at the end
+// as those without it. It does not redirect, because many clients repeat a redirected POST request as GET.
+func (f *publicFlags) handler(next http.Handler) http.Handler {
+	public := Path
+	if u, err := url.Parse(f.publicURL); err == nil && f.publicURL != "" {
+		public = u.Path
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		path := strings.TrimRight(r.URL.Path, "/")
+		own := below(path, Path) || below(path, LoginPath) || below(path, auth.MetadataPath)
+		if rest, found := strings.CutPrefix(path, public); found && (rest == "" || rest[0] == '/') && (public != "" || !own) {
+			path = Path + rest
+		}
+		if path = cmp.Or(path, "/"); path != r.URL.Path {
+			served, at := *r, *r.URL
+			at.Path, at.RawPath, served.URL = path, "", &at
+			r = &served
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// below reports whether a path is parent or below it.
+func below(path, parent string) bool {
+	rest, found := strings.CutPrefix(path, parent)
+	return found && (rest == "" || rest[0] == '/')
+}

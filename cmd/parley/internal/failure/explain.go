@@ -1,0 +1,139 @@
+package failure
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/cmd/parley/internal/credstore"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/schema"
+	"github.com/parley-mcp/parley/transport"
+)
+
+// Explain returns the text of an error for the user: what failed, the cause in its standard text, and, for common
+// causes, what to do next.
+func Explain(err error) string {
+	message, advice := Explained(err)
+	return (&errorReport{Message: message, Advice: advice}).text()
+}
+
+// Explained returns the parts of the text that explain returns: the message with the cause, and the advice.
+func Explained(err error) (message, advice string) {
+	var login *credstore.LoginError
+	var token *credstore.TokenError
+	var dial *client.DialError
+	var reported *jsonrpc.Error
+	switch {
+	case errors.As(err, &login):
+		return splitAdvice(login.Error())
+	case errors.As(err, &token):
+		_, advice = causeOf(token)
+		return token.Error(), advice
+	case errors.As(err, &dial):
+		return explainDial(dial)
+	case errors.As(err, &reported) && reported.Code == mcp.CodeMissingCapability:
+		return splitAdvice(explainCapability(reported))
+	case isUnauthorized(err):
+		return err.Error(), adviceUnauthorized(err)
+	}
+	if _, advice = causeOf(err); advice == "" && !errors.As(err, &reported) {
+		return splitAdvice(err.Error())
+	}
+	return err.Error(), advice
+}
+
+// explainDial explains why a server could not be reached.
+func explainDial(dial *client.DialError) (message, advice string) {
+	cause, advice := causeOf(dial.Err)
+	message = fmt.Sprintf("cannot connect to %s: %s", dial.Target, cause)
+	if program := new(exec.Error); errors.As(dial.Err, &program) || isStart(dial.Err) {
+		message = "cannot start the server: " + cause
+	}
+	if advice == "" {
+		advice = dial.Advice()
+	}
+	if strings.Contains(cause, advice) {
+		advice = ""
+	}
+	return message, advice
+}
+
+// causeOf returns the innermost error that the user can act upon, with its original text, and
+// advice. For other errors it returns the whole text and no advice.
+func causeOf(err error) (cause, advice string) {
+	var program *exec.Error
+	var path *os.PathError
+	var op *net.OpError
+	var dns *net.DNSError
+	var certificate *tls.CertificateVerificationError
+	var status *call.StatusError
+	var exit *transport.ExitError
+	switch {
+	case errors.As(err, &program) && errors.Is(err, exec.ErrNotFound):
+		return program.Error(), "install the program or write its path"
+	case isStart(err) && errors.As(err, &path):
+		return path.Error(), "check the path of the program and its permissions"
+	case errors.As(err, &dns) && errors.As(err, &op):
+		return op.Error(), "check the host name"
+	case errors.Is(err, syscall.ECONNREFUSED) && errors.As(err, &op):
+		return op.Error(), "is the server running?"
+	case errors.Is(err, http.ErrSchemeMismatch):
+		return http.ErrSchemeMismatch.Error(), "use http:// instead of https://"
+	case errors.As(err, &certificate):
+		return certificate.Error(), "add the certificate of its issuer to the system's trust store if you trust it"
+	case errors.As(err, &exit):
+		return strings.TrimPrefix(exit.Error(), "transport: "), "is it an MCP server that uses standard input and output, and has it all environment variables that it needs?"
+	case errors.Is(err, call.ErrUnauthorized):
+		return err.Error(), adviceUnauthorized(err)
+	case errors.As(err, &status) && isUnauthorized(err):
+		return status.Error(), adviceUnauthorized(err)
+	case errors.As(err, &status) && status.Status == http.StatusNotFound:
+		return status.Error(), "check the path of the URL, which is often /mcp"
+	case errors.Is(err, client.ErrRevision):
+		return err.Error(), "leave out --revision, or update the server or parley"
+	}
+	return err.Error(), ""
+}
+
+// isStart reports whether err is an error of starting a program.
+func isStart(err error) bool {
+	var path *os.PathError
+	return errors.As(err, &path) && path.Op == "fork/exec"
+}
+
+// adviceUnauthorized is the advice for a response with status 401 or 403 for which the user cannot
+// log in with parley login.
+func adviceUnauthorized(err error) string {
+	var status *call.StatusError
+	if errors.As(err, &status) && status.Status == http.StatusForbidden {
+		return "use credentials that give access to the server, with --header or in the configuration"
+	}
+	return "send credentials that the server accepts, with --header or in the configuration"
+}
+
+// explainCapability explains which capability of the client a server requires.
+func explainCapability(err *jsonrpc.Error) string {
+	var missing mcp.MissingCapabilityData
+	if schema.Decode(err.Data, &missing) != nil {
+		return err.Error()
+	}
+	switch required := missing.RequiredCapabilities; {
+	case required.Elicitation != nil:
+		return "the server asks the user a question, and there is no terminal; run this command at a terminal, or answer with --answer"
+	case required.Roots != nil:
+		return "the server requires directories to work in; name them with --root"
+	case required.Sampling != nil:
+		return "the server requires a model of the client, and parley has none"
+	}
+	return err.Error()
+}

@@ -1,0 +1,150 @@
+package program
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
+)
+
+// NewLogger returns a logger that writes one line per record, for the user. If w is for log records, it writes
+// those of level info and above.
+func NewLogger(w io.Writer, level slog.Level) *slog.Logger {
+	if logger := LoggerOf(w); logger != nil {
+		return logger
+	}
+	return slog.New(&lineHandler{w: w, level: level, mu: new(sync.Mutex)})
+}
+
+// lineHandler is a slog.Handler that writes lines like
+// "parley: warning: server: message: key=value, …".
+type lineHandler struct {
+	w      io.Writer
+	level  slog.Level
+	mu     *sync.Mutex
+	server string
+	attrs  []slog.Attr
+	prefix string
+}
+
+// Enabled implements slog.Handler.
+func (h *lineHandler) Enabled(_ context.Context, level slog.Level) bool { return level >= h.level }
+
+// Handle implements slog.Handler.
+func (h *lineHandler) Handle(_ context.Context, r slog.Record) error {
+	var b strings.Builder
+	switch {
+	case r.Level >= slog.LevelError:
+		b.WriteString("error: ")
+	case r.Level >= slog.LevelWarn:
+		b.WriteString("warning: ")
+	}
+	if h.server != "" {
+		b.WriteString(h.server + ": ")
+	}
+	b.WriteString(r.Message)
+	separator := ": "
+	write := func(a slog.Attr) bool {
+		if text := a.Value.Resolve().String(); text != "" {
+			b.WriteString(separator + h.prefix + a.Key + "=" + text)
+			separator = ", "
+		}
+		return true
+	}
+	for _, a := range h.attrs {
+		write(a)
+	}
+	r.Attrs(write)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, err := io.WriteString(h.w, "parley: "+terminal.Line(b.String())+"\n")
+	return err
+}
+
+// WithAttrs implements slog.Handler.
+func (h *lineHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	out := *h
+	out.attrs = nil
+	for _, a := range append(h.attrs[:len(h.attrs):len(h.attrs)], attrs...) {
+		if a.Key == "server" && h.prefix == "" {
+			out.server = a.Value.String()
+		} else {
+			out.attrs = append(out.attrs, a)
+		}
+	}
+	return &out
+}
+
+// WithGroup implements slog.Handler.
+func (h *lineHandler) WithGroup(name string) slog.Handler {
+	out := *h
+	out.prefix += name + "."
+	return &out
+}
+
+// LogFlag is the flag for the format of logs.
+type LogFlag struct{ Format string }
+
+func (f *LogFlag) Add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.Format, "log", "text", "`format` of the output on stderr: text, or json with one object per line for log collectors")
+}
+
+// Apply makes cmd write JSON to stderr if the user wants it.
+func (f *LogFlag) Apply(cmd *cobra.Command) error {
+	switch f.Format {
+	case "text":
+	case "json":
+		cmd.SetErr(&recordWriter{logger: slog.New(slog.NewJSONHandler(cmd.ErrOrStderr(), nil))})
+	default:
+		return errors.New("--log must be text or json")
+	}
+	return nil
+}
+
+// recordWriter writes each line for the user as a log record. Its methods are safe for concurrent use.
+type recordWriter struct {
+	logger *slog.Logger
+
+	mu   sync.Mutex
+	rest []byte // of a line
+}
+
+// LoggerOf returns the logger of a writer for log records, or nil for others.
+func LoggerOf(w io.Writer) *slog.Logger {
+	if r, ok := w.(*recordWriter); ok {
+		return r.logger
+	}
+	return nil
+}
+
+// Write implements io.Writer.
+func (r *recordWriter) Write(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.rest = append(r.rest, p...)
+	for {
+		line, rest, found := bytes.Cut(r.rest, []byte("\n"))
+		if !found {
+			return len(p), nil
+		}
+		r.rest = rest
+		record(r.logger, string(line))
+	}
+}
+
+// record logs a line. Lines with a prefix have its level.
+func record(logger *slog.Logger, line string) {
+	text := strings.TrimPrefix(strings.TrimSpace(line), "parley: ")
+	if rest, found := strings.CutPrefix(text, "warning: "); found {
+		logger.Warn(rest)
+	} else if text != "" {
+		logger.Info(text)
+	}
+}

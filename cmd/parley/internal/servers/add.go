@@ -1,0 +1,323 @@
+package servers
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/zalando/go-keyring"
+
+	"github.com/parley-mcp/parley/cmd/parley/internal/config"
+	"github.com/parley-mcp/parley/cmd/parley/internal/credstore"
+	"github.com/parley-mcp/parley/cmd/parley/internal/dialing"
+	"github.com/parley-mcp/parley/cmd/parley/internal/form"
+	"github.com/parley-mcp/parley/cmd/parley/internal/listing"
+	"github.com/parley-mcp/parley/cmd/parley/internal/nearest"
+	"github.com/parley-mcp/parley/cmd/parley/internal/output"
+	"github.com/parley-mcp/parley/cmd/parley/internal/program"
+	"github.com/parley-mcp/parley/cmd/parley/internal/quoting"
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
+	"github.com/parley-mcp/parley/host"
+)
+
+// addFlags are the flags of parley add.
+type addFlags struct {
+	file    editedFile
+	env     []string
+	headers []string
+	dir     string
+	plain   bool
+	replace bool
+}
+
+func NewAdd() *cobra.Command {
+	var flags addFlags
+	cmd := &cobra.Command{
+		Use:   "add SERVER URL|-- COMMAND [flags]",
+		Short: "Add a server to your configuration",
+		Long: `Add a server to your configuration file, so that SERVER is a TARGET of all commands. parley does not connect to it.
+Comments and other members of the file stay as they are; parley help targets says where it is.
+
+Values, header fields, the URL and the arguments can have references such as ${NAME}; see parley help
+configuration. parley offers to store a value that looks like a secret in the system's keyring. Without a keyring
+or a terminal, it rejects such a value, unless it is a reference or --plain is set.`,
+		Example: `
+parley add demo http://127.0.0.1:7777/mcp
+parley add github https://example.com/mcp -H 'Authorization: Bearer ${TOKEN}'
+parley add files -- npx -y @modelcontextprotocol/server-filesystem .
+parley add search --env SEARCH_KEY -- search-server --stdio`,
+		RunE: func(cmd *cobra.Command, args []string) error { return addServer(cmd, &flags, args) },
+	}
+	flags.file.add(cmd)
+	cmd.Flags().VarP((*program.Repeated)(&flags.env), "env", "e", "`variable` of the command, as NAME=VALUE or NAME")
+	cmd.Flags().VarP((*program.Repeated)(&flags.headers), "header", "H", "HTTP `header`, as 'Name: value' (repeatable)")
+	cmd.Flags().StringVar(&flags.dir, "cwd", "", "`directory` in which the command starts")
+	cmd.Flags().BoolVar(&flags.plain, "plain", false, "store secrets as plain text")
+	cmd.Flags().BoolVar(&flags.replace, "replace", false, "replace the server that has the name")
+	return cmd
+}
+
+func addServer(cmd *cobra.Command, flags *addFlags, args []string) error {
+	s, err := flags.server(cmd, args)
+	if err != nil {
+		return err
+	}
+	if s.Dir == "" { // otherwise the paths are relative to it
+		if err := resolvePaths(cmd, false, s); err != nil {
+			return err
+		}
+	}
+	var secrets keyringSecrets
+	if !flags.plain {
+		if secrets, err = offerKeyring(cmd, s); err != nil {
+			return err
+		}
+	}
+	file, existing, err := flags.file.open()
+	if err != nil {
+		return err
+	}
+	if other, err := existing.Find(s.Name); err == nil && !flags.replace {
+		return fmt.Errorf("%s has a server %q already; choose another name, or add --replace", other.Source, s.Name)
+	}
+	if s, err = config.Set(file, s); err != nil {
+		return err
+	}
+	if _, err := s.Target(anyValues()); err != nil { // for example because of an invalid reference
+		return fmt.Errorf("server %q: %w", s.Name, err)
+	}
+	if err := secrets.store(); err != nil {
+		return err
+	}
+	if err := file.Save(); err != nil {
+		return err
+	}
+	return output.Show(cmd, listing.NewServer(s), func(w io.Writer) error {
+		text := fmt.Sprintf("Added %s to %s:\n", s.Name, terminal.Line(file.Path()))
+		shown := withMaskedValues(s)
+		shown.Args = config.Masked(s.Args)
+		for _, line := range whatRuns(shown) {
+			text += "  " + terminal.Verbatim(line) + "\n"
+		}
+		_, err := io.WriteString(w, text)
+		return err
+	})
+}
+
+// withMaskedValues returns a copy of a server with … instead of the secrets of its URL, header fields and variables.
+func withMaskedValues(s *config.Server) *config.Server {
+	masked := *s
+	masked.Args, masked.Env, masked.Headers = nil, slices.Clone(s.Env), slices.Clone(s.Headers)
+	for _, secret := range slices.Backward(config.PlainSecrets(&masked)) {
+		secret.Replace("…")
+	}
+	masked.Args = s.Args
+	return &masked
+}
+
+// resolvePaths makes relative paths among the arguments of a command absolute, because the command will be started in
+// other directories. At a terminal it asks, unless yes is set.
+func resolvePaths(cmd *cobra.Command, yes bool, s *config.Server) error {
+	args := slices.Clone(s.Args)
+	changed := false
+	for i, arg := range args {
+		at := 0
+		if strings.HasPrefix(arg, "-") {
+			at = strings.IndexByte(arg, '=') + 1 // as in --root=./documents
+		}
+		path := arg[at:]
+		first, _, nested := strings.Cut(filepath.ToSlash(path), "/")
+		if first != "." && first != ".." {
+			if _, err := os.Stat(arg); err == nil && !filepath.IsAbs(arg) && first != "" {
+				cmd.PrintErrf("parley: warning: %s is in the current directory; write .%c%[1]s if the argument is a path\n", terminal.Line(arg), filepath.Separator)
+			}
+			continue
+		}
+		absolute, err := filepath.Abs(path)
+		if err != nil {
+			return err
+		}
+		if nested && strings.HasSuffix(filepath.ToSlash(path), "/") {
+			absolute += string(filepath.Separator)
+		}
+		cmd.PrintErrf("parley: %s is a relative path: %s\n", terminal.Line(path), terminal.Line(absolute))
+		args[i], changed = arg[:at]+absolute, true
+	}
+	if !changed {
+		return nil
+	}
+	if form.Interactive(cmd) && !yes {
+		answer, err := form.ScreenOf(cmd).Choose(cmd.Context(),
+			"Write absolute paths? The command may be started in other directories.", []string{"Yes", "No"}, "Yes")
+		if err != nil || answer != "Yes" {
+			return err
+		}
+	}
+	s.Args = args
+	return nil
+}
+
+// keyringSecrets are accounts and secrets to store in the system's keyring.
+type keyringSecrets [][2]string
+
+func (k keyringSecrets) store() error {
+	for _, s := range k {
+		if err := keyring.Set("parley", s[0], s[1]); err != nil {
+			return fmt.Errorf("cannot store the secret %s in the system's keyring: %w", s[0], err)
+		}
+	}
+	return nil
+}
+
+// offerKeyring replaces the secrets of a server by references to the system's keyring, if the user agrees.
+func offerKeyring(cmd *cobra.Command, s *config.Server) (stored keyringSecrets, err error) {
+	secrets := config.PlainSecrets(s)
+	if len(secrets) == 0 {
+		return nil, nil
+	}
+	plain := fmt.Errorf("%s would be stored as plain text; %s", secrets[0].Where, referenceAdvice(secrets[0].Name))
+	if credstore.System() == nil || !form.Interactive(cmd) {
+		return nil, plain
+	}
+	for _, secret := range secrets {
+		cmd.PrintErrf("parley: %s looks like a secret\n", terminal.Line(secret.Where))
+	}
+	if agreed, err := form.Confirm(cmd, false, "Store in the system's keyring, and write references?"); err != nil || !agreed {
+		return nil, errors.Join(err, plain)
+	}
+	for i, secret := range slices.Backward(secrets) {
+		account := s.Name + "." + notInAccount.ReplaceAllString(secret.Name, "-")
+		if i > 0 {
+			account += fmt.Sprintf(".%d", i+1)
+		}
+		stored = append(stored, [2]string{account, secret.Replace("${keyring:parley/" + account + "}")})
+	}
+	return stored, nil
+}
+
+var notInAccount = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
+
+// server returns the server that the command line describes.
+func (f *addFlags) server(cmd *cobra.Command, args []string) (*config.Server, error) {
+	dash := cmd.ArgsLenAtDash()
+	switch {
+	case len(args) == 0 || dash == 0:
+		return nil, fmt.Errorf("no SERVER; see %s --help", cmd.CommandPath())
+	case dash > 1:
+		return nil, fmt.Errorf("unexpected argument %q; write the command after --", args[1])
+	case dash < 0 && len(args) == 1, dash == 1 && len(args) == 1:
+		return nil, fmt.Errorf("no URL and no command; write %s URL, or %[1]s -- COMMAND", quoting.OfUser().Command([]string{"add"}, args[0]))
+	case dash < 0 && len(args) > 2:
+		return nil, fmt.Errorf("unexpected argument %q; write -- before a command", args[2])
+	case dash < 0 && !dialing.IsURL(args[1]) && !strings.Contains(args[1], "${"):
+		return nil, fmt.Errorf("%q is not a URL; write https:// before a host, or -- before a command", args[1])
+	}
+	s := &config.Server{Name: args[0], Original: args[0]}
+	if err := host.CheckName(s.Name); err != nil {
+		return nil, err
+	}
+	if dash < 0 {
+		s.URL = args[1]
+		if len(f.env) > 0 || f.dir != "" {
+			return nil, errors.New("--env and --cwd require -- and a command")
+		}
+		headers, err := headerPairs(f.headers)
+		s.Headers = headers
+		return s, err
+	}
+	if len(f.headers) > 0 {
+		return nil, errors.New("--header requires a URL; pass values to a command with --env")
+	}
+	s.Command, s.Args = args[1], args[2:]
+	var err error
+	if strings.ContainsRune(s.Command, filepath.Separator) && !strings.Contains(s.Command, "${") {
+		if s.Command, err = filepath.Abs(s.Command); err != nil { // the command is started in other directories, too
+			return nil, err
+		}
+	}
+	if f.dir != "" && !strings.HasPrefix(f.dir, "${") {
+		if s.Dir, err = filepath.Abs(f.dir); err != nil {
+			return nil, err
+		}
+		if info, err := os.Stat(s.Dir); err != nil || !info.IsDir() {
+			return nil, fmt.Errorf("--cwd %s must be a directory", s.Dir)
+		}
+	} else {
+		s.Dir = f.dir
+	}
+	for _, v := range f.env {
+		name, value, hasValue := strings.Cut(v, "=")
+		if name == "" {
+			return nil, errors.New("--env must be NAME or NAME=VALUE")
+		}
+		if !hasValue {
+			value = "${" + name + "}"
+		}
+		s.Env = append(s.Env, config.Pair{Name: name, Value: value})
+	}
+	return s, nil
+}
+
+// headerPairs parses headers in the notation of curl, in their order.
+func headerPairs(lines []string) (pairs []config.Pair, err error) {
+	for _, line := range lines {
+		if _, err := dialing.ParseHeaders([]string{line}); err != nil {
+			return nil, err
+		}
+		name, value, _ := strings.Cut(line, ":")
+		pairs = append(pairs, config.Pair{Name: name, Value: strings.TrimSpace(value)})
+	}
+	return pairs, nil
+}
+
+func NewRm() *cobra.Command {
+	var file editedFile
+	cmd := &cobra.Command{
+		Use:     "rm SERVER... [flags]",
+		Short:   "Remove servers from your configuration",
+		Long:    "Remove servers from your configuration file, with the comments about them.",
+		Example: "parley rm demo",
+		RunE:    func(cmd *cobra.Command, names []string) error { return removeServers(cmd, &file, names) },
+	}
+	file.add(cmd)
+	return cmd
+}
+
+func removeServers(cmd *cobra.Command, edited *editedFile, names []string) error {
+	if len(names) == 0 {
+		return fmt.Errorf("no SERVER; see %s --help", cmd.CommandPath())
+	}
+	file, existing, err := edited.open()
+	if err != nil {
+		return err
+	}
+	var known []string
+	for i := range existing.Servers {
+		known = append(known, existing.Servers[i].Original)
+	}
+	for _, p := range existing.Problems { // an entry that cannot be used can be removed
+		known = append(known, p.Name)
+	}
+	for _, name := range names {
+		if file.Remove(config.ServersMember, name) {
+			continue
+		}
+		if near := nearest.Name(name, known); near != "" && near != name {
+			return fmt.Errorf("%s has no server %q; did you mean %s?", file.Path(), name, near)
+		}
+		return fmt.Errorf("%s has no server %q in %q; see parley ls", file.Path(), name, config.ServersMember)
+	}
+	if err := file.Save(); err != nil {
+		return err
+	}
+	return output.Show(cmd, names, func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, "Removed %s from %s.\n", terminal.Line(program.Commas(names)), terminal.Line(file.Path()))
+		return err
+	})
+}

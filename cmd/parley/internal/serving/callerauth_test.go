@@ -1,0 +1,162 @@
+package serving
+
+import (
+	"bytes"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/auth/jwt"
+	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/cmd/parley/internal/config"
+	"github.com/parley-mcp/parley/cmd/parley/internal/endpoint"
+	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/principal"
+	"github.com/parley-mcp/parley/server"
+)
+
+// newTestCallerAuths returns the ways for an endpoint at https://mcp.example/mcp, and what is printed.
+func newTestCallerAuths(t *testing.T) (*callerAuths, *bytes.Buffer) {
+	t.Helper()
+	s := &server.Server{Auth: jwt.Protect(&auth.ProtectedResource{URI: "https://mcp.example/mcp", Issuers: []string{"https://as.example"}})}
+	var printed bytes.Buffer
+	flags := &endpoint.AuthFlag{ClientID: "browser-client"}
+	return newCallerAuths(s, "http://127.0.0.1:7777/mcp", flags, slog.New(slog.DiscardHandler), endpoint.NewStatus(&printed), nil), &printed
+}
+
+func TestCallerAuthContinuesWithTheSameConfiguration(t *testing.T) {
+	a, printed := newTestCallerAuths(t)
+	of := func(name, url string, c *config.Credentials) *host.CallerAuth {
+		got, err := a.of(name, url, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	login, exchange := &config.Credentials{Type: config.CallerLogin}, &config.Credentials{Type: config.TokenExchange, TokenEndpoint: "https://sts.example/token"}
+	first, second := of("one", "https://one.example/mcp", login), of("two", "https://two.example/mcp", exchange)
+	if first == nil || second == nil || first != of("one", "https://one.example/mcp", &config.Credentials{Type: config.CallerLogin}) {
+		t.Error("the same configuration has another value")
+	}
+	if first == of("one", "https://other.example/mcp", login) || second == of("two", "https://two.example/mcp", login) || of("three", "https://three.example", nil) != nil {
+		t.Error("another configuration has the same value")
+	}
+	a.print()
+	if want := "one  each caller logs in at https://mcp.example/login/start/one\n"; !strings.Contains(printed.String(), want) {
+		t.Errorf("printed %q, want %q", printed, want)
+	}
+	open := func(path string) int {
+		w := httptest.NewRecorder()
+		a.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "https://mcp.example"+path, nil))
+		return w.Code
+	}
+	for path, want := range map[string]int{
+		"/login/start/three": http.StatusNotFound, "/login/start/": http.StatusNotFound, "/login/end/three": http.StatusNotFound, "/login/end/one": http.StatusMethodNotAllowed,
+		"/login/callback": http.StatusBadRequest, "/login/callback/one": http.StatusBadRequest, "/login/callback/three": http.StatusNotFound,
+	} {
+		if got := open(path); got != want {
+			t.Errorf("%s: status %d, want %d", path, got, want)
+		}
+	}
+	a.keep([]host.ServerConfig{{Name: "two"}})
+	if got := open("/login/callback/one"); got != http.StatusNotFound {
+		t.Errorf("the page of a removed server has status %d", got)
+	}
+}
+
+func TestCredentialsAreThoseOfTheConfiguration(t *testing.T) {
+	a, _ := newTestCallerAuths(t)
+	const url = "https://mcp.example/mcp"
+	networks := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
+	for _, tc := range []struct {
+		config config.Credentials
+		grant  oauth.Grant
+		want   []oauth.Registration
+	}{
+		{
+			config.Credentials{Type: config.TokenExchange, Issuer: "i", TokenEndpoint: "e", ClientID: "c", ClientSecret: "s", Audience: "a", Scopes: []string{"x"}, SubjectTokenType: "t"},
+			&oauth.TokenExchange{Issuer: "i", TokenEndpoint: "e", ClientID: "c", ClientSecret: "s", Audience: "a", Scopes: []string{"x"}, SubjectType: "t"}, nil,
+		},
+		{
+			config.Credentials{Type: config.Enterprise, Issuer: "i", ClientID: "c", ClientSecret: "s", ServerClientID: "sc", ServerClientSecret: "ss", Networks: networks},
+			&oauth.Enterprise{Issuer: "i", ClientID: "c", ClientSecret: "s"}, []oauth.Registration{{Server: url, ClientID: "sc", ClientSecret: "ss"}},
+		},
+		{
+			config.Credentials{Type: config.Enterprise, Issuer: "i", TokenEndpoint: "e", SubjectTokenType: "t", ServerIssuer: "as", ServerClientID: "sc", ServerClientSecret: "ss"},
+			&oauth.Enterprise{Issuer: "i", TokenEndpoint: "e", SubjectType: "t"}, []oauth.Registration{{Issuer: "as", ClientID: "sc", ClientSecret: "ss"}},
+		},
+	} {
+		c := a.newExchanging(url, &tc.config)
+		if diff := cmp.Diff(tc.grant, c.Grant) + cmp.Diff(tc.want, c.Registrations, cmpopts.EquateEmpty()); diff != "" || len(c.Networks) != len(tc.config.Networks) {
+			t.Errorf("%+v: %s %v", tc.config, diff, c.Networks)
+		}
+	}
+	login := &callerAuth{url: url, config: config.Credentials{ClientID: "c", ClientSecret: "s", Networks: networks}}
+	c := a.newBroker("one", login).New()
+	want := []oauth.Registration{{Issuer: "https://as.example", ClientID: "browser-client"}, {Server: url, ClientID: "c", ClientSecret: "s"}}
+	if diff := cmp.Diff(want, c.Registrations); diff != "" || len(c.Networks) != 1 {
+		t.Error(diff, c.Networks)
+	}
+}
+
+func TestNeededLoginsAreReportedOnce(t *testing.T) {
+	a, printed := newTestCallerAuths(t)
+	ada, err := principal.New("https://as.example", "ada", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range []error{oauth.ErrInteraction, oauth.ErrInteraction, &oauth.ServerError{Endpoint: "token", Code: "invalid_grant"}, oauth.ErrInteraction, nil, oauth.ErrInteraction} {
+		a.reportLogin(ada, "one", err)
+	}
+	var got []string
+	for line := range strings.Lines(printed.String()) {
+		got = append(got, strings.Join(strings.Fields(line), " "))
+	}
+	const needs = "✗ one ada at https://as.example needs a login; open https://mcp.example/login/start/one"
+	want := []string{
+		needs, "✗ one the login of ada at https://as.example has failed: error from the token endpoint of the authorization server: invalid_grant",
+		needs, "– one ada at https://as.example has logged in", needs,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Another file of the directory changes all the time.
+func TestChangeIsReportedInABusyDirectory(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("mcp.json", "{}")
+	changed, err := watchFiles(t.Context(), []string{filepath.Join(dir, "mcp.json")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	write("mcp.json", "{ }")
+	limit := time.After(20 * time.Second)
+	for n := 0; ; n++ {
+		select {
+		case <-changed:
+			return
+		case <-limit:
+			t.Fatal("the change is not reported")
+		default:
+			write("other", strconv.Itoa(n))
+		}
+	}
+}

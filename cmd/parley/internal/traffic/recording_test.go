@@ -1,0 +1,240 @@
+package traffic
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var start = time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
+
+// write returns the recording of events.
+func write(t *testing.T, o WriterOptions, events ...Event) string {
+	t.Helper()
+	o.Now = func() time.Time { return start }
+	var b bytes.Buffer
+	w, err := NewWriter(&b, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range events {
+		if err := w.Write(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b.String()
+}
+
+func TestMessagesAreKeptExactly(t *testing.T) {
+	for _, message := range []string{
+		`{"jsonrpc":"2.0","id":1,"method":"ping"}`,
+		`{ "jsonrpc" : "2.0",  "id" : 1.0, "x":"<\u003c&>" }`,
+		`{"jsonrpc":"2.0","id":1,"id":2}`,
+		"{\"jsonrpc\":\"2.0\",\n\t\"id\":1}",
+		" {\"jsonrpc\":\"2.0\"} ",
+		"{\"jsonrpc\":\"2.0\"}\r",
+		`{"jsonrpc":`,
+		"not JSON",
+		"\xff\xfe\x00",
+		`"` + strings.Repeat("x", 200_000) + `"`,
+		`null`,
+	} {
+		in := Event{Time: start, From: Client, Wire: Stdio, Message: []byte(message)}
+		text := write(t, WriterOptions{}, in)
+		if strings.Count(text, "\n") != 2 {
+			t.Errorf("%q: %d lines, want 2:\n%s", message, strings.Count(text, "\n"), text)
+		}
+		_, entries, err := ReadAll(strings.NewReader(text))
+		if err != nil {
+			t.Errorf("%q: %v", message, err)
+			continue
+		}
+		if diff := cmp.Diff([]Entry{{Line: 2, Event: in}}, entries); diff != "" {
+			t.Errorf("%q: (-written +read)\n%s", message, diff)
+		}
+	}
+}
+
+func TestHTTPEventsAreReadAsTheyWereWritten(t *testing.T) {
+	events := []Event{
+		{Time: start, From: Client, Wire: HTTP, Exchange: 1, Request: &Request{"POST", "http://127.0.0.1/mcp?x=1", http.Header{"Accept": {"a", "b"}}}, Message: []byte("{}")},
+		{Time: start, From: Server, Wire: HTTP, Exchange: 1, Response: &Response{200, http.Header{"Content-Type": {"text/event-stream"}}}},
+		{Time: start, From: Server, Wire: HTTP, Exchange: 1, Stream: &StreamPart{ID: "7", Retry: "100"}},
+		{Time: start, From: Server, Wire: HTTP, Exchange: 1, Stream: &StreamPart{}, Message: []byte("[1]"), Peer: "files", Truncated: true},
+		{Time: start, From: Server, Wire: HTTP, Exchange: 1, End: true, Error: "unexpected EOF"},
+	}
+	h, entries, err := ReadAll(strings.NewReader(write(t, WriterOptions{Program: "parley 1", Target: "http://127.0.0.1/mcp"}, events...)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(Header{Version: 1, Program: "parley 1", Time: start, Target: "http://127.0.0.1/mcp", Redacted: true}, h); diff != "" {
+		t.Error(diff)
+	}
+	var got []Event
+	for _, e := range entries {
+		got = append(got, e.Event)
+	}
+	if diff := cmp.Diff(events, got); diff != "" {
+		t.Errorf("(-written +read)\n%s", diff)
+	}
+}
+
+func TestInvalidRecordingsAreRejectedWithTheirLine(t *testing.T) {
+	const header = `{"parleyRecording":1}` + "\n"
+	for text, want := range map[string]string{
+		"":                           "the recording is empty",
+		`{"mcpServers":{}}`:          "line 1: not a recording: the first line must be an object with parleyRecording",
+		"tools:\n- a":                "line 1: not a recording",
+		`{"parleyRecording":2}`:      "line 1: the recording has version 2, and this program reads versions up to 1; use a newer parley",
+		header + "\n{":               "line 3: ",
+		header + `{"from":"host"}`:   `line 2: from must be "client" or "server", not "host"`,
+		header + `{"from":"client"}`: `line 2: wire must be "stdio" or "http"`,
+		header + `{"from":"client","wire":"http"}`: "line 2: exchange must be a positive number over HTTP",
+		header + strings.Repeat("x", maxLine+1):    "line 2: longer than ",
+	} {
+		_, _, err := ReadAll(strings.NewReader(text))
+		if err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%.60q: error %v, want %s…", text, err, want)
+		}
+	}
+}
+
+func TestUnknownMembersAreIgnored(t *testing.T) {
+	_, entries, err := ReadAll(strings.NewReader(`{"parleyRecording":1,"new":1}` + "\n" + `{"from":"client","wire":"stdio","new":[],"message":{}}`))
+	if err != nil || len(entries) != 1 || string(entries[0].Message) != "{}" {
+		t.Errorf("%v, %v", entries, err)
+	}
+}
+
+func TestLongMessagesAreTruncated(t *testing.T) {
+	text := write(t, WriterOptions{}, Event{From: Client, Wire: Stdio, Message: bytes.Repeat([]byte("\xff"), MaxMessage+1)})
+	_, entries, err := ReadAll(strings.NewReader(text))
+	if err != nil || len(entries) != 1 {
+		t.Fatal(len(entries), err)
+	}
+	if e := entries[0]; len(e.Message) != MaxMessage || !e.Truncated {
+		t.Errorf("%d bytes, truncated: %v", len(e.Message), e.Truncated)
+	}
+}
+
+// failingWriter counts calls of Write, one of which fails.
+type failingWriter struct {
+	bytes.Buffer
+	writes, failAt int
+}
+
+func (w *failingWriter) Write(p []byte) (int, error) {
+	if w.writes++; w.writes == w.failAt {
+		return 0, os.ErrClosed
+	}
+	return w.Buffer.Write(p)
+}
+
+func TestEachEventIsOneWrite(t *testing.T) {
+	f := new(failingWriter)
+	w, err := NewWriter(f, WriterOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var writing sync.WaitGroup
+	for range 8 {
+		writing.Go(func() {
+			for range 50 {
+				if err := w.Write(Event{From: Server, Wire: Stdio, Message: []byte(`{"a":1}`)}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	writing.Wait()
+	if f.writes != 401 {
+		t.Errorf("%d writes, want 401", f.writes)
+	}
+	if _, entries, err := ReadAll(&f.Buffer); err != nil || len(entries) != 400 {
+		t.Errorf("%d events, %v", len(entries), err)
+	}
+}
+
+func TestNothingIsWrittenAfterAnError(t *testing.T) {
+	f := &failingWriter{failAt: 2}
+	w, err := NewWriter(f, WriterOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := w.Write(Event{From: Server, Wire: Stdio}); err != os.ErrClosed {
+			t.Error(err)
+		}
+	}
+	if f.writes != 2 || w.Err() != os.ErrClosed {
+		t.Errorf("%d writes, %v", f.writes, w.Err())
+	}
+}
+
+func TestCreateKeepsAnExistingFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "r.jsonl")
+	w, f, err := Create(path, WriterOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Write(Event{From: Client, Wire: Stdio}); err != nil {
+		t.Error(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, entries, err := ReadFile(path); err != nil || len(entries) != 1 {
+		t.Error(entries, err)
+	}
+	if _, _, err := Create(path, WriterOptions{}); err == nil || !strings.HasSuffix(err.Error(), "file exists; remove the file, or choose another name") {
+		t.Error(err)
+	}
+}
+
+func TestHARHasEachExchange(t *testing.T) {
+	at := func(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }
+	text := write(t, WriterOptions{Program: "parley 1.2"},
+		Event{Time: at(0), From: Client, Wire: HTTP, Exchange: 1, Request: &Request{"POST", "http://h/mcp?a=b", http.Header{"Content-Type": {"application/json"}}}, Message: []byte(`{"id":1}`)},
+		Event{Time: at(1), From: Client, Wire: HTTP, Exchange: 2, Request: &Request{"DELETE", "http://h/mcp", nil}},
+		Event{Time: at(5), From: Server, Wire: HTTP, Exchange: 1, Response: &Response{200, http.Header{"Content-Type": {"text/event-stream"}}}},
+		Event{Time: at(8), From: Server, Wire: HTTP, Exchange: 1, Stream: &StreamPart{ID: "7", Name: "message"}, Message: []byte(`{"id":1}`)},
+		Event{Time: at(9), From: Server, Wire: HTTP, Exchange: 2, Response: &Response{204, nil}, End: true},
+		Event{Time: at(9), From: Server, Wire: HTTP, Exchange: 1, End: true},
+	)
+	h, entries, err := ReadAll(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := WriteHAR(&b, h, entries); err != nil {
+		t.Fatal(err)
+	}
+	var out har
+	if err := json.Unmarshal(b.Bytes(), &out); err != nil {
+		t.Fatal(err)
+	}
+	if out.Log.Version != "1.2" || out.Log.Creator != (harCreator{"parley", "1.2"}) || len(out.Log.Entries) != 2 {
+		t.Fatal(b.String())
+	}
+	first, second := out.Log.Entries[0], out.Log.Entries[1]
+	if want := "id: 7\nevent: message\ndata: {\"id\":1}\n\n"; first.Response.Content.Text != want || first.Response.Status != 200 || first.Time != 9 || first.Timings.Wait != 5 {
+		t.Errorf("%+v", first)
+	}
+	if first.Request.Body.Text != `{"id":1}` || first.Request.Query[0] != (harPair{"a", "b"}) {
+		t.Errorf("%+v", first.Request)
+	}
+	if second.Request.Method != "DELETE" || second.Response.StatusText != "No Content" {
+		t.Errorf("%+v", second)
+	}
+	if err := WriteHAR(&b, h, nil); err != ErrNoHTTP {
+		t.Error(err)
+	}
+}

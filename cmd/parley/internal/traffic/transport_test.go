@@ -1,0 +1,171 @@
+package traffic
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// reports collects events as text.
+type reports struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (r *reports) add(e Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	text := fmt.Sprintf("%d %s", e.Exchange, e.From)
+	if e.Request != nil {
+		text += " " + e.Request.Method
+		if strings.HasPrefix(e.Request.URL, "http://named/") {
+			text += " " + e.Request.URL
+		}
+	}
+	if e.Response != nil {
+		text += fmt.Sprintf(" %d", e.Response.Status)
+	}
+	if e.Stream != nil {
+		text += fmt.Sprintf(" %+v", *e.Stream)
+	}
+	if e.Message != nil {
+		text += fmt.Sprintf(" %q", e.Message)
+	}
+	if e.Truncated {
+		text += " truncated"
+	}
+	if e.End {
+		text += " end"
+	}
+	if e.Error != "" {
+		text += " error"
+	}
+	r.lines = append(r.lines, text)
+}
+
+func TestTransportReportsRequestsAndResponses(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if body, _ := io.ReadAll(r.Body); string(body) != "" {
+			_, _ = io.WriteString(w, "answer to "+string(body))
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, ": comment\nid: 1\nretry: 5\n\ndata: a\r\ndata:b\r\n\r\nevent: endpoint\rdata: /x\r\rdata\ndata: c\n\ndata: unfinished")
+	}))
+	defer s.Close()
+	got := new(reports)
+	c := &http.Client{Transport: &Transport{Base: s.Client().Transport, Report: got.add}}
+	send := func(body io.Reader) string {
+		req, err := http.NewRequest(http.MethodPost, s.URL, body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := c.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		text, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	if text := send(strings.NewReader("one")); text != "answer to one" {
+		t.Error(text)
+	}
+	if text := send(io.MultiReader(strings.NewReader("t"), strings.NewReader("wo"))); text != "answer to two" { // without GetBody
+		t.Error(text)
+	}
+	if text := send(nil); !strings.HasSuffix(text, "unfinished") {
+		t.Error(text)
+	}
+	want := []string{
+		`1 client POST "one"`, `1 server 200 "answer to one" end`,
+		`2 client POST "two"`, `2 server 200 "answer to two" end`,
+		`3 client POST`, `3 server 200`, `3 server {ID:1 Name: Retry:5}`, `3 server {ID: Name: Retry:} "a\nb"`, `3 server {ID: Name:endpoint Retry:} "/x"`, `3 server {ID: Name: Retry:} "\nc"`, `3 server end`,
+	}
+	if !slices.Equal(got.lines, want) {
+		t.Errorf("reported\n%s\nwant\n%s", strings.Join(got.lines, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// A client can send its next request when it has the last byte of a response.
+func TestTransportReportsAResponseBeforeItsLastByteIsRead(t *testing.T) {
+	for text, want := range map[string]string{"": "1 server 200 end", "abc": `1 server 200 "abc" end`} {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", strconv.Itoa(len(text)))
+			_, _ = io.WriteString(w, text)
+		}))
+		got := new(reports)
+		resp, err := (&http.Client{Transport: &Transport{Base: s.Client().Transport, Report: got.add}}).Get(s.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Read one byte at a time, without the io.EOF after the last one.
+		for range text {
+			if _, err := io.ReadFull(resp.Body, make([]byte, 1)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if want := []string{"1 client GET", want}; !slices.Equal(got.lines, want) {
+			t.Errorf("got %q, want %q", got.lines, want)
+		}
+		resp.Body.Close()
+		if len(got.lines) != 2 {
+			t.Errorf("got %q after Close", got.lines)
+		}
+		s.Close()
+	}
+}
+
+func TestTransportReportsWhoEndsAStream(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, "data: 1\n\n")
+		_ = http.NewResponseController(w).Flush()
+		if r.Method == http.MethodGet {
+			<-r.Context().Done()
+		}
+		panic(http.ErrAbortHandler)
+	}))
+	defer s.Close()
+	got := new(reports)
+	c := &http.Client{Transport: &Transport{Base: s.Client().Transport, Report: got.add}}
+	resp, err := c.Get(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(resp.Body, make([]byte, 9)); err != nil {
+		t.Error(err)
+	}
+	resp.Body.Close()
+	if resp, err = c.Post(s.URL, "text/plain", nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadAll(resp.Body); err == nil {
+		t.Error("the stream has ended regularly")
+	}
+	resp.Body.Close()
+	s.Close()
+	if _, err := c.Get(s.URL); err == nil {
+		t.Error("no error of a server that has ended")
+	}
+	want := []string{
+		`1 client GET`, `1 server 200`, `1 server {ID: Name: Retry:} "1"`, `1 client end`,
+		`2 client POST`, `2 server 200`, `2 server {ID: Name: Retry:} "1"`, `2 server end error`,
+		`3 client GET`, `3 server end error`,
+	}
+	for i, line := range got.lines {
+		got.lines[i] = strings.Replace(line, ` "" end`, ` end`, 1)
+	}
+	if !slices.Equal(got.lines, want) {
+		t.Errorf("reported\n%s\nwant\n%s", strings.Join(got.lines, "\n"), strings.Join(want, "\n"))
+	}
+}
