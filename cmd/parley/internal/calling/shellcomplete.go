@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/dialing"
-	"github.com/parley-mcp/parley/cmd/parley/internal/listcache"
 	"github.com/parley-mcp/parley/cmd/parley/internal/listing"
 	"github.com/parley-mcp/parley/cmd/parley/internal/quoting"
 	linesh "github.com/parley-mcp/parley/cmd/parley/internal/shell"
@@ -27,12 +26,12 @@ const (
 // shellLists keeps the lists of a shell's server for completion. It is safe for concurrent use.
 type shellLists struct {
 	mu    sync.Mutex
-	lists *listcache.Lists
+	lists *listing.Lists
 	until time.Time
 }
 
 // Names implements dialShell. It returns empty lists if the server does not answer.
-func (s *shell) Names(ctx context.Context) *listcache.Lists {
+func (s *shell) Names(ctx context.Context) *listing.Lists {
 	l := &s.lists
 	l.mu.Lock()
 	lists, until := l.lists, l.until
@@ -42,7 +41,7 @@ func (s *shell) Names(ctx context.Context) *listcache.Lists {
 	}
 	listed, _ := listing.All(ctx, s.Client) // incomplete lists are better than none
 	if listed == nil {
-		return new(listcache.Lists)
+		return new(listing.Lists)
 	}
 	lists = listed.Names()
 	l.mu.Lock()

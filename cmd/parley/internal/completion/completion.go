@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/dialing"
-	"github.com/parley-mcp/parley/cmd/parley/internal/listcache"
+	"github.com/parley-mcp/parley/cmd/parley/internal/listing"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/cmd/parley/internal/toolargs"
 	"github.com/parley-mcp/parley/mcp"
@@ -179,12 +179,12 @@ func Resource(c *completing) ([]cobra.Completion, cobra.ShellCompDirective) {
 
 // ToolArguments completes key=value for the tool that is the second argument.
 func ToolArguments(c *completing) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return c.arguments(c.lists().Tools, c.args[1], func(listcache.Argument, string) []string { return nil })
+	return c.arguments(c.lists().Tools, c.args[1], func(listing.Argument, string) []string { return nil })
 }
 
 // PromptArguments completes key=value for the prompt that is the second argument. It asks the server for values.
 func PromptArguments(c *completing) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return c.arguments(c.lists().Prompts, c.args[1], func(a listcache.Argument, value string) []string {
+	return c.arguments(c.lists().Prompts, c.args[1], func(a listing.Argument, value string) []string {
 		others, err := toolargs.ParseStrings(c.args[2:])
 		if err != nil {
 			return nil
@@ -204,7 +204,7 @@ func Task(c *completing) ([]cobra.Completion, cobra.ShellCompDirective) {
 
 // arguments completes key=value for the entry called name. values returns the values of an argument that the cache does not
 // list.
-func (c *completing) arguments(all []listcache.Entry, name string, values func(a listcache.Argument, value string) []string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (c *completing) arguments(all []listing.Entry, name string, values func(a listing.Argument, value string) []string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	var words []cobra.Completion
 	key, value, hasValue := strings.Cut(c.word, "=")
 	for _, e := range all {
@@ -265,7 +265,7 @@ func Variable(c *completing) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return c.offer(words, cobra.ShellCompDirectiveDefault)
 }
 
-func entries(all []listcache.Entry) (words []cobra.Completion) {
+func entries(all []listing.Entry) (words []cobra.Completion) {
 	for _, e := range all {
 		words = append(words, described(e.Name, e.Description))
 	}

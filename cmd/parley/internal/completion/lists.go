@@ -11,7 +11,6 @@ import (
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/internal/credstore"
 	"github.com/parley-mcp/parley/cmd/parley/internal/dialing"
-	"github.com/parley-mcp/parley/cmd/parley/internal/listcache"
 	"github.com/parley-mcp/parley/cmd/parley/internal/listing"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -63,19 +62,19 @@ func (c *completing) within(limit time.Duration, f func(ctx context.Context)) {
 
 // lists returns the names of the server that is the first argument, or of the shell. It connects to the server only if they are not known, or
 // if the server is at a URL and they are old.
-func (c *completing) lists() *listcache.Lists {
+func (c *completing) lists() *listing.Lists {
 	if of := dialing.ShellOf(c.cmd); of != nil {
 		return of.Names(c.ctx)
 	}
 	s, _, _ := c.server()
 	if s == nil {
-		return new(listcache.Lists)
+		return new(listing.Lists)
 	}
 	return &s.Lists
 }
 
 // server returns what the cache has of the server that is the first argument, or nil. The key is empty if there is no cache.
-func (c *completing) server() (s *listcache.Server, key string, atURL bool) {
+func (c *completing) server() (s *listing.Cached, key string, atURL bool) {
 	cache, err := listing.OpenCache()
 	if err != nil || c.dial == nil {
 		return nil, "", false
@@ -115,7 +114,7 @@ func (c *completing) server() (s *listcache.Server, key string, atURL bool) {
 // mayConnect reports whether completion can start or connect to the server that is the first argument. s is its entry
 // in the cache. A file that --config names can be of a project, which anyone may have written: the user must have used
 // this server of it before.
-func (c *completing) mayConnect(s *listcache.Server) bool {
+func (c *completing) mayConnect(s *listing.Cached) bool {
 	return dialing.IsURL(c.args[0]) || len(c.dial.Config.Paths) == 0 || s != nil
 }
 

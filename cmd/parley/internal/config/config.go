@@ -6,15 +6,21 @@ package config
 
 import (
 	"bytes"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/tailscale/hujson"
 
+	"github.com/parley-mcp/parley/cmd/parley/internal/nearest"
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/glob"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -169,3 +175,252 @@ func (c *Config) Find(name string) (*Server, error) {
 
 // Path returns the paths of the files, for messages.
 func (c *Config) Path() string { return strings.Join(c.paths, ", ") }
+
+// for schema.json
+
+// SchemaURI identifies the JSON Schema of parley's own configuration files.
+const SchemaURI = "https://raw.githubusercontent.com/parley-mcp/parley/main/cmd/parley/internal/config/schema.json"
+
+// Schema is the JSON Schema of parley's own configuration files.
+//
+//go:embed schema.json
+var Schema []byte
+
+// Files are configuration files. Their order decides nothing.
+type Files struct {
+	// Workspace is a directory. Of the projects in a file, Load reads the one that contains it.
+	Workspace string
+	// Paths are the paths of the files. A file with two paths is read once.
+	Paths []string
+	// Deciding are the paths of the files whose policy, webhooks and toolsets are for the servers of all files, such as
+	// the user's own. A policy and webhooks of another file are for its own servers only. A single file decides.
+	Deciding []string
+	// Foreign means that all files belong to other programs, wherever they are.
+	Foreign bool
+}
+
+// Load reads the files. If two files have different servers of one name, that of the deciding file is used, or none. If
+// only the policy, a hook or an unknown member cannot be used, Load returns the other content with the error.
+func (f *Files) Load() (*Config, error) {
+	all := new(Config)
+	for _, path := range f.Paths {
+		if !slices.ContainsFunc(all.paths, func(other string) bool { return samePath(other, path) }) {
+			all.paths = append(all.paths, path)
+		}
+	}
+	var files []*Config
+	for _, path := range all.paths {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("cannot read the configuration file: %w", err)
+		}
+		if len(data) > maxFile {
+			return nil, fmt.Errorf("configuration file %s is too large: %d bytes, the limit is %d", path, len(data), maxFile)
+		}
+		one, err := parseFile(f, path, data)
+		if err != nil {
+			return nil, err
+		}
+		one.decides = len(all.paths) == 1 || slices.ContainsFunc(f.Deciding, func(deciding string) bool { return samePath(deciding, path) })
+		files = append(files, one)
+	}
+	all.merge(files)
+	return all, errors.Join(all.invalid...)
+}
+
+func samePath(a, b string) bool {
+	first, err := os.Stat(a)
+	if err != nil {
+		return filepath.Clean(a) == filepath.Clean(b)
+	}
+	second, err := os.Stat(b)
+	return err == nil && os.SameFile(first, second)
+}
+
+// merge sets the content of c to that of files.
+func (c *Config) merge(files []*Config) {
+	for _, f := range files {
+		for i := range f.Servers {
+			f.Servers[i].decides = f.decides
+		}
+		c.Servers = append(c.Servers, f.Servers...)
+		c.Problems = append(c.Problems, f.Problems...)
+		c.Warnings = append(c.Warnings, f.Warnings...)
+		c.invalid = append(c.invalid, f.invalid...)
+	}
+	c.separate()
+	for _, f := range files {
+		c.govern(f, files)
+	}
+	for i := range c.Toolsets {
+		c.Toolsets[i].resolve(c.Servers)
+	}
+}
+
+// govern adds the policy, the webhooks and the toolsets of a file. What a file must not decide is in c.ungoverned.
+func (c *Config) govern(f *Config, files []*Config) {
+	fail := func(source, format string, args ...any) {
+		c.ungoverned = append(c.ungoverned, fmt.Errorf("%s: %s", source, fmt.Sprintf(format, args...)))
+	}
+	for _, t := range f.Toolsets {
+		same := c.Toolset(t.Name)
+		switch {
+		case !f.decides:
+			fail(t.Source, "toolset %q is for the servers of all files; name its file with --policy", t.Name)
+			continue
+		case same != nil:
+			fail(t.Source, "toolset %q is in two files, also at %s; rename one of them", t.Name, same.Source)
+			continue
+		}
+		c.Toolsets = append(c.Toolsets, t)
+	}
+	switch {
+	case f.DefaultToolset == "":
+	case !f.decides:
+		fail(f.Path(), "defaultToolset is for the servers of all files; name its file with --policy")
+	case c.DefaultToolset != "" && c.DefaultToolset != f.DefaultToolset:
+		fail(f.Path(), "another file has the defaultToolset %q; remove one of them", c.DefaultToolset)
+	default:
+		c.DefaultToolset = f.DefaultToolset
+	}
+	source, what := "", ""
+	var others, shared []string // servers of other files only, and of others and this one
+	for i := range f.Hooks {
+		source, what = f.Hooks[i].Source, "webhook"
+	}
+	for _, p := range f.Policies {
+		source, what = p.Source, "policy"
+	}
+	if !f.decides && what != "" {
+		others, shared = f.othersOf(c)
+		switch {
+		case len(f.Servers)+len(f.Problems) == 0:
+			fail(source, "the %s is for no server, because its file has none; name the file with --policy to use it for the servers of all files", what)
+		case len(others) > 0 && !slices.ContainsFunc(files, func(other *Config) bool { return other.decides }):
+			fail(source, "the %s is for the servers of its own file only, and not for %q; name the file that decides about all servers with --policy", what, others)
+		}
+	}
+	for i := range f.Policies {
+		f.Policies[i].Except = others
+	}
+	for i := range f.Hooks { // the webhook of one file does not receive what a server of another file does
+		f.Hooks[i].Except = slices.Concat(others, shared)
+	}
+	c.Policies = append(c.Policies, f.Policies...)
+	c.Hooks = append(c.Hooks, f.Hooks...)
+}
+
+// othersOf returns the names, as they are written, of the servers of all that are not of the file. Shared are those
+// that the file has, too, but another file has them first.
+func (c *Config) othersOf(all *Config) (others, shared []string) {
+	for i := range all.Servers {
+		s := &all.Servers[i]
+		switch at := slices.IndexFunc(c.Servers, func(own Server) bool { return own.Original == s.Original && Same(&own, s) }); {
+		case at < 0:
+			others = append(others, s.Original)
+		case c.Servers[at].Source != s.Source:
+			shared = append(shared, s.Original)
+		}
+	}
+	return others, shared
+}
+
+// Check returns an error if a file must not decide what it decides, or if a rule, webhook or toolset names a server,
+// method or toolset that does not exist: it would have no effect.
+func (c *Config) Check() error {
+	errs := slices.Clone(c.ungoverned)
+	fail := func(source, format string, args ...any) {
+		errs = append(errs, fmt.Errorf("%s: %s", source, fmt.Sprintf(format, args...)))
+	}
+	if c.DefaultToolset != "" && c.Toolset(c.DefaultToolset) == nil {
+		at := slices.IndexFunc(c.Problems, func(p Problem) bool { return p.Name == fmt.Sprintf("toolset %q", c.DefaultToolset) })
+		if at >= 0 {
+			errs = append(errs, c.Problems[at].Err)
+		} else {
+			fail(c.Path(), "defaultToolset %q is not one of the toolsets", c.DefaultToolset)
+		}
+	}
+	if len(c.Servers)+len(c.Problems) == 0 { // a file that is used with others
+		return errors.Join(errs...)
+	}
+	server := func(source, what, pattern string, except []string) {
+		names := c.names(except)
+		if pattern != "" && !slices.ContainsFunc(names, func(name string) bool { return glob.Match(pattern, name) }) {
+			fail(source, "%s: no server has the name %q%s", what, pattern, suggestion(pattern, names))
+		}
+	}
+	methods := c.methods()
+	for _, p := range c.Policies {
+		for i := range p.Rules {
+			rule, what := &p.Rules[i], fmt.Sprintf("policy.rules[%d]", i)
+			server(rule.Source, what+".server", rule.Server, p.Except)
+			if rule.Method != "" && !slices.ContainsFunc(methods, func(method string) bool { return glob.Match(rule.Method, method) }) {
+				fail(rule.Source, "%s.method: no request has the method %q%s", what, rule.Method, suggestion(rule.Method, methods))
+			}
+		}
+	}
+	for i := range c.Hooks {
+		h := &c.Hooks[i]
+		server(h.Source, "webhook", h.Server, h.Except)
+	}
+	for _, t := range c.Toolsets {
+		what := fmt.Sprintf("toolset %q", t.Name)
+		for _, pattern := range t.Servers {
+			server(t.Source, what, pattern, nil)
+		}
+		for _, pattern := range slices.Concat(t.Tools, t.Prompts, t.Hide) {
+			if !c.prefixes(pattern) {
+				fail(t.Source, "%s: no server has names that match %q; the names of a server begin with its prefix and two underscores", what, pattern)
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// suggestion returns the end of an error about a name that does not exist.
+func suggestion(name string, names []string) string {
+	if near := nearest.Name(name, names); near != "" {
+		return fmt.Sprintf("; did you mean %q?", near)
+	}
+	return "; correct or remove it"
+}
+
+// names returns the names of the servers as they are written, also of those that cannot be used.
+func (c *Config) names(except []string) (names []string) {
+	for i := range c.Servers {
+		names = append(names, c.Servers[i].Original)
+	}
+	for _, p := range c.Problems {
+		names = append(names, p.Name)
+	}
+	return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(except, name) })
+}
+
+// methods returns the methods of the requests that a policy decides about.
+func (c *Config) methods() []string {
+	methods := []string{
+		mcp.MethodCallTool, mcp.MethodGetPrompt, mcp.MethodReadResource, mcp.MethodComplete, mcp.MethodSubscribe,
+		mcp.MethodElicit, mcp.MethodCreateMessage, mcp.MethodListRoots,
+	}
+	for i := range c.Servers {
+		for _, e := range c.Servers[i].Extensions {
+			methods = append(append(methods, e.Requests...), e.Notifications...)
+		}
+	}
+	return methods
+}
+
+// prefixes reports whether a pattern of names in the merged lists may match names of a server.
+func (c *Config) prefixes(pattern string) bool {
+	prefix, _, found := strings.Cut(pattern, "__")
+	if !found || len(c.Problems) > 0 {
+		return true
+	}
+	return slices.ContainsFunc(c.Servers, func(s Server) bool {
+		own := s.Name
+		if s.Prefix != nil {
+			own = *s.Prefix
+		}
+		return own == "" || glob.Match(prefix, own) || strings.ContainsAny(prefix, "*?")
+	})
+}

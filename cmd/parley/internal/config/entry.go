@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/tailscale/hujson"
@@ -290,4 +291,128 @@ func (s *Server) check(kind string) error {
 		return fmt.Errorf("type %q requires a url", kind)
 	}
 	return nil
+}
+
+// toolMembers are the members of a selection of tools, promptMembers those of prompts.
+var (
+	toolMembers = readers[host.Selection]{
+		"only": readOnlyNames, "hide": readHiddenNames, "rename": readNewNames,
+		"readOnly":       annotation(func(s *host.Selection) *bool { return &s.ReadOnly }),
+		"nonDestructive": annotation(func(s *host.Selection) *bool { return &s.NonDestructive }),
+		"idempotent":     annotation(func(s *host.Selection) *bool { return &s.Idempotent }),
+		"closedWorld":    annotation(func(s *host.Selection) *bool { return &s.ClosedWorld }),
+	}
+	promptMembers = readers[host.Selection]{"only": readOnlyNames, "hide": readHiddenNames, "rename": readNewNames}
+)
+
+func readOnlyNames(d *document, s *host.Selection, v *hujson.Value, name string) error {
+	return d.patterns(&s.Only, v, name)
+}
+
+func readHiddenNames(d *document, s *host.Selection, v *hujson.Value, name string) error {
+	return d.patterns(&s.Hide, v, name)
+}
+
+func readNewNames(d *document, s *host.Selection, v *hujson.Value, name string) error {
+	members, err := d.members(v, name)
+	if err != nil {
+		return err
+	}
+	s.Rename = make(map[string]string, len(members))
+	for _, m := range members {
+		if s.Rename[m.name], err = d.text(m.value, name+" "+m.name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// annotation reads a condition on the annotations of tools.
+func annotation(field func(*host.Selection) *bool) func(*document, *host.Selection, *hujson.Value, string) error {
+	return func(d *document, s *host.Selection, v *hujson.Value, name string) (err error) {
+		*field(s), err = d.boolean(v, name)
+		return err
+	}
+}
+
+// selection reads a selection: an object, or an array with the patterns of only.
+func (d *document) selection(s *host.Selection, by readers[host.Selection], v *hujson.Value, what string) error {
+	if _, ok := v.Value.(*hujson.Array); ok {
+		return d.patterns(&s.Only, v, what)
+	}
+	return readOwn(d, s, by, v, what, ".")
+}
+
+// patterns appends an array of patterns to those that other members have given. An empty array means that
+// no name matches.
+func (d *document) patterns(to *[]string, v *hujson.Value, what string) error {
+	patterns, err := d.texts(v, what)
+	*to = append(append([]string{}, *to...), patterns...)
+	return err
+}
+
+// inputLimitMembers are the members of inputLimits.
+var inputLimitMembers = readers[host.InputLimits]{
+	"perCall": func(d *document, l *host.InputLimits, v *hujson.Value, name string) (err error) {
+		l.PerCall, err = limit[int](d, v, name)
+		return err
+	},
+	"perMinute": func(d *document, l *host.InputLimits, v *hujson.Value, name string) (err error) {
+		l.PerMinute, err = limit[int](d, v, name)
+		return err
+	},
+	"maxTokens": func(d *document, l *host.InputLimits, v *hujson.Value, name string) (err error) {
+		l.MaxTokens, err = limit[int64](d, v, name)
+		return err
+	},
+}
+
+// limit reads a positive number, or -1 for no limit.
+func limit[N int | int64](d *document, v *hujson.Value, what string) (N, error) {
+	if literal, ok := v.Value.(hujson.Literal); ok {
+		n, err := strconv.ParseInt(string(literal), 10, 32)
+		if err == nil && (n > 0 || n == -1) {
+			return N(n), nil
+		}
+	}
+	return 0, d.errorf(v, "%s must be a whole number from 1 to 2147483647, or -1 for no limit", what)
+}
+
+// extensionMembers are the members of one of extensions.
+var extensionMembers = readers[host.Extension]{
+	"settings": func(d *document, e *host.Extension, v *hujson.Value, name string) error {
+		if _, ok := v.Value.(*hujson.Object); !ok {
+			return d.errorf(v, "%s must be an object", name)
+		}
+		settings := v.Clone()
+		settings.Standardize()
+		settings.Minimize()
+		e.Settings = settings.Pack()
+		return nil
+	},
+	"requests": func(d *document, e *host.Extension, v *hujson.Value, name string) (err error) {
+		e.Requests, err = d.texts(v, name)
+		return err
+	},
+	"notifications": func(d *document, e *host.Extension, v *hujson.Value, name string) (err error) {
+		e.Notifications, err = d.texts(v, name)
+		return err
+	},
+}
+
+// extensions reads the extensions of a server, by ID.
+func (d *document) extensions(v *hujson.Value, what string) ([]host.Extension, error) {
+	members, err := d.members(v, what)
+	if err != nil {
+		return nil, err
+	}
+	var all []host.Extension
+	for _, m := range members {
+		e := host.Extension{ID: m.name}
+		if err := readOwn(d, &e, extensionMembers, m.value, fmt.Sprintf("%s[%q]", what, m.name), "."); err != nil {
+			return nil, err
+		}
+		all = append(all, e)
+	}
+	return all, nil
 }

@@ -20,7 +20,6 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/connection"
 	"github.com/parley-mcp/parley/cmd/parley/internal/credstore"
 	"github.com/parley-mcp/parley/cmd/parley/internal/failure"
-	"github.com/parley-mcp/parley/cmd/parley/internal/listcache"
 	"github.com/parley-mcp/parley/cmd/parley/internal/listing"
 	"github.com/parley-mcp/parley/cmd/parley/internal/program"
 	"github.com/parley-mcp/parley/cmd/parley/internal/quoting"
@@ -117,7 +116,7 @@ type Shell interface {
 	Dial(cmd *cobra.Command, settings []func(*client.Dialer, client.Target) error) (*client.Client, error)
 	Target() client.Target
 	// names returns the lists of the server for completion.
-	Names(ctx context.Context) *listcache.Lists
+	Names(ctx context.Context) *listing.Lists
 	// values returns the values of an argument that the server completes.
 	Values(ctx context.Context, params mcp.CompleteParams) []string
 }
@@ -376,7 +375,7 @@ func (f *Flags) use(cmd *cobra.Command, target []string) {
 }
 
 // Remember keeps the lists of a server for completion.
-func (f *Flags) Remember(cmd *cobra.Command, target []string, c *client.Client, lists *listcache.Lists) {
+func (f *Flags) Remember(cmd *cobra.Command, target []string, c *client.Client, lists *listing.Lists) {
 	if f.isCommand(cmd) {
 		return
 	}

@@ -2,21 +2,276 @@ package doctor
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/internal/quoting"
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/internal/challenge"
 	"github.com/parley-mcp/parley/internal/httpurl"
+	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
 )
+
+// address checks that the host of a URL can be reached, through the proxy of the environment if there is one, and, for
+// https, that its certificate is valid. It reports whether a connection is possible.
+func (e *Examination) address(ctx context.Context, raw string) bool {
+	u, err := url.Parse(raw)
+	if err != nil || u.Hostname() == "" {
+		e.report("address", Problem, "write the URL as https://host/path", "cannot parse the URL")
+		return false
+	}
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	if proxy, err := e.proxyOf(&http.Request{URL: u}); err != nil {
+		e.report("address", Problem, "correct the environment variables HTTPS_PROXY and HTTP_PROXY", "%s", httpurl.Redact(err))
+		return false
+	} else if proxy != nil {
+		return e.proxied(ctx, u, proxy)
+	}
+	start := time.Now()
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), port))
+	if err != nil {
+		e.report("address", Problem, adviceAddress(err), "%s", err)
+		return false
+	}
+	defer conn.Close()
+	e.report("address", OK, "", "%s accepts connections after %v", conn.RemoteAddr(), terminal.Duration(time.Since(start)))
+	if u.Scheme == "https" {
+		return e.certificate(ctx, conn, u.Hostname())
+	}
+	e.unencrypted(u)
+	return true
+}
+
+// unencrypted warns of http.
+func (e *Examination) unencrypted(u *url.URL) {
+	if !httpurl.IsLoopback(u.Hostname()) {
+		e.report("address", Warning, "serve https, for example through a reverse proxy", "http sends everything, tokens included, without encryption")
+	}
+}
+
+// proxyOf returns the proxy for a request, or nil.
+func (e *Examination) proxyOf(req *http.Request) (*url.URL, error) {
+	if e.proxy != nil {
+		return e.proxy(req)
+	}
+	return http.ProxyFromEnvironment(req)
+}
+
+// proxied is address for a URL that is requested through a proxy.
+func (e *Examination) proxied(ctx context.Context, u, proxy *url.URL) bool {
+	req, err := http.NewRequestWithContext(ctx, http.MethodHead, u.String(), nil)
+	if err != nil {
+		e.report("address", Problem, "write the URL as https://host/path", "%s", httpurl.Redact(err))
+		return false
+	}
+	transport := &http.Transport{Proxy: http.ProxyURL(proxy), DisableKeepAlives: true}
+	start := time.Now()
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		e.report("address", Problem, "check the proxy, which the environment names, and whether it can reach the server", "no connection to %s through the proxy %s: %s", u.Host, proxy.Host, httpurl.Redact(err))
+		return false
+	}
+	resp.Body.Close()
+	e.report("address", OK, "", "%s answers through the proxy %s after %v", u.Host, proxy.Host, terminal.Duration(time.Since(start)))
+	if resp.TLS == nil {
+		e.unencrypted(u)
+		return true
+	}
+	e.tlsState(*resp.TLS, time.Since(start))
+	return true
+}
+
+func adviceAddress(err error) string {
+	var dns *net.DNSError
+	switch {
+	case errors.As(err, &dns):
+		return "check the host name"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "start the server, or check the port"
+	}
+	return "check the network, a firewall, and whether a proxy is required"
+}
+
+// certificate performs a TLS handshake and reports its result.
+func (e *Examination) certificate(ctx context.Context, conn net.Conn, host string) bool {
+	secure := tls.Client(conn, &tls.Config{ServerName: host})
+	start := time.Now()
+	if err := secure.HandshakeContext(ctx); err != nil {
+		fix := "check that the server supports TLS at this port"
+		if invalid := new(tls.CertificateVerificationError); errors.As(err, &invalid) {
+			fix = "install a certificate for this host, with all intermediate certificates, from an issuer that the clients trust"
+		}
+		e.report("tls", Problem, fix, "%s", err)
+		return false
+	}
+	e.tlsState(secure.ConnectionState(), time.Since(start))
+	return true
+}
+
+// tlsState reports the version of TLS and the validity of the certificate.
+func (e *Examination) tlsState(state tls.ConnectionState, took time.Duration) {
+	expires := state.PeerCertificates[0].NotAfter
+	e.report("tls", OK, "", "%s after %v; the certificate is valid until %s", tls.VersionName(state.Version), terminal.Duration(took), expires.Format(time.DateOnly))
+	if e.time().AddDate(0, 0, 14).After(expires) {
+		e.report("tls", Warning, "renew the certificate", "the certificate expires on %s", expires.Format(time.DateOnly))
+	}
+	if state.Version < tls.VersionTLS12 {
+		e.report("tls", Warning, "enable TLS 1.3", "%s is outdated", tls.VersionName(state.Version))
+	}
+}
+
+func (e *Examination) time() time.Time {
+	if e.now != nil {
+		return e.now()
+	}
+	return time.Now()
+}
+
+// rule is a rule for HTTP endpoints.
+type rule struct {
+	check string // the check of the finding
+	does  string // what a server does that obeys the rule, such as "rejects a header …"
+	level Level  // of the finding if the server does not
+	fix   string
+	send  func() (*answer, error)
+	obeys func(a *answer) bool
+}
+
+// endpoint examines an HTTP endpoint by the rules of the revisions that it supports.
+func (e *Examination) endpoint(ctx context.Context, target *client.HTTPTarget, supported []mcp.Revision) {
+	p := e.newProber(target)
+	if slices.Contains(supported, mcp.V20260728) {
+		e.apply(ctx, p.stateless(ctx))
+	}
+	for _, r := range supported {
+		if r >= mcp.V20250326 && r < mcp.V20260728 { // Streamable HTTP with sessions
+			e.session(ctx, p, r)
+			return
+		}
+	}
+}
+
+// apply checks rules and reports the findings.
+func (e *Examination) apply(ctx context.Context, rules []rule) {
+	for _, r := range rules {
+		a, err := r.send()
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			e.report(r.check, Problem, "answer every request within seconds", "a client cannot find out whether the server %s: %s", r.does, e.text(err))
+		case r.obeys(a):
+			e.report(r.check, OK, "", "%s", r.does)
+		default:
+			e.report(r.check, r.level, r.fix, "does not do this: %s; it answers with status %d%s", r.does, a.status, a.errorText())
+		}
+	}
+}
+
+// errorText describes the error in an answer.
+func (a *answer) errorText() string {
+	switch {
+	case a.message == nil:
+		return " and no JSON-RPC response"
+	case a.message.Err == nil:
+		return " and a result"
+	}
+	return " and the error " + a.message.Err.Error()
+}
+
+// originRules are the rules about the headers Origin and Host, which protect against DNS rebinding (2025-11-25,
+// basic/transports, Security Warning). Post sends a request that the server accepts, with more headers.
+func (p *prober) originRules(post func(headers ...string) (*answer, error)) []rule {
+	rejects := func(a *answer) bool { return a.status == http.StatusForbidden }
+	level := Warning
+	u, err := url.Parse(p.target.URL)
+	local := err == nil && httpurl.IsLoopback(u.Hostname())
+	if local {
+		level = Problem // every web page in the user's browser can reach it
+	}
+	rules := []rule{{
+		check: "origin", does: "rejects requests of web pages of other origins with status 403", level: level,
+		fix:   "compare the header Origin with the origins that you allow",
+		send:  func() (*answer, error) { return post("Origin", "http://doctor.invalid") },
+		obeys: rejects,
+	}}
+	if local {
+		rules = append(rules, rule{
+			check: "origin", does: "rejects requests for another host", level: Warning,
+			fix:   "compare the header Host with the names of the server, so that a web page cannot reach it by DNS rebinding",
+			send:  func() (*answer, error) { return post("Host", "doctor.invalid") },
+			obeys: func(a *answer) bool { return a.status >= 400 && a.status < 500 },
+		})
+	}
+	return rules
+}
+
+const (
+	unknownRevision = "1900-01-01"
+	unknownMethod   = "doctor/unknown"
+	statelessMeta   = `"_meta":{"io.modelcontextprotocol/protocolVersion":"VERSION","io.modelcontextprotocol/clientInfo":{"name":"parley doctor","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}`
+)
+
+// stateless returns the rules of 2026-07-28 (basic/transports/streamable-http).
+func (p *prober) stateless(ctx context.Context) []rule {
+	discover := func(header, version, method, named string) func(more ...string) (*answer, error) {
+		return func(more ...string) (*answer, error) {
+			body := `{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{` + statelessMetaOf(version) + `}}`
+			return p.post(ctx, body, append([]string{headerRevision, header, headerMethod, named}, more...)...)
+		}
+	}
+	const current = string(mcp.V20260728)
+	valid := discover(current, current, mcp.MethodDiscover, mcp.MethodDiscover)
+	once := func(send func(...string) (*answer, error)) func() (*answer, error) {
+		return func() (*answer, error) { return send() }
+	}
+	isError := func(status int, code int64) func(*answer) bool {
+		return func(a *answer) bool { return a.status == status && a.failed(code) }
+	}
+	return append(p.originRules(valid),
+		rule{
+			check: "headers", does: "rejects a header Mcp-Method that differs from the message with status 400 and code -32020", level: Warning,
+			fix:   "compare the headers with the message (2026-07-28, Streamable HTTP, Server Validation)",
+			send:  once(discover(current, current, mcp.MethodDiscover, mcp.MethodListTools)),
+			obeys: isError(http.StatusBadRequest, mcp.CodeHeaderMismatch),
+		},
+		rule{
+			check: "headers", does: "rejects a header MCP-Protocol-Version that differs from the message with status 400 and code -32020", level: Warning,
+			fix:   "compare the headers with the message (2026-07-28, Streamable HTTP, Protocol Version Header)",
+			send:  once(discover(string(mcp.V20251125), current, mcp.MethodDiscover, mcp.MethodDiscover)),
+			obeys: isError(http.StatusBadRequest, mcp.CodeHeaderMismatch),
+		},
+		rule{
+			check: "revisions", does: "rejects an unknown revision with status 400, code -32022 and the revisions that it supports", level: Warning,
+			fix:   "name the supported revisions in the error, so that clients can choose one (2026-07-28, Versioning)",
+			send:  once(discover(unknownRevision, unknownRevision, mcp.MethodDiscover, mcp.MethodDiscover)),
+			obeys: isError(http.StatusBadRequest, mcp.CodeUnsupportedVersion),
+		},
+		rule{
+			check: "methods", does: "rejects an unknown method with status 404 and code -32601", level: Warning,
+			fix:   "answer unknown methods with a JSON-RPC error; with another status clients take the server for one of an older revision",
+			send:  once(discover(current, current, unknownMethod, unknownMethod)),
+			obeys: isError(http.StatusNotFound, codeMethodNotFound),
+		},
+	)
+}
 
 // errDiscovered ends a login after the discovery, before anything is registered or opened.
 var errDiscovered = errors.New("the discovery has succeeded")

@@ -7,13 +7,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"slices"
 	"strings"
 
 	tea "charm.land/bubbletea/v2"
 	"charm.land/huh/v2"
 	"github.com/charmbracelet/x/ansi"
+	"github.com/spf13/cobra"
 
+	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -190,4 +193,171 @@ func (l layout) View(f *huh.Form) string {
 		lines = slices.Delete(lines, cut, cut+1)
 	}
 	return strings.Join(lines, "\n")
+}
+
+// Line asks the user for one line of text. A secret is not echoed. Line returns ErrInterrupted for Ctrl-C.
+func (s *Screen) Line(ctx context.Context, title string, secret bool) (text string, err error) {
+	field := huh.NewInput().Title(title).Value(&text)
+	if secret {
+		field.EchoMode(huh.EchoModePassword)
+	}
+	if _, err = s.run(ctx, field); err != nil {
+		return "", err
+	}
+	return text, nil
+}
+
+// Choose asks the user to choose one of several texts. The initial choice is selected first. Choose returns
+// ErrInterrupted for Ctrl-C.
+func (s *Screen) Choose(ctx context.Context, title string, texts []string, initial string) (chosen string, err error) {
+	var options []option[string]
+	for _, text := range texts {
+		o := option[string]{terminal.Line(text), text}
+		if text == initial {
+			options = slices.Insert(options, 0, o)
+		} else {
+			options = append(options, o)
+		}
+	}
+	return choose(ctx, s, title, options)
+}
+
+// ScreenOf returns the screen on which a command asks the user.
+func ScreenOf(cmd *cobra.Command) *Screen {
+	return &Screen{In: cmd.InOrStdin(), Out: cmd.ErrOrStderr(), Open: oauth.OpenBrowser}
+}
+
+// Interactive reports whether a command can ask the user at the terminal.
+func Interactive(cmd *cobra.Command) bool {
+	return terminal.Is(cmd.InOrStdin()) && terminal.Is(cmd.ErrOrStderr())
+}
+
+// Confirm asks the user a question, unless yes is set. Without a terminal it returns an error that says what to do.
+func Confirm(cmd *cobra.Command, yes bool, question string) (bool, error) {
+	if yes {
+		return true, nil
+	}
+	if !Interactive(cmd) {
+		return false, errors.New("nothing was written, because parley cannot ask without a terminal; add --yes")
+	}
+	answer, err := ScreenOf(cmd).Choose(cmd.Context(), question, []string{"Yes", "No"}, "No")
+	if err != nil && !errors.Is(err, ErrInterrupted) {
+		return false, err
+	}
+	if err != nil || answer != "Yes" {
+		fmt.Fprintln(cmd.ErrOrStderr(), "Nothing was written.")
+		return false, nil
+	}
+	return true, nil
+}
+
+// Consent asks the user to open a URL for a server. It shows the whole URL, highlights the
+// host, and warns about deceptive hosts. It opens the page with Screen.Open, only after the
+// user has chosen to, and does not fetch it in any other way. If a server asks for the same
+// page again, Consent asks the user whether to continue. It returns an error for a URL that
+// is not a web page's, and ErrInterrupted.
+func (s *Screen) Consent(ctx context.Context, from string, params *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+	address, err := parseAddress(params.URL)
+	if err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(s.Out, "\n%s asks you to open a page at %s:\n\n%s\n\n  %s\n\n",
+		terminal.Line(from), address.Hostname(), terminal.Block(params.Message), highlighted(params.URL))
+	for _, warning := range warnings(address) {
+		fmt.Fprintf(s.Out, "  warning: %s\n\n", warning)
+	}
+	again := s.accepted[from+" "+params.URL]
+	chosen, err := s.askConsent(ctx, again)
+	switch {
+	case err != nil || chosen == cancel:
+		return &mcp.ElicitResult{Action: mcp.ElicitCancel}, err
+	case chosen == decline:
+		return &mcp.ElicitResult{Action: mcp.ElicitDecline}, nil
+	case chosen == open:
+		if err := s.Open(ctx, params.URL); err != nil {
+			fmt.Fprintf(s.Out, "  Cannot open the browser: %s. Copy the address into a browser.\n\n", terminal.Line(err.Error()))
+		}
+	}
+	s.remember(from + " " + params.URL)
+	return &mcp.ElicitResult{Action: mcp.ElicitAccept}, nil
+}
+
+// choice is the user's answer to a request to open a page.
+type choice int
+
+const (
+	cancel choice = iota
+	open
+	agree // the user has opened the page, or opens it without parley
+	decline
+)
+
+// askConsent asks the user what to do. again says that the user has accepted the page before.
+func (s *Screen) askConsent(ctx context.Context, again bool) (choice, error) {
+	title, agreed, opened := "Open this page?", "I will copy the address into a browser", "Open it in the browser"
+	if again {
+		title, agreed, opened = "The server is still waiting for this page. Have you finished there?", "Continue", "Open it in the browser again"
+	}
+	var options []option[choice]
+	if s.Open != nil {
+		options = append(options, option[choice]{opened, open})
+	}
+	options = append(options, option[choice]{agreed, agree})
+	if again && s.Open != nil {
+		options[0], options[1] = options[1], options[0]
+	}
+	options = append(options, option[choice]{"Decline", decline}, option[choice]{"Cancel", cancel})
+	return choose(ctx, s, title, options)
+}
+
+const maxAccepted = 64 // pages
+
+func (s *Screen) remember(page string) {
+	if s.accepted == nil || len(s.accepted) >= maxAccepted {
+		s.accepted = make(map[string]bool)
+	}
+	s.accepted[page] = true
+}
+
+// highlighted returns the URL with its host in reverse video, so that the user cannot
+// mistake another part of the URL for the host.
+func highlighted(address string) string {
+	start := strings.Index(address, "://") + len("://")
+	end := start + len(address[start:])
+	if i := strings.IndexAny(address[start:], "/?#"); i >= 0 {
+		end = start + i
+	}
+	return address[:start] + "\x1b[1;7m" + address[start:end] + "\x1b[0m" + address[end:]
+}
+
+// parseAddress parses a URL. It returns an error if the URL contains characters that cannot
+// be shown unchanged.
+func parseAddress(text string) (*url.URL, error) {
+	u, err := mcp.ParseElicitURL(text)
+	if err == nil && terminal.Line(text) != text {
+		err = errors.New("url must not contain control characters")
+	}
+	if err != nil {
+		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "elicitation/create: %s", err)
+	}
+	return u, nil
+}
+
+// warnings returns the reasons why the host of a URL may deceive the user.
+func warnings(u *url.URL) []string {
+	var found []string
+	host := strings.ToLower(u.Hostname())
+	var foreign []string
+	for _, r := range host {
+		if r > 0x7E {
+			foreign = append(foreign, fmt.Sprintf("%c (U+%04X)", r, r))
+		}
+	}
+	if foreign != nil {
+		found = append(found, "the host contains letters that can look like other letters: "+strings.Join(foreign, ", "))
+	}
+	if strings.HasPrefix(host, "xn--") || strings.Contains(host, ".xn--") {
+		found = append(found, "the host is in Punycode (xn--); a browser can show it as letters that look like other letters")
+	}
+	return found
 }

@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 Deprecated features are still supported.
+
 // Package inspect is the web inspector of parley: it connects to servers, records their messages, and serves a page that
 // shows and calls them.
 package inspect
@@ -6,13 +8,20 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"crypto/subtle"
+	"embed"
 	"errors"
 	"fmt"
 	"io"
 	stdlog "log"
 	"net"
 	"net/http"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/parley-mcp/parley/auth/oauth"
@@ -210,4 +219,255 @@ func (h *hub) addServer(r *http.Request, in struct {
 	out.Name = h.addOne(s).Name
 	h.wake()
 	return out, nil
+}
+
+// The files of the page. dist has the results of web/generate, compressed with gzip.
+//
+//go:generate go run ./web/generate
+//go:embed dist
+var dist embed.FS
+
+// contentTypes are the types of the files of the page.
+var contentTypes = map[string]string{
+	".html": "text/html; charset=utf-8",
+	".js":   "text/javascript; charset=utf-8",
+	".css":  "text/css; charset=utf-8",
+	".svg":  "image/svg+xml",
+}
+
+// assets returns the handler of the files of the page. apps is the origin of the frames that the page may have.
+func assets(apps string) http.Handler {
+	policy := strings.Join([]string{
+		"default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'", "img-src 'self' data: blob:", "media-src data: blob:",
+		"frame-src " + apps, "base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'", "require-trusted-types-for 'script'", "trusted-types 'none'",
+	}, "; ")
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name := strings.TrimPrefix(r.URL.Path, "/")
+		if name == "" {
+			name = "index.html"
+		}
+		file, err := dist.ReadFile("dist/" + name + ".gz")
+		kind := contentTypes[path.Ext(name)]
+		switch {
+		case r.Method != http.MethodGet && r.Method != http.MethodHead:
+			w.Header().Set("Allow", "GET, HEAD")
+			http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
+			return
+		case err != nil || kind == "" || strings.Contains(name, "/"):
+			http.NotFound(w, r)
+			return
+		}
+		h := w.Header()
+		h.Set("Content-Type", kind)
+		h.Set("Content-Encoding", "gzip") // every browser accepts it
+		h.Set("Cache-Control", "no-cache")
+		h.Set("Content-Security-Policy", policy)
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("X-Frame-Options", "DENY")
+		_, _ = w.Write(file)
+	})
+}
+
+// guard admits the requests of the page only. The token is in the fragment of the page's URL, which browsers do not send:
+// the page sends it in the Authorization header. Unlike a cookie, no other port of this machine receives it.
+type guard struct {
+	hosts []string // the values of the Host header, as in "127.0.0.1:7799"
+	token [sha256.Size]byte
+	next  http.Handler
+	open  http.Handler // the files of the page, which are the same for everyone
+
+	start   string // the path that leads to address, for the first browser that opens it
+	address string
+	browser string // the cookie of that browser
+	opened  func() // called once
+	started atomic.Bool
+}
+
+// startCookie is the name of the cookie of the browser that has opened the page. Its path is that of the address, so
+// that it reaches other ports of this machine as little as the token does.
+const startCookie = "inspector"
+
+// startPath is the beginning of the path that leads to the page.
+const startPath = "/start/"
+
+// ServeHTTP implements http.Handler.
+func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case !slices.Contains(g.hosts, r.Host): // DNS rebinding
+		http.Error(w, "the Host header must name the inspector", http.StatusForbidden)
+	case !sameOrigin(r) && !opensPage(r):
+		http.Error(w, "requests of other origins are not allowed", http.StatusForbidden)
+	case strings.HasPrefix(r.URL.Path, startPath):
+		g.serveStart(w, r)
+	case !strings.HasPrefix(r.URL.Path, "/api/"):
+		g.open.ServeHTTP(w, r)
+	case !g.hasToken(r):
+		http.Error(w, "open the address that parley inspect has printed", http.StatusUnauthorized)
+	default:
+		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		g.next.ServeHTTP(w, r)
+	}
+}
+
+// serveStart leads the first browser that opens the right path to the page.
+func (g *guard) serveStart(w http.ResponseWriter, r *http.Request) {
+	isRight := subtle.ConstantTimeCompare([]byte(r.URL.Path), []byte(g.start)) == 1 && r.Method == http.MethodGet && r.Header.Get("Sec-Purpose") == ""
+	switch {
+	case isRight && g.started.CompareAndSwap(false, true):
+		http.SetCookie(w, &http.Cookie{Name: startCookie, Value: g.browser, Path: g.start, HttpOnly: true, SameSite: http.SameSiteLaxMode})
+		g.opened()
+	case isRight && g.hasCookie(r):
+	default:
+		http.Error(w, "this address works in the first browser that opens it; if that was not yours, end parley inspect and start it again", http.StatusForbidden)
+		return
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("Referrer-Policy", "no-referrer")
+	w.Header().Set("Location", g.address)
+	w.WriteHeader(http.StatusSeeOther)
+}
+
+func (g *guard) hasCookie(r *http.Request) bool {
+	for _, c := range r.CookiesNamed(startCookie) {
+		if subtle.ConstantTimeCompare([]byte(c.Value), []byte(g.browser)) == 1 {
+			return true
+		}
+	}
+	return false
+}
+
+// opensPage reports whether a browser opens the page in a tab, which the file that parley opens does: its origin is
+// another one. The page is the same for everyone, and has no effect without the token.
+func opensPage(r *http.Request) bool {
+	return !strings.HasPrefix(r.URL.Path, "/api/") && r.Header.Get("Origin") == "" && r.Method == http.MethodGet &&
+		r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
+}
+
+// sameOrigin reports whether a request is from the page, or of a user who enters the address.
+func sameOrigin(r *http.Request) bool {
+	for _, origin := range r.Header["Origin"] {
+		if origin != "http://"+r.Host {
+			return false
+		}
+	}
+	for _, site := range r.Header["Sec-Fetch-Site"] {
+		if site != "same-origin" && site != "none" {
+			return false
+		}
+	}
+	return true
+}
+
+func (g *guard) hasToken(r *http.Request) bool {
+	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	got := sha256.Sum256([]byte(token))
+	return ok && subtle.ConstantTimeCompare(got[:], g.token[:]) == 1
+}
+
+// appFrames returns the handler of the outer frames of MCP Apps. Their origin has nothing to protect: they contain pages of
+// servers, whose content security policy is that of the frame. page is the origin of the page, the only one that may
+// have these frames.
+func appFrames(host, page string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name := strings.TrimPrefix(r.URL.Path, "/")
+		if name == "" {
+			name = "frame.html"
+		}
+		switch {
+		case r.Host != host: // DNS rebinding
+			http.Error(w, "the Host header must name the inspector", http.StatusForbidden)
+			return
+		case r.Method != http.MethodGet || name != "frame.html" && name != "frame.js":
+			http.NotFound(w, r)
+			return
+		}
+		file, err := dist.ReadFile("dist/" + name + ".gz")
+		if err != nil {
+			http.NotFound(w, r)
+			return
+		}
+		h := w.Header()
+		h.Set("Content-Type", contentTypes[name[len("frame"):]])
+		h.Set("Content-Encoding", "gzip")
+		h.Set("Cache-Control", "no-cache")
+		h.Set("Content-Security-Policy", framePolicy(r.URL.Query(), page))
+		h.Set("Connection-Allowlist", frameConnections(r.URL.Query()))
+		h.Set("Permissions-Policy", "camera=(), microphone=(), geolocation=(), clipboard-read=()")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("X-Content-Type-Options", "nosniff")
+		_, _ = w.Write(file)
+	})
+}
+
+// framePolicy returns the content security policy of a frame. The frame of the app inherits it. The query has the origins that the
+// server declares for its page: connect, resource, frame and base.
+func framePolicy(query url.Values, page string) string {
+	connect, resource, frame, base := origins(query["connect"]), origins(query["resource"]), origins(query["frame"]), origins(query["base"])
+	return strings.Join([]string{
+		"default-src 'none'",
+		"script-src 'self' 'unsafe-inline'" + resource,
+		"style-src 'unsafe-inline'" + resource,
+		"img-src data: blob:" + resource,
+		"font-src data:" + resource,
+		"media-src data: blob:" + resource,
+		"connect-src" + orNone(connect),
+		"frame-src" + orNone(frame),
+		"base-uri" + orNone(base), "form-action 'none'", "frame-ancestors " + page,
+	}, "; ")
+}
+
+// frameConnections returns the origins that a frame may connect to. Unlike the content security policy, this list
+// limits WebRTC, too, which Chromium ends with the process of the frame: frame.js removes its interfaces from the page
+// of the app, but not from the frames that this page creates, which inherit the list.
+func frameConnections(query url.Values) string {
+	list := "(response-origin"
+	for _, name := range []string{"connect", "resource", "frame"} {
+		for origin := range strings.FieldsSeq(origins(query[name])) {
+			list += ` "` + origin + `"`
+		}
+	}
+	return list + ")"
+}
+
+func orNone(list string) string {
+	if list == "" {
+		return " 'none'"
+	}
+	return list
+}
+
+// maxOrigins limits the origins of one kind that a server may declare.
+const maxOrigins = 32
+
+// origins returns the valid origins of a list, each after a space: https or wss, a host, which may begin with *., and
+// a port.
+func origins(list []string) string {
+	var b strings.Builder
+	for i, text := range list {
+		u, err := url.Parse(text)
+		if i == maxOrigins || err != nil {
+			break
+		}
+		host := strings.TrimPrefix(u.Host, "*.")
+		if u.Scheme != "https" && u.Scheme != "wss" || text != u.Scheme+"://"+u.Host || host == "" || strings.Trim(strings.ToLower(host), "abcdefghijklmnopqrstuvwxyz0123456789-.:") != "" {
+			continue
+		}
+		b.WriteString(" " + text)
+	}
+	return b.String()
+}
+
+// setLevel sets the level of the log messages of a server.
+func (h *hub) setLevel(r *http.Request, in struct {
+	Level mcp.LoggingLevel `json:"level"`
+}) (none, error) {
+	s, c, err := h.clientOf(r)
+	if err != nil {
+		return none{}, err
+	}
+	return none{}, s.explained(c.SetLogLevel(r.Context(), in.Level))
 }

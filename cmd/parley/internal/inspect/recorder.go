@@ -2,16 +2,27 @@ package inspect
 
 import (
 	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
 	"mime"
 	"net/http"
 	"net/textproto"
 	"net/url"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/cmd/parley/internal/quoting"
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/cmd/parley/internal/traffic"
 	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/schema"
 )
 
 // hidden replaces the values of headers with credentials.
@@ -162,4 +173,307 @@ func isMessage(text []byte) bool {
 	}
 	_, ok := jsonrpc.Get(text, "jsonrpc")
 	return ok
+}
+
+// serveExport serves the log as a recording, or as a HTTP archive. Neither has credentials.
+func (h *hub) serveExport(w http.ResponseWriter, r *http.Request) {
+	var b bytes.Buffer
+	err := h.writeRecording(&b)
+	name, kind := "recording.jsonl", "application/x-ndjson"
+	if err == nil && r.URL.Query().Get("format") == "har" {
+		name, kind = "recording.har", "application/json"
+		var header traffic.Header
+		var entries []traffic.Entry
+		if header, entries, err = traffic.ReadAll(bytes.NewReader(b.Bytes())); err == nil {
+			b.Reset()
+			err = traffic.WriteHAR(&b, header, entries)
+		}
+	}
+	if errors.Is(err, traffic.ErrNoHTTP) {
+		err = errors.New("the log has no HTTP traffic; export a recording instead")
+	}
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Content-Disposition", `attachment; filename="`+name+`"`)
+	_, _ = w.Write(b.Bytes())
+}
+
+// writeRecording writes the log as a recording.
+func (h *hub) writeRecording(b *bytes.Buffer) error {
+	entries, exchanges := h.log.all()
+	target := ""
+	if servers := h.allServers(); len(servers) == 1 {
+		target = servers[0].Target.String()
+		if at, ok := servers[0].Target.(*client.HTTPTarget); ok {
+			target = withoutUser(at.URL)
+		}
+	}
+	out, err := traffic.NewWriter(b, traffic.WriterOptions{Program: "parley " + h.hello.Version, Target: target, Now: h.now})
+	if err != nil {
+		return err
+	}
+	named := target == ""
+	responded := make(map[int]bool) // exchanges whose response has an entry
+	for i := range entries {
+		if !entries[i].Sent {
+			responded[exchanges[i]] = true
+		}
+	}
+	numbers := make(map[int]int64) // of the exchanges in the recording
+	begun := make(map[int]bool)    // exchanges whose response is in the recording
+	for i := range entries {
+		e := &entries[i]
+		if e.Kind == kindProgram {
+			continue
+		}
+		event := traffic.Event{Time: e.Time, From: traffic.Server, Wire: traffic.Stdio, Message: e.text, Truncated: len(e.text) < e.Size}
+		if e.Sent {
+			event.From = traffic.Client
+		}
+		if named {
+			event.Peer = e.Server
+		}
+		x := e.exchange
+		if x == nil {
+			if err := out.Write(event); err != nil {
+				return err
+			}
+			continue
+		}
+		key := exchanges[i]
+		first := numbers[key] == 0
+		if first {
+			numbers[key] = int64(len(numbers) + 1)
+		}
+		event.Wire, event.Exchange = traffic.HTTP, numbers[key]
+		response := traffic.Event{Time: e.Time, From: traffic.Server, Wire: traffic.HTTP, Peer: event.Peer, Exchange: event.Exchange}
+		if x.Status != 0 {
+			response.Response = &traffic.Response{Status: x.Status, Header: x.ResponseHeader}
+		}
+		media, _, _ := mime.ParseMediaType(x.ResponseHeader.Get("Content-Type"))
+		switch {
+		case e.Sent:
+			if first {
+				event.Request = &traffic.Request{Method: x.Method, URL: x.URL, Header: x.RequestHeader}
+			}
+			err = out.Write(event)
+			if err == nil && !responded[key] && x.Status != 0 && !begun[key] { // a response without a body
+				begun[key] = true
+				response.End = true
+				err = out.Write(response)
+			}
+		case media == "text/event-stream":
+			if !begun[key] {
+				err = out.Write(response)
+			}
+			begun[key] = true
+			event.Stream = &traffic.StreamPart{}
+			if e.Kind == kindHTTP && e.Method == "event endpoint" {
+				event.Stream.Name = "endpoint"
+			}
+			if err == nil {
+				err = out.Write(event)
+			}
+		case x.Status == 0:
+			event.Error, event.Message, event.End = string(e.text), nil, true
+			err = out.Write(event)
+		default:
+			if !begun[key] {
+				event.Response = response.Response
+			}
+			begun[key] = true
+			event.End = true
+			err = out.Write(event)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// errNoCopy is the error of a copy of a message that is not a request, or that the other form cannot express.
+var errNoCopy = errors.New("there is no such copy of this message")
+
+// serveCopy serves a request as a command of parley or curl, or as a Go program.
+func (h *hub) serveCopy(w http.ResponseWriter, r *http.Request) {
+	e, x, ok := h.log.find(numberOf(r))
+	s := h.server(e.Server)
+	if !ok || s == nil {
+		writeError(w, fmt.Errorf("message: %w; the log has dropped it", errNotFound))
+		return
+	}
+	text, err := "", errNoCopy
+	m, parseErr := jsonrpc.Parse(e.text, jsonrpc.Limits{})
+	if parseErr == nil && e.Sent && e.Kind == kindRequest {
+		switch r.URL.Query().Get("as") {
+		case "parley":
+			text, err = asParley(&s.Server, &m)
+		case "curl":
+			text, err = asCurl(e.text, x)
+		case "go":
+			text, err = asGo(s.Target, &m)
+		}
+	}
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, _ = w.Write([]byte(text))
+}
+
+// commandLine returns a command of parley for the server.
+func (s *Server) commandLine(words []string, names ...string) string {
+	dialect := quoting.OfUser()
+	if len(s.Words) > 0 && s.Words[0] == "--" {
+		return dialect.CommandWith(words, s.Words[1:], names...)
+	}
+	return dialect.Command(slices.Concat(words, s.Flags), slices.Concat(s.Words, names)...)
+}
+
+// asParley returns the command of parley that sends the same request.
+func asParley(s *Server, m *jsonrpc.Message) (string, error) {
+	arguments, has := m.Params.Get("arguments")
+	switch name := stringOf(m.Params.Get("name")); m.Method {
+	case mcp.MethodCallTool:
+		if has && string(compact(arguments)) != "{}" {
+			return s.commandLine([]string{"call", "--json", string(compact(arguments))}, name), nil
+		}
+		return s.commandLine([]string{"call"}, name), nil
+	case mcp.MethodGetPrompt:
+		words := []string{name}
+		var texts map[string]string
+		if has && schema.Decode(arguments, &texts) != nil {
+			return "", errNoCopy
+		}
+		for key, text := range texts {
+			words = append(words, key+"="+text)
+		}
+		slices.Sort(words[1:])
+		return s.commandLine([]string{"prompt"}, words...), nil
+	case mcp.MethodReadResource:
+		return s.commandLine([]string{"read"}, stringOf(m.Params.Get("uri"))), nil
+	case mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListResourceTemplates, mcp.MethodInitialize, mcp.MethodDiscover:
+		return s.commandLine([]string{"ls"}), nil
+	case mcp.MethodPing:
+		return s.commandLine([]string{"ping"}), nil
+	case mcp.MethodGetTask, mcp.MethodCancelTask:
+		verb, _ := strings.CutPrefix(m.Method, "tasks/")
+		return s.commandLine([]string{"task", verb}, stringOf(m.Params.Get("taskId"))), nil
+	}
+	return "", fmt.Errorf("%w: parley has no command for %s", errNoCopy, m.Method)
+}
+
+// asCurl returns the command of curl that sends the same bytes. Credentials are variables of the shell.
+func asCurl(text []byte, x *exchange) (string, error) {
+	if x == nil {
+		return "", fmt.Errorf("%w: it was not sent over HTTP", errNoCopy)
+	}
+	dialect := quoting.OfUser()
+	lines := []string{"curl -sS -X " + dialect.Quote(x.Method) + " " + dialect.Quote(x.URL)}
+	for _, name := range slices.Sorted(maps.Keys(x.RequestHeader)) {
+		for _, value := range x.RequestHeader[name] {
+			header := dialect.Quote(name + ": " + value)
+			switch {
+			case value == hidden && name == "Authorization":
+				header = `"Authorization: Bearer ` + dialect.Variable("TOKEN") + `"`
+			case value == hidden && !otherThanName.MatchString(name):
+				header = `"` + name + ": " + dialect.Variable(strings.ToUpper(strings.ReplaceAll(name, "-", "_"))) + `"`
+			}
+			lines = append(lines, "-H "+header)
+		}
+	}
+	lines = append(lines, "--data-raw "+dialect.Quote(string(text)))
+	return strings.Join(lines, dialect.NextLine()) + "\n", nil
+}
+
+// otherThanName matches characters that a shell could read within the name of a header.
+var otherThanName = regexp.MustCompile(`[^A-Za-z0-9-]`)
+
+// asGo returns a Go program that sends the same request.
+func asGo(target client.Target, m *jsonrpc.Message) (string, error) {
+	dial := ""
+	switch t := target.(type) {
+	case *client.HTTPTarget:
+		dial = "client.URL(" + strconv.Quote(t.URL) + ")"
+	case *client.CommandTarget:
+		words := []string{strconv.Quote(t.Path)}
+		for _, word := range t.Args {
+			words = append(words, strconv.Quote(word))
+		}
+		dial = "client.Command(" + strings.Join(words, ", ") + ")"
+	default:
+		return "", errNoCopy
+	}
+	name := strconv.Quote(stringOf(m.Params.Get("name")))
+	arguments, has := m.Params.Get("arguments")
+	if !has {
+		arguments = []byte("{}")
+	}
+	raw := "json.RawMessage(" + goText(compact(arguments)) + ")"
+	call := ""
+	switch m.Method {
+	case mcp.MethodCallTool:
+		call = "c.CallTool(ctx, " + name + ", " + raw + ")"
+	case mcp.MethodGetPrompt:
+		call = "c.GetPrompt(ctx, " + name + ", " + raw + ")"
+	case mcp.MethodReadResource:
+		call = "c.ReadResource(ctx, " + strconv.Quote(stringOf(m.Params.Get("uri"))) + ")"
+	case mcp.MethodListTools:
+		return goList(dial, "Tools", "Name"), nil
+	case mcp.MethodListPrompts:
+		return goList(dial, "Prompts", "Name"), nil
+	case mcp.MethodListResources:
+		return goList(dial, "Resources", "URI"), nil
+	case mcp.MethodListResourceTemplates:
+		return goList(dial, "ResourceTemplates", "URITemplate"), nil
+	default:
+		return "", fmt.Errorf("%w: the client sends %s by itself", errNoCopy, m.Method)
+	}
+	return goProgram([]string{"context", "encoding/json", "fmt", "log"}, dial, fmt.Sprintf(`	result, err := %s
+	if err != nil {
+		log.Fatal(err)
+	}
+	text, err := json.MarshalIndent(result, "", "  ")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(string(text))
+`, call)), nil
+}
+
+func goList(dial, method, field string) string {
+	return goProgram([]string{"context", "fmt", "log"}, dial, fmt.Sprintf(`	for entry, err := range c.%s(ctx) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(entry.%s)
+	}
+`, method, field))
+}
+
+// goProgram returns a program that connects, with the statements body.
+func goProgram(imports []string, dial, body string) string {
+	var b strings.Builder
+	b.WriteString("package main\n\nimport (\n")
+	for _, path := range imports {
+		fmt.Fprintf(&b, "\t%q\n", path)
+	}
+	fmt.Fprintf(&b, "\n\t\"github.com/parley-mcp/parley/client\"\n)\n\nfunc main() {\n\tctx := context.Background()\n\tc, err := client.Dial(ctx, %s)\n", dial)
+	b.WriteString("\tif err != nil {\n\t\tlog.Fatal(err)\n\t}\n\tdefer c.Close()\n\n")
+	b.WriteString(body)
+	b.WriteString("}\n")
+	return b.String()
+}
+
+// goText returns a Go literal of a text.
+func goText(text []byte) string {
+	if shown := terminal.JSON(string(text)); !strings.Contains(shown, "`") && json.Valid(text) {
+		return "`" + shown + "`"
+	}
+	return strconv.Quote(string(text))
 }

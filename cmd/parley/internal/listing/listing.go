@@ -13,7 +13,8 @@ import (
 	"strings"
 
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/cmd/parley/internal/listcache"
+	"github.com/parley-mcp/parley/cmd/parley/internal/config"
+	"github.com/parley-mcp/parley/cmd/parley/internal/connection"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/cmd/parley/internal/toolargs"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -180,23 +181,23 @@ func PrintHead(w io.Writer, name, title, description, line string) error {
 }
 
 // Names returns the lists for completion.
-func (l *Listing) Names() *listcache.Lists {
-	lists := &listcache.Lists{Tools: toolNames(l.Tools), Prompts: promptNames(l.Prompts), Resources: []listcache.Entry{}, Templates: []listcache.Entry{}}
+func (l *Listing) Names() *Lists {
+	lists := &Lists{Tools: toolNames(l.Tools), Prompts: promptNames(l.Prompts), Resources: []Entry{}, Templates: []Entry{}}
 	for _, r := range l.Resources {
-		lists.Resources = append(lists.Resources, listcache.Entry{Name: r.URI, Description: cmp.Or(r.Title, r.Name, r.Description)})
+		lists.Resources = append(lists.Resources, Entry{Name: r.URI, Description: cmp.Or(r.Title, r.Name, r.Description)})
 	}
 	for _, t := range l.Templates {
-		lists.Templates = append(lists.Templates, listcache.Entry{Name: t.URITemplate, Description: cmp.Or(t.Title, t.Name, t.Description)})
+		lists.Templates = append(lists.Templates, Entry{Name: t.URITemplate, Description: cmp.Or(t.Title, t.Name, t.Description)})
 	}
 	return lists
 }
 
-func toolNames(tools []*mcp.Tool) []listcache.Entry {
-	entries := []listcache.Entry{}
+func toolNames(tools []*mcp.Tool) []Entry {
+	entries := []Entry{}
 	for _, t := range tools {
-		e := listcache.Entry{Name: t.Name, Description: cmp.Or(t.Title, t.Description)}
+		e := Entry{Name: t.Name, Description: cmp.Or(t.Title, t.Description)}
 		for _, a := range toolargs.Arguments(t.InputSchema) {
-			e.Arguments = append(e.Arguments, listcache.Argument{
+			e.Arguments = append(e.Arguments, Argument{
 				Name: a.Name, Description: cmp.Or(a.Description, a.Type), Required: a.Required, Repeats: a.Repeats, Values: a.Values,
 			})
 		}
@@ -205,12 +206,12 @@ func toolNames(tools []*mcp.Tool) []listcache.Entry {
 	return entries
 }
 
-func promptNames(prompts []*mcp.Prompt) []listcache.Entry {
-	entries := []listcache.Entry{}
+func promptNames(prompts []*mcp.Prompt) []Entry {
+	entries := []Entry{}
 	for _, p := range prompts {
-		e := listcache.Entry{Name: p.Name, Description: cmp.Or(p.Title, p.Description)}
+		e := Entry{Name: p.Name, Description: cmp.Or(p.Title, p.Description)}
 		for _, a := range p.Arguments {
-			e.Arguments = append(e.Arguments, listcache.Argument{Name: a.Name, Description: cmp.Or(a.Description, a.Title), Required: a.Required})
+			e.Arguments = append(e.Arguments, Argument{Name: a.Name, Description: cmp.Or(a.Description, a.Title), Required: a.Required})
 		}
 		entries = append(entries, e)
 	}
@@ -218,7 +219,7 @@ func promptNames(prompts []*mcp.Prompt) []listcache.Entry {
 }
 
 // OpenCache returns the cache for completion, in the user's cache directory or in $PARLEY_CACHE_DIR.
-func OpenCache() (*listcache.Cache, error) {
+func OpenCache() (*Cache, error) {
 	dir := os.Getenv("PARLEY_CACHE_DIR")
 	if dir == "" {
 		user, err := os.UserCacheDir()
@@ -227,5 +228,35 @@ func OpenCache() (*listcache.Cache, error) {
 		}
 		dir = filepath.Join(user, "parley")
 	}
-	return listcache.New(filepath.Join(dir, "completion")), nil
+	return NewCache(filepath.Join(dir, "completion")), nil
+}
+
+// Server is a server that a TARGET can name.
+type Server struct {
+	Name     string        `json:"name"`
+	Kind     string        `json:"kind"` // command, http or connection
+	Target   string        `json:"target"`
+	Origin   string        `json:"origin,omitempty"` // where it is from
+	Source   string        `json:"source,omitempty"` // the file and line
+	Disabled bool          `json:"disabled,omitzero"`
+	Problem  string        `json:"problem,omitempty"` // why the entry cannot be used
+	Status   *ServerStatus `json:"status,omitempty"`
+
+	Connection *connection.Info `json:"connection,omitempty"`
+}
+
+// ServerStatus is the state of a server.
+type ServerStatus struct {
+	State    string `json:"state"`
+	Error    string `json:"error,omitempty"`
+	Revision string `json:"revision,omitempty"`
+	Tools    int    `json:"tools"`
+}
+
+func NewServer(s *config.Server) *Server {
+	l := &Server{Name: s.Name, Kind: "http", Target: config.WithoutSecrets(s.URL), Origin: s.Origin, Source: s.Source, Disabled: s.Disabled}
+	if s.Command != "" {
+		l.Kind, l.Target = "command", config.MaskedCommand(s.Command, s.Args)
+	}
+	return l
 }

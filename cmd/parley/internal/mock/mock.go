@@ -3,19 +3,27 @@ package mock
 
 import (
 	"context"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
+	"github.com/parley-mcp/parley/cmd/parley/internal/traffic"
+	"github.com/parley-mcp/parley/cmd/parley/internal/yamldoc"
+	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
+	"github.com/parley-mcp/parley/schema"
 	"github.com/parley-mcp/parley/server"
 )
 
@@ -174,4 +182,208 @@ func (m *Mock) change(list string) error {
 	err := m.server.ForwardTool(mcp.Tool{Name: name}, func(context.Context, json.RawMessage) (*mcp.CallToolResult, error) { return nil, nil })
 	m.server.RemoveTool(name)
 	return err
+}
+
+// Load returns the mock that the file at path describes: a YAML file, or a recording. A recording is recognised by
+// its first line.
+func Load(path string, o Options) (*Mock, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if !traffic.IsRecording(f) {
+		d, err := yamldoc.Read(path)
+		if err != nil {
+			return nil, err
+		}
+		return FromYAML(d, o)
+	}
+	h, entries, err := traffic.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	m, err := FromRecording(h, entries, o)
+	if err != nil {
+		return nil, fmt.Errorf("cannot mock the server of the recording %s: %w", path, err)
+	}
+	return m, nil
+}
+
+// file is the content of a YAML file; schema.json describes it.
+type file struct {
+	Name         string         `json:"name"`
+	Version      string         `json:"version"`
+	Title        string         `json:"title"`
+	Instructions string         `json:"instructions"`
+	Latency      time.Duration  `json:"latency"`
+	Tools        []toolEntry    `json:"tools"`
+	Resources    []docEntry     `json:"resources"`
+	Templates    []docEntry     `json:"templates"`
+	Prompts      []promptEntry  `json:"prompts"`
+	Requests     []requestEntry `json:"requests"`
+}
+
+type toolEntry struct {
+	Name         string          `json:"name"`
+	Title        string          `json:"title"`
+	Description  string          `json:"description"`
+	InputSchema  json.RawMessage `json:"inputSchema"`
+	OutputSchema json.RawMessage `json:"outputSchema"`
+	Annotations  json.RawMessage `json:"annotations"`
+	Task         string          `json:"task"`
+	Responses    []responseEntry `json:"responses"`
+}
+
+// docEntry is a resource or a template.
+type docEntry struct {
+	URI         string              `json:"uri"`
+	URITemplate string              `json:"uriTemplate"`
+	Name        string              `json:"name"`
+	Title       string              `json:"title"`
+	Description string              `json:"description"`
+	MimeType    string              `json:"mimeType"`
+	Complete    map[string][]string `json:"complete"`
+	Text        *string             `json:"text"`
+	Blob        *string             `json:"blob"`
+	Responses   []responseEntry     `json:"responses"`
+}
+
+type promptEntry struct {
+	Name        string              `json:"name"`
+	Title       string              `json:"title"`
+	Description string              `json:"description"`
+	Arguments   []argumentEntry     `json:"arguments"`
+	Complete    map[string][]string `json:"complete"`
+	Text        *string             `json:"text"`
+	Responses   []responseEntry     `json:"responses"`
+}
+
+type argumentEntry struct {
+	Name        string `json:"name"`
+	Title       string `json:"title"`
+	Description string `json:"description"`
+	Required    bool   `json:"required"`
+}
+
+type requestEntry struct {
+	Method string `json:"method"`
+	Name   string `json:"name"`
+	outcomeEntry
+}
+
+// outcomeEntry has the members that requests and responses have in common.
+type outcomeEntry struct {
+	Times      int             `json:"times"`
+	Latency    *time.Duration  `json:"latency"`
+	Result     json.RawMessage `json:"result"`
+	Error      *errorEntry     `json:"error"`
+	Fault      string          `json:"fault"`
+	Status     int             `json:"status"`
+	RetryAfter time.Duration   `json:"retryAfter"`
+}
+
+type errorEntry struct {
+	Code    int64           `json:"code"`
+	Message string          `json:"message"`
+	Data    json.RawMessage `json:"data"`
+}
+
+type responseEntry struct {
+	When              json.RawMessage `json:"when"`
+	Steps             []stepEntry     `json:"steps"`
+	Text              *string         `json:"text"`
+	Content           json.RawMessage `json:"content"`
+	StructuredContent json.RawMessage `json:"structuredContent"`
+	IsError           bool            `json:"isError"`
+	Blob              *string         `json:"blob"`
+	Messages          json.RawMessage `json:"messages"`
+	outcomeEntry
+}
+
+type stepEntry struct {
+	Wait     *time.Duration  `json:"wait"`
+	Progress *float64        `json:"progress"`
+	Total    float64         `json:"total"`
+	Message  string          `json:"message"`
+	Log      json.RawMessage `json:"log"`
+	Level    string          `json:"level"`
+	Logger   string          `json:"logger"`
+	Elicit   *string         `json:"elicit"`
+	Schema   json.RawMessage `json:"schema"`
+	Sample   *string         `json:"sample"`
+	Roots    bool            `json:"roots"`
+	Changed  string          `json:"changed"`
+	Updated  string          `json:"updated"`
+}
+
+// SchemaURI identifies the JSON Schema of the YAML files.
+const SchemaURI = "https://raw.githubusercontent.com/parley-mcp/parley/main/cmd/parley/internal/mock/schema.json"
+
+// Schema is the JSON Schema of the YAML files.
+//
+//go:embed schema.json
+var Schema []byte
+
+var compiledSchema = sync.OnceValues(func() (*schema.Schema, error) { return schema.Compile(Schema) })
+
+// maxExpanded is the limit of the values that references in one result are replaced by, in bytes.
+const maxExpanded = 4 << 20
+
+// expand replaces references such as ${NAME} in the strings of a JSON value. A string below structuredContent
+// that is only a reference becomes the value itself.
+func expand(text json.RawMessage, values map[string]json.RawMessage) json.RawMessage {
+	left := maxExpanded
+	return traffic.Edit(text, func(place jsontext.Pointer, value string) ([]byte, bool) {
+		if !strings.Contains(value, "${") {
+			return nil, false
+		}
+		if name, ok := onlyReference(value); ok && strings.HasPrefix(string(place), "/structuredContent/") {
+			value, known := values[name]
+			return value, known
+		}
+		return jsonrpc.AppendString(nil, expandText(value, values, &left)), true
+	})
+}
+
+// onlyReference returns the name if a string is one reference.
+func onlyReference(text string) (name string, ok bool) {
+	name, ok = strings.CutPrefix(text, "${")
+	if !ok || !strings.HasSuffix(name, "}") {
+		return "", false
+	}
+	name = name[:len(name)-1]
+	return name, !strings.ContainsAny(name, "${}")
+}
+
+// expandText replaces the references in a text. A reference to an unknown name remains, and $${ is a literal ${.
+func expandText(text string, values map[string]json.RawMessage, left *int) string {
+	var b strings.Builder
+	for {
+		before, rest, found := strings.Cut(text, "${")
+		name, after, closed := strings.Cut(rest, "}")
+		switch value, known := values[name]; {
+		case !found:
+			b.WriteString(text)
+			return b.String()
+		case strings.HasSuffix(before, "$"):
+			b.WriteString(before[:len(before)-1] + "${")
+			text = rest
+		case !closed || !known || len(value) > *left:
+			b.WriteString(before + "${")
+			text = rest
+		default:
+			*left -= len(value)
+			b.WriteString(before + textOf(value))
+			text = after
+		}
+	}
+}
+
+// textOf returns a string without quotation marks, and another value as JSON.
+func textOf(value json.RawMessage) string {
+	if len(value) > 0 && value[0] == '"' {
+		return jsonrpc.Unquote(value)
+	}
+	return string(value)
 }

@@ -5,9 +5,16 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"unicode"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
+	"github.com/parley-mcp/parley/internal/plaintext"
 )
 
 // Format is an output format. It implements pflag.Value.
@@ -82,4 +89,99 @@ func write(w io.Writer, f Format, v any, layout func([]byte) ([]byte, error)) er
 	}
 	_, err = io.WriteString(w, terminal.JSON(string(text)))
 	return err
+}
+
+// toYAML converts a JSON value to a YAML document. Members keep their order.
+func toYAML(text []byte) ([]byte, error) {
+	decoder := jsontext.NewDecoder(bytes.NewReader(text), jsontext.AllowDuplicateNames(true))
+	node, err := nextNode(decoder)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	encoder := yaml.NewEncoder(&b)
+	encoder.SetIndent(2)
+	if err := encoder.Encode(node); err != nil {
+		return nil, err
+	}
+	return []byte(escape(b.String())), nil
+}
+
+// nextNode returns the next value as a YAML node.
+func nextNode(decoder *jsontext.Decoder) (*yaml.Node, error) {
+	token, err := decoder.ReadToken()
+	if err != nil {
+		return nil, err
+	}
+	switch token.Kind() {
+	case '{':
+		return collection(decoder, yaml.MappingNode, '}')
+	case '[':
+		return collection(decoder, yaml.SequenceNode, ']')
+	case '"':
+		return stringNode(token.String())
+	}
+	return &yaml.Node{Kind: yaml.ScalarNode, Value: token.String()}, nil // a number, true, false or null
+}
+
+// collection returns the names and values of an object, or the elements of an array.
+func collection(decoder *jsontext.Decoder, kind yaml.Kind, end jsontext.Kind) (*yaml.Node, error) {
+	node := &yaml.Node{Kind: kind}
+	for decoder.PeekKind() != end {
+		element, err := nextNode(decoder)
+		if err != nil {
+			return nil, err
+		}
+		node.Content = append(node.Content, element)
+	}
+	_, err := decoder.ReadToken()
+	return node, err
+}
+
+// stringNode returns a string, in quotes if it would have another type or meaning without them.
+func stringNode(text string) (*yaml.Node, error) {
+	node := new(yaml.Node)
+	if err := node.Encode(text); err != nil {
+		return nil, err
+	}
+	if escape(text) != text {
+		node.Style = yaml.DoubleQuotedStyle // only these can have the escape sequences of escape
+	}
+	return node, nil
+}
+
+// escape escapes invisible characters, which are in double quotes. The encoder escapes control characters.
+func escape(text string) string {
+	return plaintext.Replace(text, func(r rune) string {
+		if unicode.IsControl(r) {
+			return string(r)
+		}
+		return fmt.Sprintf(`\U%08X`, r)
+	})
+}
+
+// Flag is the flag --output of all commands.
+const Flag = "output"
+
+// AddFlag adds the flag --output to a command and its subcommands.
+func AddFlag(root *cobra.Command) {
+	format := Table
+	root.PersistentFlags().VarP(&format, Flag, "o", "table, json or yaml, also for errors")
+	_ = root.RegisterFlagCompletionFunc(Flag, cobra.FixedCompletions(Formats(), cobra.ShellCompDirectiveNoFileComp)) // the flag exists
+}
+
+// Of returns the output format of a command line.
+func Of(cmd *cobra.Command) Format {
+	if flag := cmd.Flag(Flag); flag != nil {
+		return Format(flag.Value.String())
+	}
+	return Table
+}
+
+// Show prints value to stdout as JSON or YAML, or calls table, which prints it for people.
+func Show(cmd *cobra.Command, value any, table func(w io.Writer) error) error {
+	if f := Of(cmd); f != Table {
+		return Write(cmd.OutOrStdout(), f, value)
+	}
+	return table(cmd.OutOrStdout())
 }

@@ -7,14 +7,18 @@ import (
 	"errors"
 	"fmt"
 	"image"
-	_ "image/gif"  // a format of image.Decode
-	_ "image/jpeg" // a format of image.Decode
+	_ "image/gif"
+	_ "image/jpeg"
 	"image/png"
+	"maps"
+	"os"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/charmbracelet/x/ansi"
 	"github.com/charmbracelet/x/ansi/iterm2"
+	"github.com/charmbracelet/x/term"
 )
 
 // Bounds of an image.
@@ -132,4 +136,150 @@ func kitty(data []byte, smaller extent) string {
 		text, options = text[n:], []string{"q=2"}
 	}
 	return b.String() + "\n"
+}
+
+// Screen is the size of a terminal.
+type Screen struct {
+	Columns, Rows int
+	Width, Height int // in pixels; zero if not known
+}
+
+// ScreenOf returns the size of a terminal.
+func ScreenOf(f *os.File) Screen {
+	var s Screen
+	s.Columns, s.Rows, _ = term.GetSize(f.Fd())
+	if s.Columns <= 0 || s.Rows <= 0 {
+		s.Columns, s.Rows = 80, 24
+	}
+	s.Width, s.Height = pixels(f)
+	return s
+}
+
+// limits returns the pixels of the screen, without a row for the prompt. A cell has 8 × 16 pixels if that is not known.
+func (s Screen) limits() (width, height int) {
+	width, height = s.Width, s.Height
+	if width <= 0 || height <= 0 {
+		width, height = 8*s.Columns, 16*s.Rows
+	}
+	return width, height - height/max(s.Rows, 1)
+}
+
+// extent is the size of a smaller image in cells: one of columns and rows. Both are zero if the image keeps its size.
+type extent struct{ columns, rows int }
+
+// cells returns the columns and the rows as text, empty for zero.
+func (e extent) cells() (columns, rows string) {
+	switch {
+	case e.columns > 0:
+		columns = strconv.Itoa(e.columns)
+	case e.rows > 0:
+		rows = strconv.Itoa(e.rows)
+	}
+	return columns, rows
+}
+
+// shrink returns the extent of an image of width × height pixels that fits on the screen.
+func (s Screen) shrink(width, height int) extent {
+	maxWidth, maxHeight := s.limits()
+	switch {
+	case width <= maxWidth && height <= maxHeight:
+		return extent{}
+	case width*maxHeight > height*maxWidth:
+		return extent{columns: s.Columns}
+	}
+	return extent{rows: max(s.Rows-1, 1)}
+}
+
+// scale returns an image that fits on the screen.
+func (s Screen) scale(m image.Image) image.Image {
+	b := m.Bounds()
+	maxWidth, maxHeight := s.limits()
+	width, height := b.Dx(), b.Dy()
+	if width <= maxWidth && height <= maxHeight {
+		return m
+	}
+	if width*maxHeight > height*maxWidth {
+		width, height = maxWidth, max(height*maxWidth/width, 1)
+	} else {
+		width, height = max(width*maxHeight/height, 1), maxHeight
+	}
+	scaled := image.NewRGBA(image.Rect(0, 0, width, height))
+	for y := range height {
+		for x := range width {
+			scaled.Set(x, y, m.At(b.Min.X+x*b.Dx()/width, b.Min.Y+y*b.Dy()/height))
+		}
+	}
+	return scaled
+}
+
+// levels is the number of steps of each of red, green and blue. A sixel image has at most 216 colours.
+const levels = 6
+
+// bandHeight is the number of rows of pixels that the characters of a sixel image describe: one bit for each.
+const bandHeight = 6
+
+// thresholds dither the colours (a Bayer matrix).
+var thresholds = [4][4]uint32{{0, 8, 2, 10}, {12, 4, 14, 6}, {3, 11, 1, 9}, {15, 7, 13, 5}}
+
+// sixel returns the escape sequence for an image. Pixels that are rather transparent than opaque are left out.
+func sixel(m image.Image) string {
+	size := m.Bounds()
+	var b strings.Builder
+	fmt.Fprintf(&b, `"1;1;%d;%d`, size.Dx(), size.Dy())
+	var defined [levels * levels * levels]bool
+	for top := 0; top < size.Dy(); top += bandHeight {
+		if top > 0 {
+			b.WriteByte('-') // to the next band
+		}
+		rows := make(map[int][]byte) // the bits of the columns by colour
+		for y := top; y < min(top+bandHeight, size.Dy()); y++ {
+			for x := range size.Dx() {
+				red, green, blue, alpha := m.At(size.Min.X+x, size.Min.Y+y).RGBA()
+				if alpha < 0x8000 {
+					continue
+				}
+				colour := (step(red, x, y)*levels+step(green, x, y))*levels + step(blue, x, y)
+				if rows[colour] == nil {
+					rows[colour] = make([]byte, size.Dx())
+				}
+				rows[colour][x] |= 1 << (y - top)
+			}
+		}
+		for i, colour := range slices.Sorted(maps.Keys(rows)) {
+			if i > 0 {
+				b.WriteByte('$') // back to the first column
+			}
+			fmt.Fprintf(&b, "#%d", colour)
+			if !defined[colour] {
+				defined[colour] = true
+				percent := 100 / (levels - 1)
+				fmt.Fprintf(&b, ";2;%d;%d;%d", colour/levels/levels*percent, colour/levels%levels*percent, colour%levels*percent)
+			}
+			writeRuns(&b, rows[colour])
+		}
+	}
+	return ansi.SixelGraphics(0, 1, 0, []byte(b.String()))
+}
+
+// step returns the step of a component of a colour, dithered by the place of its pixel.
+func step(component uint32, x, y int) int {
+	scaled := component * (levels - 1)
+	return int(min((scaled+thresholds[y%4][x%4]*0xffff/16)/0xffff, levels-1))
+}
+
+// writeRuns writes the columns of a colour. A run of equal columns is written as its length and one character.
+func writeRuns(b *strings.Builder, columns []byte) {
+	for len(columns) > 0 {
+		n := 1
+		for n < len(columns) && columns[n] == columns[0] {
+			n++
+		}
+		character := string(rune('?' + columns[0]))
+		if n > 3 {
+			fmt.Fprintf(b, "!%d%s", n, character)
+		} else {
+			b.WriteString(strings.Repeat(character, n))
+		}
+		columns = columns[n:]
+	}
 }

@@ -3,7 +3,14 @@
 package suite
 
 import (
+	"bytes"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
 	"regexp"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -77,4 +84,354 @@ type expectation struct {
 	matches []*regexp.Regexp
 	schemas map[jsontext.Pointer]*schema.Schema
 	within  time.Duration
+}
+
+// for schema.json
+
+// SchemaURI identifies the JSON Schema of the files.
+const SchemaURI = "https://raw.githubusercontent.com/parley-mcp/parley/main/cmd/parley/internal/suite/schema.json"
+
+// Schema is the JSON Schema of the files.
+//
+//go:embed schema.json
+var Schema []byte
+
+// defaultTimeout is the time for a test if the file does not say another one.
+const defaultTimeout = 30 * time.Second
+
+// Read reads a file. env returns the environment variables to which the file refers. The error has a line for each mistake,
+// with its position.
+func Read(path string, env func(name string) (value string, ok bool)) (*File, error) {
+	document, err := yamldoc.Read(path)
+	if err != nil {
+		return nil, err
+	}
+	by, err := schema.Compile(Schema)
+	if err != nil {
+		return nil, fmt.Errorf("invalid schema of parley: %w", err)
+	}
+	var form struct {
+		Target    jsontext.Value `json:"target"`
+		Revisions jsontext.Value `json:"revisions"`
+		Timeout   string         `json:"timeout"`
+		Tests     []*test        `json:"tests"`
+	}
+	if err := document.Decode(by, &form); err != nil {
+		return nil, err
+	}
+	f := &File{Path: path, document: document, env: env, tests: form.Tests}
+	err = errors.Join(f.setTarget(form.Target), f.setRevisions(form.Revisions))
+	if f.timeout = duration(form.Timeout, defaultTimeout); f.timeout <= 0 {
+		err = errors.Join(err, document.Errorf("/timeout", "timeout must be positive"))
+		f.timeout = defaultTimeout
+	}
+	known := &variables{captured: make(map[string]jsontext.Value), env: env}
+	names := make(map[string]int)
+	for i, t := range f.tests {
+		t.at = jsontext.Pointer("/tests").AppendToken(strconv.Itoa(i))
+		err = errors.Join(err, f.check(t))
+		if _, unknown := known.expanded(t); unknown != nil {
+			err = errors.Join(err, document.Errorf(t.at, "%w", unknown))
+		}
+		for name := range t.Capture {
+			known.captured[name] = jsontext.Value(`""`)
+		}
+		if names[t.Name]++; names[t.Name] > 1 {
+			t.Name += fmt.Sprintf(" (%d)", names[t.Name])
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+func (f *File) setTarget(raw jsontext.Value) error {
+	if raw == nil {
+		return nil
+	}
+	expanded, err := (&variables{env: f.env}).value(raw)
+	if err != nil {
+		return f.document.Errorf("/target", "%w", err)
+	}
+	if expanded.Kind() == '"' {
+		return schema.Decode(expanded, &f.Target)
+	}
+	return schema.Decode(expanded, &f.Command)
+}
+
+func (f *File) setRevisions(raw jsontext.Value) error {
+	if raw == nil {
+		return nil
+	}
+	if raw.Kind() == '"' { // all
+		f.Revisions = mcp.Revisions()
+		return nil
+	}
+	return schema.Decode(raw, &f.Revisions)
+}
+
+// duration returns the value of a text that matches the schema. It is 0 if the text is too large a number.
+func duration(text string, otherwise time.Duration) time.Duration {
+	if text == "" {
+		return otherwise
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return 0
+	}
+	return d
+}
+
+// check checks what the schema does not, and completes the test.
+func (f *File) check(t *test) error {
+	var failed error
+	fail := func(member jsontext.Pointer, format string, args ...any) {
+		failed = errors.Join(failed, f.document.Errorf(t.at+member, format, args...))
+	}
+	kinds := t.kinds()
+	if len(kinds) != 1 {
+		fail("", "test must have one of call, read, prompt, complete, list and method, not %d", len(kinds))
+		return failed
+	}
+	if t.Arguments != nil && t.Call == "" && t.Prompt == "" {
+		fail("/arguments", "arguments belong to call and prompt")
+	}
+	if t.Params != nil && t.Method == "" {
+		fail("/params", "params belong to method")
+	}
+	if t.Prompt != "" && t.Arguments != nil && schema.Decode(t.Arguments, new(map[string]string)) != nil {
+		fail("/arguments", "arguments of a prompt must be strings; write numbers in quotes")
+	}
+	if c := t.Complete; c != nil && (c.Prompt == "") == (c.Template == "") {
+		fail("/complete", "completion must have one of prompt and template")
+	}
+	for i, a := range t.Answers {
+		if a.Content != nil && a.Action != "" && a.Action != mcp.ElicitAccept {
+			fail(jsontext.Pointer("/answers").AppendToken(strconv.Itoa(i)), "content belongs to the action accept")
+		}
+	}
+	if t.Name == "" {
+		t.Name = kinds[0]
+	}
+	if t.timeout = duration(t.Timeout, f.timeout); t.timeout <= 0 {
+		fail("/timeout", "timeout must be positive")
+	}
+	return errors.Join(failed, f.checkExpectation(t))
+}
+
+// kinds returns the requests of a test, as its name if it has none.
+func (t *test) kinds() (kinds []string) {
+	for _, kind := range []struct{ word, subject string }{
+		{"call", t.Call}, {"read", t.Read}, {"prompt", t.Prompt}, {"list", t.List}, {"method", t.Method},
+	} {
+		if kind.subject != "" {
+			kinds = append(kinds, kind.word+" "+kind.subject)
+		}
+	}
+	if c := t.Complete; c != nil {
+		kinds = append(kinds, "complete "+c.Argument+" of "+c.Prompt+c.Template)
+	}
+	return kinds
+}
+
+func (f *File) checkExpectation(t *test) error {
+	e := &t.Expect
+	var failed error
+	fail := func(at jsontext.Pointer, err error) {
+		failed = errors.Join(failed, f.document.Errorf(t.at+"/expect"+at, "%w", err))
+	}
+	for i, pattern := range e.Matches {
+		compiled, err := regexp.Compile(pattern)
+		if err != nil {
+			fail(jsontext.Pointer("/matches").AppendToken(strconv.Itoa(i)), err)
+		}
+		e.matches = append(e.matches, compiled)
+	}
+	e.schemas = make(map[jsontext.Pointer]*schema.Schema)
+	for place, raw := range e.Schema {
+		compiled, err := schema.Compile(raw)
+		if err != nil {
+			fail(jsontext.Pointer("/schema").AppendToken(string(place)), err)
+		}
+		e.schemas[place] = compiled
+	}
+	if (e.Has != nil || e.Missing != nil) && t.List == "" && t.Complete == nil {
+		fail("", errors.New("has and missing belong to list and complete; use contains for a text"))
+	}
+	if e.within = duration(e.Within, 0); e.Within != "" && e.within <= 0 {
+		fail("/within", errors.New("within must be positive"))
+	}
+	return failed
+}
+
+// texts are strings. In a file, one string needs no array.
+type texts []string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (t *texts) UnmarshalJSON(raw []byte) error {
+	if len(raw) > 0 && raw[0] == '"' {
+		*t = make(texts, 1)
+		return schema.Decode(raw, &(*t)[0])
+	}
+	return schema.Decode(raw, (*[]string)(t))
+}
+
+// reference matches a reference to a variable, and $${, which is the text ${.
+var reference = regexp.MustCompile(`\$\$\{|\$\{([^}]*)\}`)
+
+// variables are the values to which strings of a file can refer.
+type variables struct {
+	captured map[string]jsontext.Value
+	env      func(name string) (value string, ok bool)
+}
+
+// get returns the value of ${NAME} or ${env:NAME}.
+func (v *variables) get(name string) (jsontext.Value, error) {
+	if variable, isEnv := strings.CutPrefix(name, "env:"); isEnv {
+		value, ok := v.env(variable)
+		if !ok {
+			return nil, fmt.Errorf("environment variable %s is not set", variable)
+		}
+		return jsontext.AppendQuote(nil, value)
+	}
+	value, ok := v.captured[name]
+	if !ok {
+		return nil, &unknownVariableError{name}
+	}
+	return value, nil
+}
+
+// unknownVariableError reports a reference to a value that no test has captured.
+type unknownVariableError struct{ name string }
+
+func (e *unknownVariableError) Error() string {
+	return fmt.Sprintf("${%s} has no value; capture it in an earlier test, write ${env:NAME} for an environment variable, or $${ for the text ${", e.name)
+}
+
+// text returns a string with the values of its references. A value that is not a string becomes its JSON.
+func (v *variables) text(s string) (string, error) {
+	var failed error
+	expanded := reference.ReplaceAllStringFunc(s, func(match string) string {
+		if match == "$${" {
+			return "${"
+		}
+		value, err := v.get(match[2 : len(match)-1])
+		if err != nil {
+			failed = errors.Join(failed, err)
+			return ""
+		}
+		if value.Kind() != '"' {
+			return string(value)
+		}
+		var text string
+		failed = errors.Join(failed, schema.Decode(value, &text))
+		return text
+	})
+	return expanded, failed
+}
+
+// texts is text for each element.
+func (v *variables) texts(all texts) (texts, error) {
+	var expanded texts
+	for _, s := range all {
+		one, err := v.text(s)
+		if err != nil {
+			return nil, err
+		}
+		expanded = append(expanded, one)
+	}
+	return expanded, nil
+}
+
+// value returns a JSON value with the values of the references in its strings. A string that is one reference becomes the
+// value with its type. Names of members stay as they are. A nil value stays nil.
+func (v *variables) value(raw jsontext.Value) (jsontext.Value, error) {
+	if !bytes.Contains(raw, []byte("${")) {
+		return raw, nil
+	}
+	in := jsontext.NewDecoder(bytes.NewReader(raw))
+	var b bytes.Buffer
+	out := jsontext.NewEncoder(&b)
+	for {
+		kind, length := in.StackIndex(in.StackDepth())
+		isName := kind == '{' && length%2 == 0
+		token, err := in.ReadToken()
+		switch {
+		case errors.Is(err, io.EOF):
+			return bytes.TrimSpace(b.Bytes()), nil
+		case err != nil:
+			return nil, err
+		case token.Kind() != '"' || isName:
+			err = out.WriteToken(token)
+		default:
+			var expanded jsontext.Value
+			if expanded, err = v.stringValue(token.String()); err == nil {
+				err = out.WriteValue(expanded)
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// stringValue returns the value of a string in a JSON value.
+func (v *variables) stringValue(s string) (jsontext.Value, error) {
+	if m := reference.FindStringSubmatch(s); m != nil && m[0] == s && s != "$${" {
+		return v.get(m[1])
+	}
+	text, err := v.text(s)
+	if err != nil {
+		return nil, err
+	}
+	return jsontext.AppendQuote(nil, text)
+}
+
+// expanded returns the test with the values of all references.
+func (v *variables) expanded(t *test) (*test, error) {
+	x := *t
+	var failed error
+	text := func(s string) string {
+		expanded, err := v.text(s)
+		failed = errors.Join(failed, err)
+		return expanded
+	}
+	value := func(raw jsontext.Value) jsontext.Value {
+		expanded, err := v.value(raw)
+		failed = errors.Join(failed, err)
+		return expanded
+	}
+	list := func(all texts) texts {
+		expanded, err := v.texts(all)
+		failed = errors.Join(failed, err)
+		return expanded
+	}
+	x.Read = text(t.Read)
+	x.Arguments, x.Params = value(t.Arguments), value(t.Params)
+	if t.Complete != nil {
+		c := *t.Complete
+		c.Value = text(c.Value)
+		c.Given = make(map[string]string)
+		for name, s := range t.Complete.Given {
+			c.Given[name] = text(s)
+		}
+		x.Complete = &c
+	}
+	x.Answers = nil
+	for _, a := range t.Answers {
+		a.Content = value(a.Content)
+		x.Answers = append(x.Answers, a)
+	}
+	e := &x.Expect
+	if e.Text != nil {
+		whole := text(*e.Text)
+		e.Text = &whole
+	}
+	e.Contains, e.Excludes, e.Has, e.Missing = list(e.Contains), list(e.Excludes), list(e.Has), list(e.Missing)
+	e.At = make(map[jsontext.Pointer]jsontext.Value)
+	for place, raw := range t.Expect.At {
+		e.At[place] = value(raw)
+	}
+	return &x, failed
 }

@@ -4,8 +4,16 @@ package terminal
 
 import (
 	"fmt"
+	"io"
+	"os"
+	"strconv"
 	"strings"
+	"sync"
+	"time"
 	"unicode/utf16"
+
+	"github.com/charmbracelet/x/ansi"
+	"github.com/charmbracelet/x/term"
 
 	"github.com/parley-mcp/parley/internal/plaintext"
 )
@@ -52,3 +60,159 @@ func sanitise(text string, multiline bool) string {
 		return plaintext.CodePoint(r)
 	})
 }
+
+// Count returns a number and a noun, with an s if the number is not 1.
+func Count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// Duration rounds a duration to three or four digits.
+func Duration(d time.Duration) time.Duration {
+	switch {
+	case d > time.Second:
+		return d.Round(10 * time.Millisecond)
+	case d > time.Millisecond:
+		return d.Round(100 * time.Microsecond)
+	}
+	return d.Round(time.Microsecond)
+}
+
+// Is reports whether a reader or writer is a terminal.
+func Is(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && term.IsTerminal(f.Fd())
+}
+
+// Width returns the number of columns of w, or 0 if w is not a terminal.
+func Width(w io.Writer) int {
+	f, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(f.Fd()) {
+		return 0
+	}
+	width, _, err := term.GetSize(f.Fd())
+	if err != nil || width <= 0 {
+		return 80
+	}
+	return width
+}
+
+const (
+	barWidth = 24
+
+	lineInterval = time.Second // between two lines, if the output is not a terminal
+	maxQueued    = 100         // lines queued between Pause and Resume
+)
+
+// Progress shows the progress of a request: on a terminal as a bar on one line, elsewhere
+// as at most one line per second. It is safe for concurrent use.
+type Progress struct {
+	label string
+	width int // of the terminal; 0 if w is not a terminal
+
+	mu    sync.Mutex
+	w     io.Writer
+	last  time.Time
+	drawn bool
+
+	paused  bool
+	queued  []string // at most maxQueued lines
+	dropped int      // the number of further lines
+}
+
+// NewProgress returns a Progress that writes to w. It writes nothing before the first
+// report.
+func NewProgress(w io.Writer, label string) *Progress {
+	return &Progress{w: w, label: Line(label), width: Width(w)}
+}
+
+// Set reports that done of total is finished. A total of 0 means that it is unknown.
+func (p *Progress) Set(done, total float64, message string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.paused {
+		return
+	}
+	message = Line(message)
+	if p.width > 0 {
+		p.drawn = true
+		fmt.Fprint(p.w, "\r\x1b[K"+ansi.Truncate(bar(done, total)+" "+message, p.width-1, "…"))
+		return
+	}
+	if finished := total > 0 && done >= total; !finished && time.Since(p.last) < lineInterval {
+		return
+	}
+	p.last = time.Now()
+	fmt.Fprintln(p.w, strings.TrimRight(fmt.Sprintf("%s: %s %s", p.label, share(done, total), message), " "))
+}
+
+// Println writes a permanent line above the bar.
+func (p *Progress) Println(line string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case !p.paused:
+		p.clear()
+		fmt.Fprintln(p.w, line)
+	case len(p.queued) < maxQueued:
+		p.queued = append(p.queued, line)
+	default:
+		p.dropped++
+	}
+}
+
+// Pause stops output until Resume, so that a form can use the terminal. Lines are queued in
+// the meantime, and progress is dropped.
+func (p *Progress) Pause() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.clear()
+	p.paused = true
+}
+
+// Resume writes the queued lines and ends Pause.
+func (p *Progress) Resume() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, line := range p.queued {
+		fmt.Fprintln(p.w, line)
+	}
+	if p.dropped > 0 {
+		fmt.Fprintf(p.w, "(%d more lines)\n", p.dropped)
+	}
+	p.paused, p.queued, p.dropped = false, nil, 0
+}
+
+// Done removes the bar.
+func (p *Progress) Done() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.clear()
+}
+
+// clear removes the bar. The caller has locked p.mu.
+func (p *Progress) clear() {
+	if p.drawn {
+		fmt.Fprint(p.w, "\r\x1b[K")
+		p.drawn = false
+	}
+}
+
+func bar(done, total float64) string {
+	if total <= 0 {
+		return share(done, total)
+	}
+	full := int(min(max(done/total, 0), 1) * barWidth)
+	return strings.Repeat("█", full) + strings.Repeat("░", barWidth-full) + " " + share(done, total)
+}
+
+func share(done, total float64) string {
+	if total <= 0 {
+		return number(done)
+	}
+	return number(done) + "/" + number(total)
+}
+
+func number(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }

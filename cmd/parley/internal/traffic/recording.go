@@ -3,9 +3,20 @@
 package traffic
 
 import (
+	"bufio"
+	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
 	"net/http"
+	"os"
+	"sync"
 	"time"
+	"unicode/utf8"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Version is the version of the format that [NewWriter] writes. [NewReader] rejects higher versions.
@@ -109,4 +120,284 @@ type line struct {
 	JSON   json.RawMessage `json:"message,omitzero"`
 	Text   string          `json:"text,omitzero"`
 	Base64 []byte          `json:"base64,omitzero"`
+}
+
+// Reader reads a recording. It is not safe for concurrent use.
+type Reader struct {
+	header Header
+	r      *bufio.Reader
+	number int // of the last line
+	buffer []byte
+}
+
+// NewReader reads the header of a recording. The error says what is wrong if r has no recording.
+func NewReader(r io.Reader) (*Reader, error) {
+	in := &Reader{r: bufio.NewReaderSize(r, 64<<10)}
+	text, err := in.line()
+	if errors.Is(err, io.EOF) {
+		return nil, errors.New("the recording is empty")
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := decode(text, &in.header); err != nil || in.header.Version == 0 {
+		return nil, errors.New("line 1: not a recording: the first line must be an object with parleyRecording")
+	}
+	if in.header.Version > Version {
+		return nil, fmt.Errorf("line 1: the recording has version %d, and this program reads versions up to %d; use a newer parley", in.header.Version, Version)
+	}
+	return in, nil
+}
+
+// IsRecording reports whether r begins like a recording of any version: with an object of one line that has
+// parleyRecording. It reads at most 64 KiB.
+func IsRecording(r io.Reader) bool {
+	line, err := bufio.NewReaderSize(io.LimitReader(r, 64<<10), 64<<10).ReadSlice('\n')
+	var h struct {
+		Version jsontext.Value `json:"parleyRecording"`
+	}
+	return (err == nil || errors.Is(err, io.EOF)) && decode(line, &h) == nil && h.Version != nil
+}
+
+// Header returns the first line.
+func (r *Reader) Header() Header { return r.header }
+
+// Line returns the number of the line of the last event.
+func (r *Reader) Line() int { return r.number }
+
+// Next returns the next event, or io.EOF at the end. Other errors name the line. The caller owns the event.
+func (r *Reader) Next() (Event, error) {
+	for {
+		text, err := r.line()
+		if err != nil {
+			return Event{}, err
+		}
+		if len(bytes.TrimSpace(text)) == 0 {
+			continue
+		}
+		var l line
+		if err := decode(text, &l); err != nil {
+			return Event{}, fmt.Errorf("line %d: %w", r.number, err)
+		}
+		e := l.Event
+		switch {
+		case l.JSON != nil:
+			e.Message = l.JSON
+		case l.Text != "":
+			e.Message = []byte(l.Text)
+		default:
+			e.Message = l.Base64
+		}
+		if err := e.check(); err != nil {
+			return Event{}, fmt.Errorf("line %d: %w", r.number, err)
+		}
+		return e, nil
+	}
+}
+
+func (e *Event) check() error {
+	switch {
+	case e.From != Client && e.From != Server:
+		return fmt.Errorf("from must be %q or %q, not %.20q", Client, Server, e.From)
+	case e.Wire != Stdio && e.Wire != HTTP:
+		return fmt.Errorf("wire must be %q or %q, not %.20q", Stdio, HTTP, e.Wire)
+	case e.Wire == HTTP && e.Exchange <= 0:
+		return errors.New("exchange must be a positive number over HTTP")
+	}
+	return nil
+}
+
+// line returns the next line without its end. It is valid until the next call.
+func (r *Reader) line() ([]byte, error) {
+	r.number++
+	r.buffer = r.buffer[:0]
+	for {
+		part, err := r.r.ReadSlice('\n')
+		if len(r.buffer)+len(part) > maxLine {
+			return nil, fmt.Errorf("line %d: longer than %d bytes", r.number, maxLine)
+		}
+		r.buffer = append(r.buffer, part...)
+		switch {
+		case err == nil, errors.Is(err, io.EOF) && len(r.buffer) > 0:
+			return bytes.TrimSuffix(r.buffer, []byte("\n")), nil
+		case errors.Is(err, bufio.ErrBufferFull):
+		case errors.Is(err, io.EOF):
+			return nil, io.EOF
+		default:
+			return nil, fmt.Errorf("line %d: %w", r.number, err)
+		}
+	}
+}
+
+func decode(text []byte, into any) error {
+	return jsonv2.Unmarshal(text, into, jsontext.AllowDuplicateNames(true))
+}
+
+// Entry is an event with the number of its line.
+type Entry struct {
+	Line int
+	Event
+}
+
+// ReadFile reads the whole recording at path. An error names the file.
+func ReadFile(path string) (Header, []Entry, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return Header{}, nil, err
+	}
+	defer f.Close()
+	h, entries, err := ReadAll(f)
+	if err != nil {
+		err = fmt.Errorf("cannot read the recording %s: %w", path, err)
+	}
+	return h, entries, err
+}
+
+// ReadAll reads a whole recording, of at most MaxFile bytes of messages.
+func ReadAll(r io.Reader) (Header, []Entry, error) {
+	in, err := NewReader(r)
+	if err != nil {
+		return Header{}, nil, err
+	}
+	var entries []Entry
+	size := 0
+	for {
+		e, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			return in.header, entries, nil
+		}
+		if err != nil {
+			return Header{}, nil, err
+		}
+		if size += len(e.Message) + 1<<10; size > MaxFile {
+			return Header{}, nil, fmt.Errorf("line %d: the recording is larger than %d bytes", in.number, MaxFile)
+		}
+		entries = append(entries, Entry{Line: in.number, Event: e})
+	}
+}
+
+// Writer writes a recording. Its methods may be called concurrently.
+type Writer struct {
+	now    func() time.Time
+	redact *redactor // nil: secrets are kept
+
+	mu  sync.Mutex
+	w   io.Writer
+	err error // of the first write that has failed
+}
+
+// WriterOptions change what a Writer writes. The zero value is the default.
+type WriterOptions struct {
+	// Program and Target are fields of the Header.
+	Program, Target string
+	// KeepSecrets keeps what the Writer replaces otherwise; see docs/program/recording.md.
+	KeepSecrets bool
+	// Now returns the time; nil means time.Now.
+	Now func() time.Time
+}
+
+// NewWriter writes the header of a recording. The Writer writes each event with one call of w.Write, and keeps
+// nothing of it.
+func NewWriter(w io.Writer, o WriterOptions) (*Writer, error) {
+	out := &Writer{now: o.Now, w: w}
+	if out.now == nil {
+		out.now = time.Now
+	}
+	h := Header{Version: Version, Program: o.Program, Time: out.now().UTC(), Target: o.Target, Redacted: !o.KeepSecrets}
+	if h.Redacted {
+		out.redact = newRedactor()
+		h.Target = out.redact.url(h.Target)
+	}
+	text, err := encode(h)
+	if err == nil {
+		_, err = w.Write(text)
+	}
+	return out, err
+}
+
+// Create creates the file of a recording, which only its owner can read. An existing file is an error.
+func Create(path string, o WriterOptions) (*Writer, *os.File, error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, os.ErrExist) {
+		return nil, nil, fmt.Errorf("cannot record: %w; remove the file, or choose another name", err)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot record: %w", err)
+	}
+	w, err := NewWriter(f, o)
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("cannot record: %w", err), f.Close())
+	}
+	return w, f, nil
+}
+
+// Write writes an event. It sets the time if there is none. Write keeps and changes nothing of e. After a
+// write has failed, Write returns that error and writes nothing more.
+func (w *Writer) Write(e Event) error {
+	if len(e.Message) > MaxMessage {
+		e.Message, e.Truncated = e.Message[:MaxMessage], true
+	}
+	if w.redact != nil {
+		w.redact.event(&e)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err != nil {
+		return w.err
+	}
+	if e.Time.IsZero() {
+		e.Time = w.now() // in the order of the lines
+	}
+	e.Time = e.Time.UTC()
+	text, err := appendEvent(e)
+	if err == nil {
+		_, err = w.w.Write(text)
+	}
+	w.err = err
+	return err
+}
+
+// Err returns the error of the first write that has failed.
+func (w *Writer) Err() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.err
+}
+
+// appendEvent returns the line of an event. A message that is JSON without line feeds becomes a member without a
+// change, which encoding/json would make.
+func appendEvent(e Event) ([]byte, error) {
+	l := line{Event: e}
+	asIs := false
+	switch {
+	case len(e.Message) == 0:
+	case !utf8.Valid(e.Message):
+		l.Base64 = e.Message
+	case isPlainJSON(e.Message):
+		asIs = true
+	default:
+		l.Text = string(e.Message)
+	}
+	text, err := encode(l)
+	if err != nil || !asIs {
+		return text, err
+	}
+	text = append(bytes.TrimSuffix(text, []byte("}\n")), `,"message":`...)
+	return append(append(text, e.Message...), "}\n"...), nil
+}
+
+// isPlainJSON reports whether a message can be a member of a line, and be read from it without a change.
+func isPlainJSON(message []byte) bool {
+	return !bytes.ContainsAny(message, "\r\n") && !isSpace(message[0]) && !isSpace(message[len(message)-1]) &&
+		jsontext.Value(message).IsValid(jsontext.AllowDuplicateNames(true))
+}
+
+func isSpace(c byte) bool { return c == ' ' || c == '\t' }
+
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return b.Bytes(), err
 }

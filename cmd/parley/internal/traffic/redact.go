@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"unicode"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // maxSecrets is the number of secrets that a redactor tells apart.
@@ -188,4 +190,106 @@ func wordsOf(name string) []string {
 	}
 	add(len(runes))
 	return words
+}
+
+// message replaces the secrets in a message, and keeps all other bytes. In a message of MCP these are the members
+// with secret names in arguments of tools and prompts, and in answers of users. In other JSON, such as a response
+// of an authorization server, these are all members with secret names. Text that is not JSON has none.
+func (r *redactor) message(message []byte) []byte {
+	isMCP := isMessage(message)
+	return Edit(message, func(place jsontext.Pointer, value string) ([]byte, bool) {
+		if !isSecretMember(place.LastToken(), isMCP) || isMCP && !mayHaveSecrets(place) {
+			return nil, false
+		}
+		return []byte(`"` + r.replacement(value) + `"`), true
+	})
+}
+
+func isSecretMember(name string, isMCP bool) bool {
+	return isSecretName(name) || !isMCP && slices.Contains([]string{"code_verifier", "device_code", "user_code", "assertion", "client_assertion", "registration_access_token"}, name)
+}
+
+// isMessage reports whether a text is a message of JSON-RPC, or a batch.
+func isMessage(text []byte) bool {
+	d := jsontext.NewDecoder(strings.NewReader(string(text)), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	for {
+		token, err := d.ReadToken()
+		if err != nil {
+			return false
+		}
+		if depth := d.StackDepth(); depth <= 2 && token.Kind() == '"' && token.String() == "jsonrpc" {
+			return true
+		}
+	}
+}
+
+// mayHaveSecrets reports whether a place in a message is in the arguments of a request or in the answer of a
+// user.
+func mayHaveSecrets(place jsontext.Pointer) bool {
+	names := slices.Collect(place.Tokens())
+	if len(names) > 0 && strings.Trim(names[0], "0123456789") == "" { // of a batch
+		names = names[1:]
+	}
+	if len(names) < 3 {
+		return false
+	}
+	switch names[0] + "/" + names[1] {
+	case "params/arguments", "params/inputResponses", "result/content":
+		return true
+	}
+	return false
+}
+
+// Edit replaces strings and numbers in JSON text, and keeps all other bytes. It calls edit for each with its place
+// and its value: a string without quotation marks and escapes, or a number as it is spelled. The replacement is
+// JSON. Edit returns text itself if nothing is replaced. In text that is not JSON, it replaces nothing after the
+// first error.
+func Edit(text []byte, edit func(place jsontext.Pointer, value string) (replacement []byte, ok bool)) []byte {
+	d := jsontext.NewDecoder(strings.NewReader(string(text)), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	var out []byte
+	copied := 0
+	for {
+		kind, length := d.StackIndex(d.StackDepth())
+		isName := kind == '{' && length%2 == 0
+		token, err := d.ReadToken()
+		if err != nil {
+			break // the end
+		}
+		if isName || token.Kind() != '"' && token.Kind() != '0' {
+			continue
+		}
+		end := int(d.InputOffset())
+		start := startOf(text, end, token.Kind() == '"')
+		if replacement, ok := edit(d.StackPointer(), token.String()); ok {
+			out = append(append(out, text[copied:start]...), replacement...)
+			copied = end
+		}
+	}
+	if copied == 0 {
+		return text
+	}
+	return append(out, text[copied:]...)
+}
+
+// startOf returns where the string or number before end starts.
+func startOf(text []byte, end int, isString bool) int {
+	start := end - 1
+	if isString {
+		for start--; text[start] != '"' || escaped(text[:start]); start-- {
+		}
+		return start
+	}
+	for start > 0 && !strings.ContainsRune("[:, \t\r\n", rune(text[start-1])) {
+		start--
+	}
+	return start
+}
+
+// escaped reports whether the character after text is escaped in a JSON string.
+func escaped(text []byte) bool {
+	n := 0
+	for n < len(text) && text[len(text)-1-n] == '\\' {
+		n++
+	}
+	return n%2 == 1
 }

@@ -1,5 +1,4 @@
-// Package listcache keeps the names that servers list, so that shells can complete them without a connection.
-package listcache
+package listing
 
 import (
 	"cmp"
@@ -33,11 +32,11 @@ type Cache struct {
 	now func() time.Time
 }
 
-// New returns a cache in a directory, which need not exist.
-func New(dir string) *Cache { return &Cache{dir, time.Now} }
+// NewCache returns a cache in a directory, which need not exist.
+func NewCache(dir string) *Cache { return &Cache{dir, time.Now} }
 
-// Server is what the cache has of one server.
-type Server struct {
+// Cached is what the cache has of one server.
+type Cached struct {
 	Version int                   `json:"version"`
 	Time    time.Time             `json:"time"`             // of the lists
 	URL     string                `json:"url,omitempty"`    // if the user can name the server by it
@@ -83,12 +82,12 @@ type Completion struct {
 }
 
 // Get returns what the cache has of the server with a key, or nil.
-func (c *Cache) Get(key string) *Server {
+func (c *Cache) Get(key string) *Cached {
 	file, err := os.ReadFile(c.path(key))
 	if err != nil || len(file) > maxFile {
 		return nil
 	}
-	s := new(Server)
+	s := new(Cached)
 	if json.Unmarshal(file, s) != nil || s.Version != version {
 		return nil
 	}
@@ -99,10 +98,10 @@ func (c *Cache) Get(key string) *Server {
 func (c *Cache) Age(t time.Time) time.Duration { return c.now().Sub(t) }
 
 // Update changes what the cache has of the server with a key. change receives an empty Server if the cache has nothing.
-func (c *Cache) Update(key string, change func(*Server)) error {
+func (c *Cache) Update(key string, change func(*Cached)) error {
 	s := c.Get(key)
 	if s == nil {
-		s = new(Server)
+		s = new(Cached)
 	}
 	change(s)
 	s.Version = version
@@ -125,8 +124,8 @@ func (c *Cache) Update(key string, change func(*Server)) error {
 }
 
 // SetLists returns a change that sets the lists that are not nil.
-func (c *Cache) SetLists(url string, lists *Lists) func(*Server) {
-	return func(s *Server) {
+func (c *Cache) SetLists(url string, lists *Lists) func(*Cached) {
+	return func(s *Cached) {
 		s.Time, s.URL, s.Failed = c.now(), url, false
 		old := s.Lists
 		s.Lists = *lists
@@ -145,15 +144,15 @@ func (c *Cache) Use(key, url string) error {
 	if now := c.now(); os.Chtimes(c.path(key), now, now) == nil {
 		return nil
 	}
-	return c.Update(key, func(s *Server) { s.URL = url })
+	return c.Update(key, func(s *Cached) { s.URL = url })
 }
 
 // SetFailed is a change that records that the server could not be reached.
-func (c *Cache) SetFailed(s *Server) { s.Time, s.Failed = c.now(), true }
+func (c *Cache) SetFailed(s *Cached) { s.Time, s.Failed = c.now(), true }
 
 // SetValues returns a change that sets the values of an argument.
-func (c *Cache) SetValues(argument string, values []string) func(*Server) {
-	return func(s *Server) {
+func (c *Cache) SetValues(argument string, values []string) func(*Cached) {
+	return func(s *Cached) {
 		if s.Values == nil {
 			s.Values = make(map[string]Completion)
 		}

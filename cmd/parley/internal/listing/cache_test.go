@@ -1,4 +1,4 @@
-package listcache
+package listing
 
 import (
 	"fmt"
@@ -21,7 +21,7 @@ func names(names ...string) []Entry {
 }
 
 func TestListsReplaceThoseThatAreKnown(t *testing.T) {
-	c := New(filepath.Join(t.TempDir(), "a", "b"))
+	c := NewCache(filepath.Join(t.TempDir(), "a", "b"))
 	if c.Get("key") != nil {
 		t.Error("an empty cache has a server")
 	}
@@ -41,7 +41,7 @@ func TestListsReplaceThoseThatAreKnown(t *testing.T) {
 }
 
 func TestOnlyTheUserCanReadTheCache(t *testing.T) {
-	c := New(filepath.Join(t.TempDir(), "cache"))
+	c := NewCache(filepath.Join(t.TempDir(), "cache"))
 	if err := c.Update("secret", c.SetFailed); err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func TestOnlyTheUserCanReadTheCache(t *testing.T) {
 }
 
 func TestTheCacheIsBounded(t *testing.T) {
-	c := New(t.TempDir())
+	c := NewCache(t.TempDir())
 	for i := range maxServers + 10 {
 		key := fmt.Sprint(i)
 		if err := c.Update(key, c.SetLists("http://"+key, &Lists{})); err != nil {
@@ -94,7 +94,7 @@ func TestTheCacheIsBounded(t *testing.T) {
 }
 
 func TestInvalidFilesAreIgnored(t *testing.T) {
-	c := New(t.TempDir())
+	c := NewCache(t.TempDir())
 	for _, content := range []string{"", "{", `{"version":2}`, `{"version":1,"lists":3}`, `{"version":1,"version":1}`} {
 		if err := os.WriteFile(c.path("key"), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
@@ -109,7 +109,7 @@ func TestInvalidFilesAreIgnored(t *testing.T) {
 }
 
 func TestReadersSeeWholeFiles(t *testing.T) {
-	c := New(t.TempDir())
+	c := NewCache(t.TempDir())
 	if err := c.Update("key", c.SetFailed); err != nil {
 		t.Fatal(err)
 	}
