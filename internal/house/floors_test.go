@@ -126,6 +126,13 @@ var sameFloor = map[[2]string]bool{
 	{"internal/outbound", "internal/changes"}: true,
 }
 
+// families are the packages of the commands of cmd/parley. What several of them need is in packages below them.
+var families = map[string]bool{
+	"cmd/parley/internal/calling": true, "cmd/parley/internal/checking": true, "cmd/parley/internal/inspecting": true,
+	"cmd/parley/internal/logins": true, "cmd/parley/internal/recording": true, "cmd/parley/internal/servers": true,
+	"cmd/parley/internal/serving": true,
+}
+
 // withoutIO are the packages that do no I/O, and doesIO are the packages that they must not import.
 var (
 	withoutIO = map[string]bool{"mcp": true, "jsonrpc": true, "internal/jsonscan": true, "principal": true, "schema": true, "internal/seal": true}
@@ -187,6 +194,9 @@ func (i imported) check() error {
 	to, found := entryOf(dir)
 	if !found {
 		return fmt.Errorf("%s imports %s, which has no floor: add it to the table in internal/house/floors_test.go", i.file, i.target)
+	}
+	if at := parent(i.file); families[dir] && at != dir && at != "cmd/parley" {
+		return fmt.Errorf("%s imports %s: only the root command imports a family of commands", i.file, i.target)
 	}
 	if from == to || allowed(from, to) || i.test() && allowedInTests(from, to, dir) {
 		return nil

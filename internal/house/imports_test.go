@@ -28,6 +28,9 @@ func TestImportRules(t *testing.T) {
 		// Under one entry.
 		{"cmd/parley/main.go", ours + "cmd/parley/internal/config", ""},
 		{"schema/schema.go", ours + "schema/draft", ""},
+		{"cmd/parley/root.go", ours + "cmd/parley/internal/serving", ""},
+		{"cmd/parley/internal/serving/up.go", ours + "cmd/parley/internal/calling", "only the root command"},
+		{"cmd/parley/internal/config/file.go", ours + "cmd/parley/internal/calling", "only the root command"},
 
 		// To the same floor and to a higher one.
 		{"mcp/tool.go", ours + "jsonrpc", ""},
