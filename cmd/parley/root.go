@@ -31,7 +31,8 @@ func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "parley",
 		Short: "Serve, combine and call MCP servers",
-		Long:  "parley is a server, gateway and client for the Model Context Protocol (MCP), in every revision of the protocol.",
+		Long: "parley is a server, gateway and client for the Model Context Protocol (MCP), in every revision of the " +
+			"protocol.",
 		Example: `
 parley up                      # serves demo tools at http://127.0.0.1:7777/mcp
 parley up --config mcp.json    # serves all servers of a file there
@@ -52,11 +53,15 @@ parley ls -- npx -y @modelcontextprotocol/server-everything`,
 		commands []*cobra.Command
 	}{
 		{"Use Servers:", []*cobra.Command{
-			calling.NewLs(), calling.NewCall(), calling.NewTask(), calling.NewRead(), calling.NewPrompt(), calling.NewComplete(), calling.NewWatch(), calling.NewSearch(), calling.NewShell(), calling.NewConnect(), calling.NewDisconnect(),
+			calling.NewLs(), calling.NewCall(), calling.NewTask(), calling.NewRead(), calling.NewPrompt(), calling.NewComplete(),
+			calling.NewWatch(), calling.NewSearch(), calling.NewShell(), calling.NewConnect(), calling.NewDisconnect(),
 		}},
-		{"Serve:", []*cobra.Command{serving.NewUp(), serving.NewServe(), serving.NewBridge(logins.LoginFor), recording.NewMock(), serving.NewReady()}},
-		{"Find Faults:", []*cobra.Command{checking.NewDoctor(), calling.NewPing(), inspecting.New(), recording.NewTap(), recording.NewReplay(), recording.NewHAR(), checking.NewDiff(), checking.NewTest()}},
-		{"Configure:", []*cobra.Command{servers.NewAdd(), servers.NewRm(), servers.NewImport(), servers.NewInstall(), servers.NewRegistry(), servers.NewConfig(), serving.NewLock()}},
+		{"Serve:", []*cobra.Command{serving.NewUp(), serving.NewServe(), serving.NewBridge(logins.LoginFor),
+			recording.NewMock(), serving.NewReady()}},
+		{"Find Faults:", []*cobra.Command{checking.NewDoctor(), calling.NewPing(), inspecting.New(), recording.NewTap(),
+			recording.NewReplay(), recording.NewHAR(), checking.NewDiff(), checking.NewTest()}},
+		{"Configure:", []*cobra.Command{servers.NewAdd(), servers.NewRm(), servers.NewImport(), servers.NewInstall(),
+			servers.NewRegistry(), servers.NewConfig(), serving.NewLock()}},
 		{"Log In:", []*cobra.Command{logins.NewLogin(), logins.NewLogout(), logins.NewWhoami()}},
 	} {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
@@ -150,7 +155,8 @@ parley help policy`,
 			}
 			return printTopic(cmd, args)
 		},
-		ValidArgsFunction: func(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, word string) ([]cobra.Completion,
+			cobra.ShellCompDirective) {
 			if len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}

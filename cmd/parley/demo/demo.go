@@ -42,15 +42,25 @@ func newServer(version string, noteOptions ...server.ToolOption) *server.Server 
 		Instructions: "These tools are examples; their data is made up.",
 	}
 	readOnly := &mcp.ToolAnnotations{ReadOnlyHint: true, OpenWorldHint: new(bool)}
-	server.AddTool(s, mcp.Tool{Name: "greet", Title: "Greet", Description: "Greet a person by name", Annotations: readOnly}, greet)
-	server.AddTool(s, mcp.Tool{Name: "add", Title: "Add", Description: "Add two integers exactly", Annotations: readOnly}, add)
-	server.AddTool(s, mcp.Tool{Name: "count", Title: "Count", Description: "Count slowly, and report progress", Annotations: readOnly}, count)
-	server.AddTool(s, mcp.Tool{Name: "now", Title: "Time", Description: "Return the time in a time zone", Annotations: readOnly}, now)
-	server.AddTool(s, mcp.Tool{Name: "weather", Title: "Weather", Description: "Return made-up weather as structured content", Annotations: readOnly}, weather)
-	server.AddTool(s, mcp.Tool{Name: "picture", Title: "Picture", Description: "Return a small PNG image", Annotations: readOnly}, picture)
-	server.AddTool(s, mcp.Tool{Name: "fail", Title: "Fail", Description: "Return a tool error", Annotations: readOnly}, fail)
-	server.AddTool(s, mcp.Tool{Name: "book_table", Title: "Book a table", Description: "Book a table; ask the user for missing arguments", Annotations: &mcp.ToolAnnotations{OpenWorldHint: new(bool)}}, bookTable)
-	server.AddTool(s, mcp.Tool{Name: "checkup", Title: "Checkup", Description: "Check a few machines, and log the findings", Annotations: readOnly}, checkup)
+	server.AddTool(s, mcp.Tool{Name: "greet", Title: "Greet", Description: "Greet a person by name",
+		Annotations: readOnly}, greet)
+	server.AddTool(s, mcp.Tool{Name: "add", Title: "Add", Description: "Add two integers exactly", Annotations: readOnly},
+		add)
+	server.AddTool(s, mcp.Tool{Name: "count", Title: "Count", Description: "Count slowly, and report progress",
+		Annotations: readOnly}, count)
+	server.AddTool(s, mcp.Tool{Name: "now", Title: "Time", Description: "Return the time in a time zone",
+		Annotations: readOnly}, now)
+	server.AddTool(s, mcp.Tool{Name: "weather", Title: "Weather",
+		Description: "Return made-up weather as structured content", Annotations: readOnly}, weather)
+	server.AddTool(s, mcp.Tool{Name: "picture", Title: "Picture", Description: "Return a small PNG image",
+		Annotations: readOnly}, picture)
+	server.AddTool(s, mcp.Tool{Name: "fail", Title: "Fail", Description: "Return a tool error", Annotations: readOnly},
+		fail)
+	server.AddTool(s, mcp.Tool{Name: "book_table", Title: "Book a table",
+		Description: "Book a table; ask the user for missing arguments",
+		Annotations: &mcp.ToolAnnotations{OpenWorldHint: new(bool)}}, bookTable)
+	server.AddTool(s, mcp.Tool{Name: "checkup", Title: "Checkup",
+		Description: "Check a few machines, and log the findings", Annotations: readOnly}, checkup)
 	addCities(s)
 	addSouvenirs(s)
 	addTrips(s)
@@ -209,7 +219,8 @@ func Scopes() []string { return []string{ScopeUse, ScopeNotes} }
 func NewAuthorized(version string) *server.Server {
 	s := newServer(version, server.RequireScopes(ScopeUse, ScopeNotes))
 	readOnly := &mcp.ToolAnnotations{ReadOnlyHint: true, OpenWorldHint: new(bool)}
-	server.AddTool(s, mcp.Tool{Name: "whoami", Title: "Who am I?", Description: "Return the identity and the scopes of the caller", Annotations: readOnly}, whoami)
+	server.AddTool(s, mcp.Tool{Name: "whoami", Title: "Who am I?",
+		Description: "Return the identity and the scopes of the caller", Annotations: readOnly}, whoami)
 	return s
 }
 

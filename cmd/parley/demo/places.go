@@ -56,10 +56,13 @@ type card struct {
 
 // addCities adds the guide, the resources of cities, and the prompt about them.
 func addCities(s *server.Server) {
-	server.AddStatic(s, mcp.Resource{URI: "demo://guide", Name: "guide", Title: "Guide", Description: "What to try on this server", MimeType: "text/markdown"}, guide)
-	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: citiesTemplate, Name: "cities", Title: "Cities", Description: "Facts about a city", MimeType: "application/json"}, readCity)
+	server.AddStatic(s, mcp.Resource{URI: "demo://guide", Name: "guide", Title: "Guide",
+		Description: "What to try on this server", MimeType: "text/markdown"}, guide)
+	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: citiesTemplate, Name: "cities", Title: "Cities",
+		Description: "Facts about a city", MimeType: "application/json"}, readCity)
 	server.CompleteTemplate(s, citiesTemplate, "city", completeCity)
-	server.AddPrompt(s, mcp.Prompt{Name: "postcard", Title: "Postcard", Description: "Write a postcard from a city"}, postcard)
+	server.AddPrompt(s, mcp.Prompt{Name: "postcard", Title: "Postcard", Description: "Write a postcard from a city"},
+		postcard)
 	server.CompletePrompt(s, "postcard", "city", completeCity)
 }
 
@@ -106,7 +109,8 @@ func souvenir(_ context.Context, in struct {
 	return []mcp.Content{
 		mcp.Text("Greetings from " + in.City + "!"),
 		mcp.Audio(tone(440, 0.2), "audio/wav"),
-		&mcp.EmbeddedResource{Resource: mcp.ResourceContents{URI: "demo://cards/" + in.City, MimeType: "text/plain", Text: fmt.Sprintf("This card is from %s.", in.City)}},
+		&mcp.EmbeddedResource{Resource: mcp.ResourceContents{URI: "demo://cards/" + in.City, MimeType: "text/plain",
+			Text: fmt.Sprintf("This card is from %s.", in.City)}},
 		&mcp.ResourceLink{URI: uri, Name: in.City, MimeType: "application/json", Description: "Facts about the city"},
 	}, nil
 }
@@ -152,8 +156,11 @@ type notes struct {
 
 func addNotes(s *server.Server, noteOptions ...server.ToolOption) {
 	n := &notes{server: s}
-	server.AddResource(s, mcp.Resource{URI: notesURI, Name: "notes", Title: "Notes", Description: "The last 20 notes of all clients", MimeType: "text/plain"}, n.read)
-	server.AddTool(s, mcp.Tool{Name: "note", Title: "Note", Description: "Add a note to demo://notes, which all clients can read", Annotations: &mcp.ToolAnnotations{OpenWorldHint: new(bool)}}, n.add, noteOptions...)
+	server.AddResource(s, mcp.Resource{URI: notesURI, Name: "notes", Title: "Notes",
+		Description: "The last 20 notes of all clients", MimeType: "text/plain"}, n.read)
+	server.AddTool(s, mcp.Tool{Name: "note", Title: "Note",
+		Description: "Add a note to demo://notes, which all clients can read",
+		Annotations: &mcp.ToolAnnotations{OpenWorldHint: new(bool)}}, n.add, noteOptions...)
 }
 
 func (n *notes) read(context.Context) (string, error) {

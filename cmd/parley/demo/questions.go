@@ -34,7 +34,8 @@ func bookTable(ctx context.Context, in bookingRequest) (string, error) {
 	b := booking{Date: in.Date, People: in.People, Seat: "window"}
 	if in.Date == "" || in.People == 0 {
 		var err error
-		b, err = server.Elicit[booking](ctx, fmt.Sprintf("When do you want to eat at %s, and with how many people?", in.Restaurant))
+		b, err = server.Elicit[booking](ctx,
+			fmt.Sprintf("When do you want to eat at %s, and with how many people?", in.Restaurant))
 		if err != nil {
 			return unanswered(err, "No table was booked", "the client cannot ask the user; pass the arguments date and people")
 		}
@@ -69,8 +70,10 @@ func unanswered(err error, consequence, unsupported string) (string, error) {
 
 func addTrips(s *server.Server) {
 	notReadOnly := &mcp.ToolAnnotations{OpenWorldHint: new(bool)}
-	server.AddTool(s, mcp.Tool{Name: "plan_trip", Title: "Plan a trip", Description: "Plan a trip; ask two questions at once, and make one reservation", Annotations: notReadOnly}, planTrip)
-	server.AddTool(s, mcp.Tool{Name: "terms", Title: "Terms", Description: "Ask the user to open a page with example terms", Annotations: notReadOnly}, terms)
+	server.AddTool(s, mcp.Tool{Name: "plan_trip", Title: "Plan a trip",
+		Description: "Plan a trip; ask two questions at once, and make one reservation", Annotations: notReadOnly}, planTrip)
+	server.AddTool(s, mcp.Tool{Name: "terms", Title: "Terms",
+		Description: "Ask the user to open a page with example terms", Annotations: notReadOnly}, terms)
 }
 
 type journey struct {
@@ -129,7 +132,9 @@ type shop struct {
 }
 
 func addShop(s *server.Server) {
-	server.AddTool(s, mcp.Tool{Name: "shop", Title: "Shop", Description: "Open or close a shop, which adds or removes the tool buy", Annotations: &mcp.ToolAnnotations{IdempotentHint: true, OpenWorldHint: new(bool)}},
+	server.AddTool(s, mcp.Tool{Name: "shop", Title: "Shop",
+		Description: "Open or close a shop, which adds or removes the tool buy",
+		Annotations: &mcp.ToolAnnotations{IdempotentHint: true, OpenWorldHint: new(bool)}},
 		(&shop{server: s}).set)
 }
 
@@ -147,7 +152,8 @@ func (s *shop) set(_ context.Context, in struct {
 		s.server.RemoveTool("buy")
 		return "The shop is closed.", nil
 	}
-	server.AddTool(s.server, mcp.Tool{Name: "buy", Title: "Buy", Description: "Buy something in the shop, free of charge", Annotations: &mcp.ToolAnnotations{OpenWorldHint: new(bool)}}, buy)
+	server.AddTool(s.server, mcp.Tool{Name: "buy", Title: "Buy", Description: "Buy something in the shop, free of charge",
+		Annotations: &mcp.ToolAnnotations{OpenWorldHint: new(bool)}}, buy)
 	return "The shop is open. The tool buy is available.", nil
 }
 

@@ -14,7 +14,9 @@ import (
 )
 
 func addBakery(s *server.Server) {
-	server.AddTool(s, mcp.Tool{Name: "bake", Title: "Bake", Description: "Bake a cake, which takes a while, and ask how to finish it", Annotations: &mcp.ToolAnnotations{OpenWorldHint: new(bool)}},
+	server.AddTool(s, mcp.Tool{Name: "bake", Title: "Bake",
+		Description: "Bake a cake, which takes a while, and ask how to finish it",
+		Annotations: &mcp.ToolAnnotations{OpenWorldHint: new(bool)}},
 		bake, server.AsTask(server.TaskOptions{PollInterval: time.Second / 2, Replay: true}))
 }
 
@@ -54,7 +56,8 @@ func bake(ctx context.Context, in cake) (string, error) {
 	if err := step(ctx, pause, 3, "finishing"); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("Cake %s: %s, icing: %s, candles: %d. This is a demo; nothing was baked.", number, in.Kind, how.Icing, how.Candles), nil
+	return fmt.Sprintf("Cake %s: %s, icing: %s, candles: %d. This is a demo; nothing was baked.", number, in.Kind,
+		how.Icing, how.Candles), nil
 }
 
 // step takes a step of the job, unless an earlier run of the handler has completed it. If the process
@@ -106,8 +109,10 @@ func checkup(ctx context.Context, _ struct{}) (findings, error) {
 // addModel adds the tools that use the client's model and roots.
 func addModel(s *server.Server) {
 	readOnly := &mcp.ToolAnnotations{ReadOnlyHint: true, OpenWorldHint: new(bool)}
-	server.AddTool(s, mcp.Tool{Name: "summarize", Title: "Summarize", Description: "Summarize a text with the client's model", Annotations: readOnly}, summarize)
-	server.AddTool(s, mcp.Tool{Name: "workspace", Title: "Workspace", Description: "List the roots of the client", Annotations: readOnly}, workspace)
+	server.AddTool(s, mcp.Tool{Name: "summarize", Title: "Summarize",
+		Description: "Summarize a text with the client's model", Annotations: readOnly}, summarize)
+	server.AddTool(s, mcp.Tool{Name: "workspace", Title: "Workspace", Description: "List the roots of the client",
+		Annotations: readOnly}, workspace)
 }
 
 func summarize(ctx context.Context, in struct {

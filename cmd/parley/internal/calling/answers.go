@@ -22,8 +22,8 @@ import (
 	"github.com/parley-mcp/parley/schema"
 )
 
-const answerHelp = `In scripts, --answer name=value sets a field of a question, --answers FILE has answers as JSON or YAML, and --decline
-declines; see parley help terminal.`
+const answerHelp = `In scripts, --answer name=value sets a field of a question, --answers FILE has answers as JSON or
+YAML, and --decline declines; see parley help terminal.`
 
 // answerFlags are the flags with the answers to the questions of a server, for scripts.
 type answerFlags struct {
@@ -122,7 +122,8 @@ func (a *answers) elicit(params *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 		if a.decline {
 			return &mcp.ElicitResult{Action: mcp.ElicitDecline}, nil
 		}
-		return nil, fmt.Errorf("the server asks you to open %s (%s); run the command at a terminal without answers, or decline with --decline", params.URL, params.Message)
+		return nil, fmt.Errorf("the server asks you to open %s (%s); run the command at a terminal without answers, or "+
+			"decline with --decline", params.URL, params.Message)
 	}
 	fields, err := mcp.ParseElicitSchema(params.RequestedSchema)
 	if err != nil {
@@ -135,9 +136,11 @@ func (a *answers) elicit(params *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 	case !found && a.decline:
 		return &mcp.ElicitResult{Action: mcp.ElicitDecline}, nil
 	case !found && len(a.unused()) > 0:
-		return nil, fmt.Errorf("no field %q in the question %q; %s", a.unused()[0], params.Message, usageOf(params.RequestedSchema))
+		return nil, fmt.Errorf("no field %q in the question %q; %s", a.unused()[0], params.Message,
+			usageOf(params.RequestedSchema))
 	case !found:
-		return nil, fmt.Errorf("the server asks %q; answer with --answer: %s, or decline with --decline", params.Message, usageOf(params.RequestedSchema))
+		return nil, fmt.Errorf("the server asks %q; answer with --answer: %s, or decline with --decline", params.Message,
+			usageOf(params.RequestedSchema))
 	}
 	content, err := toolargs.ParseFields(params.RequestedSchema, withDefaults(fields, words))
 	if err == nil {
@@ -232,7 +235,8 @@ func checkAnswer(raw json.RawMessage, fields *mcp.ElicitSchema, content json.Raw
 	}
 	for _, p := range fields.Properties {
 		var text string
-		if value, given := jsonrpc.Get(content, p.Name); given && p.Schema.Type == mcp.TypeString && schema.Decode(value, &text) == nil {
+		if value, given := jsonrpc.Get(content, p.Name); given && p.Schema.Type == mcp.TypeString &&
+			schema.Decode(value, &text) == nil {
 			if err := form.CheckFormat(p.Schema.Format, text); err != nil {
 				return fmt.Errorf("field %q: %q %w", p.Name, text, err)
 			}

@@ -60,7 +60,8 @@ parley call greet name=Ada -- parley serve --stdio`,
 	return cmd
 }
 
-func callTool(cmd *cobra.Command, flags *sessionFlags, target []string, tool string, words []string, object *objectFlag, task bool) error {
+func callTool(cmd *cobra.Command, flags *sessionFlags, target []string, tool string, words []string, object *objectFlag,
+	task bool) error {
 	arguments := json.RawMessage("{}")
 	if object.text != "" {
 		var err error
@@ -107,13 +108,14 @@ func callTool(cmd *cobra.Command, flags *sessionFlags, target []string, tool str
 // unlistedSchema is the input schema of a tool that the server does not list.
 const unlistedSchema = `{"additionalProperties":{"type":["integer","number","boolean","string"]}}`
 
-// unlistedError reports that the server does not list a tool. The tool is called nevertheless: a gateway hides the tools that its
-// policy always denies, and its audit log has to have the attempt.
+// unlistedError reports that the server does not list a tool. The tool is called nevertheless: a gateway hides the
+// tools that its policy always denies, and its audit log has to have the attempt.
 type unlistedError struct{ err error }
 
 func (e *unlistedError) Error() string { return e.err.Error() }
 
-// instead returns the error to report for err, which is that of a call: e if the server does not know the tool. E may be nil.
+// instead returns the error to report for err, which is that of a call: e if the server does not know the tool. E may
+// be nil.
 func (e *unlistedError) instead(err error) error {
 	if reported, ok := errors.AsType[*jsonrpc.Error](err); ok && e != nil && reported.Code == jsonrpc.CodeInvalidParams {
 		return e.err
@@ -178,7 +180,8 @@ func describedSchema(ctx context.Context, c *client.Client, tool string) (json.R
 		InputSchema json.RawMessage `json:"inputSchema"`
 	}
 	if err := schema.Decode([]byte(text), &described); err != nil || described.InputSchema == nil {
-		return nil, errors.New("cannot read the definition of the tool that describe_tool returns: set the arguments with --json")
+		return nil, errors.New("cannot read the definition of the tool that describe_tool returns: set the arguments with " +
+			"--json")
 	}
 	return described.InputSchema, nil
 }

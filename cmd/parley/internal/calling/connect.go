@@ -43,8 +43,8 @@ func NewConnect() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "connect TARGET [--name NAME] [flags]",
 		Short: "Keep a server connected in a background process",
-		Long: `Start or connect to a server in a background process, and give the connection a name. Commands whose TARGET is the
-name use the connection, so that the server keeps its state between them. The name comes before a server of your
+		Long: `Start or connect to a server in a background process, and give the connection a name. Commands whose TARGET is
+the name use the connection, so that the server keeps its state between them. The name comes before a server of your
 configuration that has the same. The process ends after --idle without a command, and with parley disconnect;
 parley ls shows it. Only you can access it.
 
@@ -113,7 +113,8 @@ func connectAs(cmd *cobra.Command, flags *connectFlags, target []string) error {
 		return err
 	}
 	return output.Show(cmd, info, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "Connected %s. It ends after %v without a command, or with: %s\n", flags.name, flags.idle, disconnectCommand(flags.name))
+		_, err := fmt.Fprintf(w, "Connected %s. It ends after %v without a command, or with: %s\n", flags.name, flags.idle,
+			disconnectCommand(flags.name))
 		return err
 	})
 }
@@ -129,7 +130,8 @@ func disconnectCommand(name string) string {
 }
 
 func inUse(name string) error {
-	return fmt.Errorf("%s is connected already; end it with %s, or choose another name with --name", name, disconnectCommand(name))
+	return fmt.Errorf("%s is connected already; end it with %s, or choose another name with --name", name,
+		disconnectCommand(name))
 }
 
 // serveConnection connects to the target, and serves the name.
@@ -143,7 +145,8 @@ func serveConnection(cmd *cobra.Command, flags *connectFlags, dir *connection.Di
 	if err != nil {
 		return err
 	}
-	info := connection.Info{Name: flags.name, Target: describeTarget(cmd, words), PID: os.Getpid(), Started: time.Now().UTC().Truncate(time.Second), Idle: flags.idle.String()}
+	info := connection.Info{Name: flags.name, Target: describeTarget(cmd, words), PID: os.Getpid(),
+		Started: time.Now().UTC().Truncate(time.Second), Idle: flags.idle.String()}
 	names := &connection.Server{Info: info, Idle: flags.idle}
 	defer names.Close() // after the server has ended
 	h, err := connection.OpenHost(cmd.Context(), d, target, host.Shared)
@@ -183,9 +186,10 @@ func describeTarget(cmd *cobra.Command, words []string) string {
 
 func NewDisconnect() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "disconnect NAME... [flags]",
-		Short:   "End connections of parley connect",
-		Long:    "End the background processes of parley connect that have the names, with the servers that they have\nstarted, and wait for them.",
+		Use:   "disconnect NAME... [flags]",
+		Short: "End connections of parley connect",
+		Long: "End the background processes of parley connect that have the names, with the servers that they " +
+			"have\nstarted, and wait for them.",
 		Example: "parley disconnect files",
 		RunE:    func(cmd *cobra.Command, names []string) error { return disconnect(cmd, names) },
 	}

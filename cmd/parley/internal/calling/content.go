@@ -115,8 +115,8 @@ func size(n int) string {
 // savedFiles are the paths of saved contents. A key is a *mcp.ImageContent, *mcp.AudioContent or *mcp.ResourceContents.
 type savedFiles map[any]string
 
-// save saves the binary contents among blocks to the directory of --save, if there is one. Files of contents without a URI
-// are called name.
+// save saves the binary contents among blocks to the directory of --save, if there is one. Files of contents without a
+// URI are called name.
 func (s *session) save(cmd *cobra.Command, name string, blocks ...mcp.Content) (savedFiles, error) {
 	if s.saveDir == "" {
 		return nil, nil

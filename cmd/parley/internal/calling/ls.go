@@ -112,8 +112,8 @@ func title(c *client.Client, listed *listing.Listing) string {
 // commandLine returns a command line for the same target.
 type commandLine func(verb string, words ...string) string
 
-// findEntry returns the tool, prompt, resource or template with a name or URI. Tools come first, because a prompt can have
-// the same name.
+// findEntry returns the tool, prompt, resource or template with a name or URI. Tools come first, because a prompt can
+// have the same name.
 func findEntry(l *listing.Listing, name string) (definition any, err error) {
 	var names []string
 	is := func(other string) bool {

@@ -28,8 +28,8 @@ import (
 
 const statusTimeout = 20 * time.Second // for servers to start and list their definitions
 
-const serversHelp = `Without TARGET, list your servers with their commands or URLs, and the connections of parley connect. --status also
-starts or connects to each server, and prints its state. … replaces what looks like a secret.
+const serversHelp = `Without TARGET, list your servers with their commands or URLs, and the connections of parley
+connect. --status also starts or connects to each server, and prints its state. … replaces what looks like a secret.
 
 `
 
@@ -122,7 +122,8 @@ func printServers(w io.Writer, all []*listing.Server, status, sources bool) erro
 }
 
 // addStatus starts the servers and adds their states.
-func addStatus(cmd *cobra.Command, files *dialing.ConfigFlags, loaded *config.Config, all []*listing.Server, timeout time.Duration) error {
+func addStatus(cmd *cobra.Command, files *dialing.ConfigFlags, loaded *config.Config, all []*listing.Server,
+	timeout time.Duration) error {
 	h, failed, err := dialing.StartServers(cmd, files, loaded, timeout)
 	if err != nil {
 		return err

@@ -254,7 +254,8 @@ parley complete http://127.0.0.1:7777/mcp template demo://cities/{city} city`,
 	}
 	flags.Add(cmd)
 	cmd.Flags().Var((*program.Repeated)(&given), "given", "value of another argument, as `key=value` (repeatable)")
-	completion.Add(cmd, &flags, completion.Target, completion.Words("prompt", "template"), completion.Reference, completion.Variable, completion.Nothing)
+	completion.Add(cmd, &flags, completion.Target, completion.Words("prompt", "template"), completion.Reference,
+		completion.Variable, completion.Nothing)
 	return cmd
 }
 
@@ -262,7 +263,8 @@ parley complete http://127.0.0.1:7777/mcp template demo://cities/{city} city`,
 func parseComplete(words, given []string) (mcp.CompleteParams, error) {
 	var params mcp.CompleteParams
 	if len(words) < 3 || len(words) > 4 {
-		return params, errors.New("invalid arguments; after TARGET, write prompt NAME ARGUMENT [VALUE], or template URI-TEMPLATE VARIABLE [VALUE]")
+		return params, errors.New("invalid arguments; after TARGET, write prompt NAME ARGUMENT [VALUE], or template " +
+			"URI-TEMPLATE VARIABLE [VALUE]")
 	}
 	switch words[0] {
 	case "prompt":
@@ -316,7 +318,8 @@ func NewPing() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ping TARGET [flags]",
 		Short: "Check whether a server responds",
-		Long:  "Connect to a server, send a ping, and print the server's name, its version, the revision of the\nprotocol and both durations.\n\n" + dialing.TargetHelp,
+		Long: "Connect to a server, send a ping, and print the server's name, its version, the revision of the\nprotocol " +
+			"and both durations.\n\n" + dialing.TargetHelp,
 		Example: `
 parley ping http://127.0.0.1:7777/mcp
 parley ping --config mcp.json files`,
@@ -355,7 +358,8 @@ func ping(cmd *cobra.Command, flags *dialing.Flags, target []string) error {
 	}{info.Name, info.Version, c.Revision(), milliseconds(dialled.Sub(start)), milliseconds(answered.Sub(dialled))}
 	return output.Show(cmd, result, func(w io.Writer) error {
 		_, err := fmt.Fprintln(w, terminal.Line(fmt.Sprintf("%s %s · MCP %s · connected in %v, ping answered in %v",
-			info.Name, info.Version, c.Revision(), terminal.Duration(dialled.Sub(start)), terminal.Duration(answered.Sub(dialled)))))
+			info.Name, info.Version, c.Revision(), terminal.Duration(dialled.Sub(start)),
+			terminal.Duration(answered.Sub(dialled)))))
 		return err
 	})
 }

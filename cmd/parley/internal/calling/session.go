@@ -1,7 +1,7 @@
 //lint:file-ignore SA1019 Deprecated features are still supported.
 
-// Package calling has the commands that use a server: ls, search, call, read, prompt, complete, watch, ping, task, shell,
-// connect and disconnect.
+// Package calling has the commands that use a server: ls, search, call, read, prompt, complete, watch, ping, task,
+// shell, connect and disconnect.
 package calling
 
 import (
@@ -63,17 +63,21 @@ func (f *sessionFlags) add(cmd *cobra.Command) {
 	}
 	f.answers.add(cmd)
 	cmd.Flags().StringVar(&f.saveDir, "save", "", "save images, audio and binary data in this `directory`")
-	cmd.Flags().StringVar(&f.images, "images", picture.Auto, "show images at the terminal with this `protocol`: "+strings.Join(picture.Names()[1:], ", "))
+	cmd.Flags().StringVar(&f.images, "images", picture.Auto, "show images at the terminal with this `protocol`: "+
+		strings.Join(picture.Names()[1:], ", "))
 	_ = cmd.MarkFlagDirname("save") // the flags exist
-	_ = cmd.RegisterFlagCompletionFunc("images", cobra.FixedCompletions(picture.Names(), cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("images",
+		cobra.FixedCompletions(picture.Names(), cobra.ShellCompDirectiveNoFileComp))
 	f.addSession(cmd)
 }
 
 // addSession adds the flags that dialing.Flags does not have.
 func (f *sessionFlags) addSession(cmd *cobra.Command) {
 	cmd.Flags().Var((*program.Repeated)(&f.roots), "root", "`directory` that the server may work in (repeatable)")
-	cmd.Flags().StringVar(&f.logLevel, "log-level", "", "print the server's log messages of this `level` and above, such as info")
-	_ = cmd.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions(program.WordsOf(mcp.LoggingLevels()), cobra.ShellCompDirectiveNoFileComp))
+	cmd.Flags().StringVar(&f.logLevel, "log-level", "",
+		"print the server's log messages of this `level` and above, such as info")
+	_ = cmd.RegisterFlagCompletionFunc("log-level",
+		cobra.FixedCompletions(program.WordsOf(mcp.LoggingLevels()), cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.MarkFlagDirname("root") // the flags exist
 }
 
@@ -100,8 +104,8 @@ type activeCommand struct {
 // use sets the command that uses the session.
 func (s *session) use(r *activeCommand) { s.command.Store(r) }
 
-// close ends the use of the session by a command, and closes the client unless it is that of a shell. It ignores errors,
-// because the user already has the result.
+// close ends the use of the session by a command, and closes the client unless it is that of a shell. It ignores
+// errors, because the user already has the result.
 func (s *session) close(cmd *cobra.Command) {
 	close(s.command.Load().ending)
 	if of := runningShell(cmd); of != nil {
@@ -113,7 +117,8 @@ func (s *session) close(cmd *cobra.Command) {
 
 // open connects to the target of a command line. label labels the progress. Each of settings can
 // change the Dialer.
-func (f *sessionFlags) open(cmd *cobra.Command, target []string, label string, settings ...func(*client.Dialer, client.Target) error) (*session, error) {
+func (f *sessionFlags) open(cmd *cobra.Command, target []string, label string,
+	settings ...func(*client.Dialer, client.Target) error) (*session, error) {
 	images, err := picture.Parse(cmp.Or(f.images, picture.Auto), os.Getenv)
 	if err != nil {
 		return nil, fmt.Errorf("--images: %w", err)
@@ -151,7 +156,8 @@ func (f *sessionFlags) open(cmd *cobra.Command, target []string, label string, s
 		}
 		return dialing.OfferRoots(d, f.roots)
 	}
-	s.Client, err = f.Dial(cmd, target, append([]func(*client.Dialer, client.Target) error{sessionSettings}, settings...)...)
+	s.Client, err = f.Dial(cmd, target,
+		append([]func(*client.Dialer, client.Target) error{sessionSettings}, settings...)...)
 	if err != nil {
 		s.close(cmd)
 		return nil, err
@@ -185,11 +191,12 @@ func (s *session) onProgress() client.CallOption {
 	return client.WithProgress(s.progress.Set)
 }
 
-// answerWith answers the server's questions, one at a time: with the answers of the active command, or by a screen that shows
-// them. Ctrl-C, and a question without an answer, end the command instead of answering.
+// answerWith answers the server's questions, one at a time: with the answers of the active command, or by a screen that
+// shows them. Ctrl-C, and a question without an answer, end the command instead of answering.
 func (s *session) answerWith(d *client.Dialer, screen *form.Screen, from string) {
 	busy := make(chan struct{}, 1)
-	oneAtATime := func(ask func(context.Context, string, *mcp.ElicitParams) (*mcp.ElicitResult, error)) func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+	oneAtATime := func(ask func(context.Context, string, *mcp.ElicitParams) (*mcp.ElicitResult,
+		error)) func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 		return func(ctx context.Context, params *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 			select {
 			case busy <- struct{}{}:

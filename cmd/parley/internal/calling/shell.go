@@ -143,7 +143,8 @@ func isSecretLine(line string) bool {
 		if isArgument && config.IsSecretName(strings.TrimSuffix(name, ":")) {
 			return true
 		}
-		return slices.ContainsFunc(jsonName.FindAllStringSubmatch(word, -1), func(m []string) bool { return config.IsSecretName(m[1]) })
+		return slices.ContainsFunc(jsonName.FindAllStringSubmatch(word, -1),
+			func(m []string) bool { return config.IsSecretName(m[1]) })
 	})
 }
 
@@ -153,7 +154,8 @@ var jsonName = regexp.MustCompile(`"([^"]*)"\s*:`)
 // interact runs the lines that the user enters.
 func (s *shell) interact() error {
 	info := s.Server().Info
-	s.cmd.PrintErrln(terminal.Line(fmt.Sprintf("%s %s · MCP %s. Type help, or press tab. Ctrl-D ends the shell.", info.Name, info.Version, s.Revision())))
+	s.cmd.PrintErrln(terminal.Line(fmt.Sprintf("%s %s · MCP %s. Type help, or press tab. Ctrl-D ends the shell.",
+		info.Name, info.Version, s.Revision())))
 	for s.cmd.Context().Err() == nil {
 		line, err := s.editor.ReadLine("parley> ")
 		switch {
@@ -245,7 +247,8 @@ func newShellRoot(of *cobra.Command) *cobra.Command {
 }
 
 // connectionFlags are the flags of a connection, which commands of a shell do not have.
-var connectionFlags = []string{"config", "env", "env-all", "header", "input", "log-level", "no-redact", "record", "revision", "root", "trace", "verbose"}
+var connectionFlags = []string{"config", "env", "env-all", "header", "input", "log-level", "no-redact", "record",
+	"revision", "root", "trace", "verbose"}
 
 // adaptToShell removes TARGET, and the flags of the connection, from a command and its subcommands.
 func adaptToShell(cmd *cobra.Command) {

@@ -97,7 +97,8 @@ func (s *shell) complete(line string) linesh.Candidates {
 var longFlag = regexp.MustCompile(`(?m)--[a-z-]+`)
 
 // words returns the words that can follow others, as the completion of the commands in other shells does.
-func (s *shell) words(ctx context.Context, before []string, current string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (s *shell) words(ctx context.Context, before []string, current string) ([]cobra.Completion,
+	cobra.ShellCompDirective) {
 	root := newShellRoot(s.cmd)
 	root.InitDefaultHelpCmd()
 	cmd, rest, err := root.Find(before)
@@ -105,7 +106,8 @@ func (s *shell) words(ctx context.Context, before []string, current string) ([]c
 	case err != nil:
 		return nil, cobra.ShellCompDirectiveError
 	case strings.HasPrefix(current, "-"):
-		return longFlag.FindAllString(cmd.Flags().FlagUsages()+root.PersistentFlags().FlagUsages(), -1), cobra.ShellCompDirectiveDefault
+		return longFlag.FindAllString(cmd.Flags().FlagUsages()+root.PersistentFlags().FlagUsages(), -1),
+			cobra.ShellCompDirectiveDefault
 	case cmd.HasSubCommands() && len(rest) == 0:
 		var names []cobra.Completion
 		for _, sub := range cmd.Commands() {

@@ -121,7 +121,8 @@ func answerTo(q mcp.InputRequest, a *answers) (*mcp.ElicitResult, error) {
 	case a == nil:
 		a = &answers{sets: []*answerSet{{}}}
 	case !a.decline && params.Mode == mcp.ElicitModeURL:
-		return nil, errors.New("the question is a request to open a page and has no fields; answer without --answer and --answers")
+		return nil, errors.New("the question is a request to open a page and has no fields; answer without --answer and " +
+			"--answers")
 	}
 	for _, set := range a.sets {
 		set.whole = true
@@ -134,7 +135,8 @@ func cannotAsk(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 	return nil, errNoTerminal
 }
 
-var errNoTerminal = errors.New("the server asks a question, and there is no terminal; run this command at a terminal, or answer with --answer")
+var errNoTerminal = errors.New("the server asks a question, and there is no terminal; run this command at a " +
+	"terminal, or answer with --answer")
 
 func newTaskWait() *cobra.Command {
 	var flags sessionFlags
@@ -203,7 +205,8 @@ func waitForTask(cmd *cobra.Command, flags *sessionFlags, target []string, id st
 }
 
 // errQuestion is the error of a wait that ends because the task asks a question.
-var errQuestion = errors.New("the task asks a question, and there is no terminal; run this command at a terminal, or answer with --answer")
+var errQuestion = errors.New("the task asks a question, and there is no terminal; run this command at a terminal, or " +
+	"answer with --answer")
 
 // startsTasks sets a Dialer up for a command that starts a task. The client declares that it answers
 // questions, because a later command can answer those of the task.

@@ -58,7 +58,8 @@ parley watch -o json --config mcp.json files | jq .`,
 	}
 	flags.AddTo(cmd, "wait at most this `time` for each response, such as 90s (the default depends on the request)")
 	cmd.Flags().BoolVar(&w.read, "read", false, "read each updated resource, and print its contents")
-	cmd.Flags().StringVar(&level, "log-level", "", "print the server's log messages of this `level` and above, such as info")
+	cmd.Flags().StringVar(&level, "log-level", "",
+		"print the server's log messages of this `level` and above, such as info")
 	completion.Add(cmd, &flags, completion.Target, completion.Resource)
 	return cmd
 }

@@ -130,7 +130,8 @@ func (r *reporter) failed() error {
 
 func (r *reporter) write(e event) error {
 	if r.format == output.Table {
-		if _, err := io.WriteString(r.w, r.now().Format(time.TimeOnly)+" "+terminal.Line(e.text())+"\n"); err != nil || e.Contents == nil {
+		if _, err := io.WriteString(r.w, r.now().Format(time.TimeOnly)+" "+terminal.Line(e.text())+"\n"); err != nil ||
+			e.Contents == nil {
 			return err
 		}
 		return printContents(r.w, e.Contents, nil, picture.Off)
@@ -166,7 +167,8 @@ func (s snapshot) changesTo(now snapshot) []event {
 		case !there:
 			events = append(events, event{Event: eventAdded, Kind: o.kind, Name: o.name, Value: value})
 		case !bytes.Equal(was, value):
-			events = append(events, event{Event: eventChanged, Kind: o.kind, Name: o.name, Value: value, Members: changedMembers(was, value)})
+			events = append(events, event{Event: eventChanged, Kind: o.kind, Name: o.name, Value: value,
+				Members: changedMembers(was, value)})
 		}
 	}
 	for o := range s {

@@ -52,7 +52,8 @@ parley diff --revisions 2025-11-25,2026-07-28 http://127.0.0.1:7777/mcp`,
 	}
 	flags.AddUnrecorded(cmd, dialing.TimeoutUsage)
 	flags.Limit(cmd)
-	cmd.Flags().StringSliceVar(&flags.revisions, "revisions", nil, "compare one server in two `revisions`, such as 2025-11-25,2026-07-28")
+	cmd.Flags().StringSliceVar(&flags.revisions, "revisions", nil,
+		"compare one server in two `revisions`, such as 2025-11-25,2026-07-28")
 	cmd.Flags().BoolVar(&flags.breaking, "breaking", false, "print only breaking changes")
 	completion.Add(cmd, &flags.Flags, completion.Target)
 	return cmd
@@ -179,7 +180,8 @@ func printChanges(w io.Writer, changes []defdiff.Change) error {
 		case c.After == nil:
 			fmt.Fprintf(&b, "  %s removed: %s", terminal.Line(place), terminal.Shortened(string(c.Before)))
 		default:
-			fmt.Fprintf(&b, "  %s: %s → %s", terminal.Line(place), terminal.Shortened(string(c.Before)), terminal.Shortened(string(c.After)))
+			fmt.Fprintf(&b, "  %s: %s → %s", terminal.Line(place), terminal.Shortened(string(c.Before)),
+				terminal.Shortened(string(c.After)))
 		}
 		if c.Breaking != "" {
 			fmt.Fprintf(&b, "\n    breaking: %s", terminal.Line(c.Breaking))

@@ -104,7 +104,8 @@ func examine(cmd *cobra.Command, flags *dialing.Flags, args []string) error {
 		all = append(all, x)
 	}
 	err := output.Show(cmd, all, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "\n%s, %s, %s\n", terminal.Count(counts[doctor.Problem], "problem"), terminal.Count(counts[doctor.Warning], "warning"), terminal.Count(counts[doctor.Note], "note"))
+		_, err := fmt.Fprintf(w, "\n%s, %s, %s\n", terminal.Count(counts[doctor.Problem], "problem"),
+			terminal.Count(counts[doctor.Warning], "warning"), terminal.Count(counts[doctor.Note], "note"))
 		return err
 	})
 	switch {

@@ -57,7 +57,8 @@ replaces the target of the files. parley help testing describes the files.
 parley test server.test.yaml
 parley test tests/*.yaml --junit report.xml -- ./my-server
 parley test server.test.yaml --target https://example.com/mcp --revisions all`,
-		Annotations: map[string]string{program.ExitCodesKey: "0 all tests passed, 1 a test failed or another error, 4 the server cannot be reached " +
+		Annotations: map[string]string{program.ExitCodesKey: "0 all tests passed, 1 a test failed or another error, 4 the " +
+			"server cannot be reached " +
 			"or does not respond in time, 6 the server requires a login or other credentials, 130 interrupted"},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if flags.schema {
@@ -78,7 +79,8 @@ parley test server.test.yaml --target https://example.com/mcp --revisions all`,
 	f.StringVar(&flags.junit, "junit", "", "write the results to this `file`, in the form of JUnit")
 	f.BoolVar(&flags.schema, "schema", false, "print the JSON Schema of the files")
 	_ = cmd.MarkFlagDirname("root") // the flags exist
-	_ = cmd.RegisterFlagCompletionFunc("revisions", cobra.FixedCompletions(append(program.WordsOf(mcp.Revisions()), "all"), cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("revisions",
+		cobra.FixedCompletions(append(program.WordsOf(mcp.Revisions()), "all"), cobra.ShellCompDirectiveNoFileComp))
 	completion.Add(cmd, &flags, completion.Files)
 	return cmd
 }
@@ -203,7 +205,8 @@ func (f *testFlags) targetOf(cmd *cobra.Command, file *suite.File) (words []stri
 	return words, flags, err
 }
 
-// revisionsOf returns the revisions in which the tests of a file run; an empty one is the newest that the server supports.
+// revisionsOf returns the revisions in which the tests of a file run; an empty one is the newest that the server
+// supports.
 func (f *testFlags) revisionsOf(file *suite.File) (revisions []mcp.Revision, err error) {
 	switch {
 	case f.Revision != "":
@@ -221,9 +224,11 @@ func (f *testFlags) revisionsOf(file *suite.File) (revisions []mcp.Revision, err
 	return []mcp.Revision{""}, nil
 }
 
-// revision runs the tests of a file in one revision. Its error ends the command; one of the connection is in the report.
+// revision runs the tests of a file in one revision. Its error ends the command; one of the connection is in the
+// report.
 func (t *testRun) revision(f *suite.File, flags *dialing.Flags, words []string, r mcp.Revision) error {
-	report := &suite.Report{File: f.Path, Target: client.URL(words[0]).String(), Revision: r, Time: time.Now(), Tests: []*suite.Result{}}
+	report := &suite.Report{File: f.Path, Target: client.URL(words[0]).String(), Revision: r, Time: time.Now(),
+		Tests: []*suite.Result{}}
 	t.reports = append(t.reports, report)
 	valid := false
 	c, err := flags.Dial(t.cmd, words, func(d *client.Dialer, to client.Target) error {

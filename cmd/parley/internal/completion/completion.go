@@ -41,7 +41,8 @@ type ServerFlags interface {
 // also completes all further arguments. After --, shells complete commands and files, unless a word there begins with
 // -: such a name is no command.
 func Add(cmd *cobra.Command, flags ServerFlags, kinds ...Argument) {
-	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, word string) ([]cobra.Completion,
+		cobra.ShellCompDirective) {
 		c := &completing{ctx: cmd.Context(), cmd: cmd, args: args, word: word}
 		if dialing.ShellOf(cmd) != nil {
 			c.args = slices.Insert(args, 0, "") // TARGET, which commands of parley shell do not have
@@ -97,14 +98,16 @@ const (
 	maxDescription = 80  // characters
 )
 
-// offer returns the words that begin like the word of the command line. A word that a terminal would not show unchanged is
-// left out, and so is one that parley would take for a flag.
-func (c *completing) offer(words []cobra.Completion, directive cobra.ShellCompDirective) ([]cobra.Completion, cobra.ShellCompDirective) {
+// offer returns the words that begin like the word of the command line. A word that a terminal would not show unchanged
+// is left out, and so is one that parley would take for a flag.
+func (c *completing) offer(words []cobra.Completion, directive cobra.ShellCompDirective) ([]cobra.Completion,
+	cobra.ShellCompDirective) {
 	var offered []cobra.Completion
 	for _, w := range words {
 		text, _, _ := strings.Cut(w, "\t")
 		isFlag := strings.HasPrefix(text, "-") && !c.dashed
-		if text != "" && !isFlag && strings.HasPrefix(text, c.word) && terminal.Line(text) == text && len(offered) < maxOffered {
+		if text != "" && !isFlag && strings.HasPrefix(text, c.word) && terminal.Line(text) == text &&
+			len(offered) < maxOffered {
 			offered = append(offered, w)
 		}
 	}
@@ -159,7 +162,8 @@ func Prompt(c *completing) ([]cobra.Completion, cobra.ShellCompDirective) {
 // Entry completes the name of a tool or prompt, a URI or a URI template.
 func Entry(c *completing) ([]cobra.Completion, cobra.ShellCompDirective) {
 	lists := c.lists()
-	return c.offer(entries(slices.Concat(lists.Tools, lists.Prompts, lists.Resources, lists.Templates)), cobra.ShellCompDirectiveDefault)
+	return c.offer(entries(slices.Concat(lists.Tools, lists.Prompts, lists.Resources, lists.Templates)),
+		cobra.ShellCompDirectiveDefault)
 }
 
 // Resource completes a URI, also one of a template, for whose variables it asks the server.
@@ -202,9 +206,10 @@ func Task(c *completing) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return c.offer(words, cobra.ShellCompDirectiveDefault)
 }
 
-// arguments completes key=value for the entry called name. values returns the values of an argument that the cache does not
-// list.
-func (c *completing) arguments(all []listing.Entry, name string, values func(a listing.Argument, value string) []string) ([]cobra.Completion, cobra.ShellCompDirective) {
+// arguments completes key=value for the entry called name. values returns the values of an argument that the cache does
+// not list.
+func (c *completing) arguments(all []listing.Entry, name string,
+	values func(a listing.Argument, value string) []string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	var words []cobra.Completion
 	key, value, hasValue := strings.Cut(c.word, "=")
 	for _, e := range all {

@@ -60,8 +60,8 @@ func (c *completing) within(limit time.Duration, f func(ctx context.Context)) {
 	}
 }
 
-// lists returns the names of the server that is the first argument, or of the shell. It connects to the server only if they are not known, or
-// if the server is at a URL and they are old.
+// lists returns the names of the server that is the first argument, or of the shell. It connects to the server only if
+// they are not known, or if the server is at a URL and they are old.
 func (c *completing) lists() *listing.Lists {
 	if of := dialing.ShellOf(c.cmd); of != nil {
 		return of.Names(c.ctx)
@@ -73,7 +73,8 @@ func (c *completing) lists() *listing.Lists {
 	return &s.Lists
 }
 
-// server returns what the cache has of the server that is the first argument, or nil. The key is empty if there is no cache.
+// server returns what the cache has of the server that is the first argument, or nil. The key is empty if there is no
+// cache.
 func (c *completing) server() (s *listing.Cached, key string, atURL bool) {
 	cache, err := listing.OpenCache()
 	if err != nil || c.dial == nil {
@@ -129,7 +130,8 @@ func (c *completing) connect(ctx context.Context) (*client.Client, error) {
 	})
 }
 
-// values returns the values of an argument that begin with value, which the server completes. It does not start a program.
+// values returns the values of an argument that begin with value, which the server completes. It does not start a
+// program.
 func (c *completing) values(ref mcp.CompleteReference, argument, value string, others map[string]string) []string {
 	params := mcp.CompleteParams{Ref: ref, Argument: mcp.CompleteArgument{Name: argument, Value: value}}
 	if len(others) > 0 {

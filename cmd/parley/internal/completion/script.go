@@ -64,7 +64,8 @@ arguments. The help of each subcommand says how to install the script.`,
 		Args: program.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	for shell, file := range map[string]string{"bash": "parley.bash", "zsh": "parley.zsh", "fish": "parley.fish", "powershell": "parley.ps1"} {
+	for shell, file := range map[string]string{"bash": "parley.bash", "zsh": "parley.zsh", "fish": "parley.fish",
+		"powershell": "parley.ps1"} {
 		cmd.AddCommand(&cobra.Command{
 			Use:   shell,
 			Short: "Generate the completion script for " + shell,
@@ -278,7 +279,8 @@ func offerFish(complete completer, b *strings.Builder, args []string) {
 	for _, w := range o.words {
 		b.WriteString(w.text + "\t" + w.description + "\n")
 	}
-	if len(o.words) == 1 && o.directive&cobra.ShellCompDirectiveNoSpace != 0 && !strings.ContainsAny(o.words[0].text[len(o.words[0].text)-1:], "@=/:.,") {
+	if len(o.words) == 1 && o.directive&cobra.ShellCompDirectiveNoSpace != 0 &&
+		!strings.ContainsAny(o.words[0].text[len(o.words[0].text)-1:], "@=/:.,") {
 		b.WriteString(o.words[0].text + ".\n") // fish adds a space after the only word, unless it ends with one of these
 	}
 }

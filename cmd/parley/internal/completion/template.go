@@ -10,8 +10,8 @@ import (
 // templatePart is a literal of a URI template and the variable after it, which is empty at the end of the template.
 type templatePart struct{ literal, variable string }
 
-// splitTemplate returns the parts of a URI template. It returns the parts before the first expression that is not a name
-// alone, such as {?a,b}: those cannot be completed.
+// splitTemplate returns the parts of a URI template. It returns the parts before the first expression that is not a
+// name alone, such as {?a,b}: those cannot be completed.
 func splitTemplate(template string) (parts []templatePart) {
 	for {
 		literal, rest, found := strings.Cut(template, "{")
@@ -27,8 +27,8 @@ func splitTemplate(template string) (parts []templatePart) {
 	}
 }
 
-// fill completes the word with the URIs of a template: up to the next variable, or with the values of that variable. whole reports
-// whether the URIs are complete.
+// fill completes the word with the URIs of a template: up to the next variable, or with the values of that variable.
+// whole reports whether the URIs are complete.
 func (c *completing) fill(template string) (uris []string, whole bool) {
 	parts := splitTemplate(template)
 	begin, rest := "", c.word

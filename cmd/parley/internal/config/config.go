@@ -93,7 +93,9 @@ type Server struct {
 
 // Settings returns the configuration of the server for a host, without the target and the roots.
 func (s *Server) Settings() *host.ServerConfig {
-	return &host.ServerConfig{Name: s.Name, Lazy: s.Lazy, Idle: s.Idle, Trusted: s.Trusted, Revision: s.Revision, Sharing: s.Sharing, InputLimits: s.InputLimits, Extensions: s.Extensions, MaxResult: s.MaxResult, Prefix: s.Prefix, Tools: s.Tools, Prompts: s.Prompts}
+	return &host.ServerConfig{Name: s.Name, Lazy: s.Lazy, Idle: s.Idle, Trusted: s.Trusted, Revision: s.Revision,
+		Sharing: s.Sharing, InputLimits: s.InputLimits, Extensions: s.Extensions, MaxResult: s.MaxResult, Prefix: s.Prefix,
+		Tools: s.Tools, Prompts: s.Prompts}
 }
 
 // Pair is a name and a value.
@@ -143,9 +145,11 @@ func parseFile(f *Files, path string, data []byte) (*Config, error) {
 		return nil, fmt.Errorf("%s: file is empty", path)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %s", path, strings.NewReplacer("hujson: ", "", io.ErrUnexpectedEOF.Error(), "unexpected end of file").Replace(err.Error()))
+		return nil, fmt.Errorf("%s: %s", path,
+			strings.NewReplacer("hujson: ", "", io.ErrUnexpectedEOF.Error(), "unexpected end of file").Replace(err.Error()))
 	}
-	d := &document{path: path, data: data, workspace: f.Workspace, foreign: f.Foreign, config: &Config{paths: []string{path}}}
+	d := &document{path: path, data: data, workspace: f.Workspace, foreign: f.Foreign,
+		config: &Config{paths: []string{path}}}
 	if err := d.read(&root); err != nil {
 		return nil, err
 	}
@@ -221,7 +225,8 @@ func (f *Files) Load() (*Config, error) {
 		if err != nil {
 			return nil, err
 		}
-		one.decides = len(all.paths) == 1 || slices.ContainsFunc(f.Deciding, func(deciding string) bool { return samePath(deciding, path) })
+		one.decides = len(all.paths) == 1 ||
+			slices.ContainsFunc(f.Deciding, func(deciding string) bool { return samePath(deciding, path) })
 		files = append(files, one)
 	}
 	all.merge(files)
@@ -295,9 +300,11 @@ func (c *Config) govern(f *Config, files []*Config) {
 		others, shared = f.othersOf(c)
 		switch {
 		case len(f.Servers)+len(f.Problems) == 0:
-			fail(source, "the %s is for no server, because its file has none; name the file with --policy to use it for the servers of all files", what)
+			fail(source, "the %s is for no server, because its file has none; name the file with --policy to use it for the "+
+				"servers of all files", what)
 		case len(others) > 0 && !slices.ContainsFunc(files, func(other *Config) bool { return other.decides }):
-			fail(source, "the %s is for the servers of its own file only, and not for %q; name the file that decides about all servers with --policy", what, others)
+			fail(source, "the %s is for the servers of its own file only, and not for %q; name the file that decides about "+
+				"all servers with --policy", what, others)
 		}
 	}
 	for i := range f.Policies {
@@ -315,7 +322,8 @@ func (c *Config) govern(f *Config, files []*Config) {
 func (c *Config) othersOf(all *Config) (others, shared []string) {
 	for i := range all.Servers {
 		s := &all.Servers[i]
-		switch at := slices.IndexFunc(c.Servers, func(own Server) bool { return own.Original == s.Original && Same(&own, s) }); {
+		switch at := slices.IndexFunc(c.Servers,
+			func(own Server) bool { return own.Original == s.Original && Same(&own, s) }); {
 		case at < 0:
 			others = append(others, s.Original)
 		case c.Servers[at].Source != s.Source:
@@ -333,7 +341,8 @@ func (c *Config) Check() error {
 		errs = append(errs, fmt.Errorf("%s: %s", source, fmt.Sprintf(format, args...)))
 	}
 	if c.DefaultToolset != "" && c.Toolset(c.DefaultToolset) == nil {
-		at := slices.IndexFunc(c.Problems, func(p Problem) bool { return p.Name == fmt.Sprintf("toolset %q", c.DefaultToolset) })
+		at := slices.IndexFunc(c.Problems,
+			func(p Problem) bool { return p.Name == fmt.Sprintf("toolset %q", c.DefaultToolset) })
 		if at >= 0 {
 			errs = append(errs, c.Problems[at].Err)
 		} else {
@@ -354,7 +363,8 @@ func (c *Config) Check() error {
 		for i := range p.Rules {
 			rule, what := &p.Rules[i], fmt.Sprintf("policy.rules[%d]", i)
 			server(rule.Source, what+".server", rule.Server, p.Except)
-			if rule.Method != "" && !slices.ContainsFunc(methods, func(method string) bool { return glob.Match(rule.Method, method) }) {
+			if rule.Method != "" && !slices.ContainsFunc(methods,
+				func(method string) bool { return glob.Match(rule.Method, method) }) {
 				fail(rule.Source, "%s.method: no request has the method %q%s", what, rule.Method, suggestion(rule.Method, methods))
 			}
 		}
@@ -370,7 +380,8 @@ func (c *Config) Check() error {
 		}
 		for _, pattern := range slices.Concat(t.Tools, t.Prompts, t.Hide) {
 			if !c.prefixes(pattern) {
-				fail(t.Source, "%s: no server has names that match %q; the names of a server begin with its prefix and two underscores", what, pattern)
+				fail(t.Source, "%s: no server has names that match %q; the names of a server begin with its prefix and two "+
+					"underscores", what, pattern)
 			}
 		}
 	}

@@ -147,7 +147,8 @@ var otherMembers = []string{"autoApprove", "alwaysAllow", "description", "timeou
 
 // nullable are the members for which some programs write null if an entry does not have them. A null limit is an error.
 var nullable = []string{
-	"type", "transport", "transportType", "command", "args", "env", "envFile", "cwd", "url", "httpUrl", "serverUrl", "headers", "disabled", "enabled",
+	"type", "transport", "transportType", "command", "args", "env", "envFile", "cwd", "url", "httpUrl", "serverUrl",
+	"headers", "disabled", "enabled",
 	"includeTools", "excludeTools", "disabledTools", "source",
 }
 
@@ -164,7 +165,8 @@ var entryMembers = func() readers[entry] {
 }()
 
 // sharings are the values of sharing.
-var sharings = map[string]host.Sharing{"automatic": host.ShareAutomatically, "shared": host.Shared, "perCaller": host.PerCaller}
+var sharings = map[string]host.Sharing{"automatic": host.ShareAutomatically, "shared": host.Shared,
+	"perCaller": host.PerCaller}
 
 func readKind(d *document, e *entry, v *hujson.Value, name string) (err error) {
 	e.kind, err = d.text(v, name)
@@ -246,7 +248,8 @@ func (d *document) warnUnused(s *Server, v *hujson.Value, what string) {
 		given       bool
 		field, with string
 	}{
-		{s.URL != "" && s.Args != nil, "args", "url"}, {s.URL != "" && s.Env != nil, "env", "url"}, {s.URL != "" && s.EnvFile != "", "envFile", "url"},
+		{s.URL != "" && s.Args != nil, "args", "url"}, {s.URL != "" && s.Env != nil, "env", "url"},
+		{s.URL != "" && s.EnvFile != "", "envFile", "url"},
 		{s.URL != "" && s.Dir != "", "cwd", "url"}, {s.Command != "" && s.Headers != nil, "headers", "command"},
 	} {
 		if unused.given {

@@ -68,17 +68,20 @@ var ownMembers = []string{"policy", "hooks", "toolsets", "defaultToolset"}
 
 // editorFiles are the ends of the paths of the files of other programs.
 var editorFiles = append([]string{
-	"/claude_desktop_config.json", "/.claude.json", "/.mcp.json", "/.cursor/mcp.json", "/windsurf/mcp_config.json", "/.zed/settings.json",
+	"/claude_desktop_config.json", "/.claude.json", "/.mcp.json", "/.cursor/mcp.json", "/windsurf/mcp_config.json",
+	"/.zed/settings.json",
 	"/zed/settings.json", "/Zed/settings.json", "/.gemini/settings.json",
 }, codeFiles...)
 
 // codeFiles are the ends of the paths of the files of VS Code.
-var codeFiles = []string{"/.vscode/mcp.json", "/.vscode/settings.json", "/Code/User/mcp.json", "/Code/User/settings.json"}
+var codeFiles = []string{"/.vscode/mcp.json", "/.vscode/settings.json", "/Code/User/mcp.json",
+	"/Code/User/settings.json"}
 
 // isAt reports whether the path of the file ends with one of several ends.
 func (d *document) isAt(ends ...string) bool {
 	path, err := filepath.Abs(d.path)
-	return err == nil && slices.ContainsFunc(ends, func(end string) bool { return strings.HasSuffix(filepath.ToSlash(path), end) })
+	return err == nil && slices.ContainsFunc(ends,
+		func(end string) bool { return strings.HasSuffix(filepath.ToSlash(path), end) })
 }
 
 // recognize finds out whether the file is one of another program. Other programs have hooks, too, which are an object.
@@ -117,7 +120,8 @@ func (d *document) read(root *hujson.Value) error {
 		case known:
 			err = member(d, &found, m.value, m.name)
 		case !d.foreign:
-			d.config.invalid = append(d.config.invalid, d.unknown(m.value, m.name, m.name, slices.Sorted(maps.Keys(rootMembers))))
+			d.config.invalid = append(d.config.invalid,
+				d.unknown(m.value, m.name, m.name, slices.Sorted(maps.Keys(rootMembers))))
 		case near != "":
 			d.warn(m.value, "%s has no effect; did you mean %q?", m.name, near)
 		}
@@ -332,7 +336,8 @@ func withoutNull(v *hujson.Value, names ...string) {
 // has reports whether an object has a member.
 func has(v *hujson.Value, name string) bool {
 	object, ok := v.Value.(*hujson.Object)
-	return ok && slices.ContainsFunc(object.Members, func(m hujson.ObjectMember) bool { return m.Name.Value.(hujson.Literal).String() == name })
+	return ok && slices.ContainsFunc(object.Members,
+		func(m hujson.ObjectMember) bool { return m.Name.Value.(hujson.Literal).String() == name })
 }
 
 func (d *document) text(v *hujson.Value, what string) (string, error) {
@@ -400,7 +405,8 @@ func (d *document) pairs(v *hujson.Value, what string) ([]Pair, error) {
 		if !given {
 			continue
 		}
-		if m.name == "" || strings.ContainsAny(m.name, "=\x00\r\n") || strings.ContainsAny(value, "\r\n") && strings.HasSuffix(what, "headers") {
+		if m.name == "" || strings.ContainsAny(m.name, "=\x00\r\n") || strings.ContainsAny(value, "\r\n") &&
+			strings.HasSuffix(what, "headers") {
 			return nil, d.errorf(m.value, "%s: invalid name or value for %q", what, m.name)
 		}
 		pairs = append(pairs, Pair{m.name, value})

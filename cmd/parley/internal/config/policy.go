@@ -43,7 +43,8 @@ func (d *document) policy(v *hujson.Value) (*Policy, error) {
 	p := &Policy{Version: digest.Of(v.String())[:versionLength], Source: d.at(v)}
 	err := readOwn(d, p, policyMembers, v, "policy", ".")
 	if err == nil && !has(v, "default") {
-		err = d.errorf(v, `policy: "default" is missing; set it to "deny", "ask" or "allow" for requests that no rule matches`)
+		err = d.errorf(v, "policy: %q is missing; set it to %q, %q or %q for requests that no rule matches",
+			"default", "deny", "ask", "allow")
 	}
 	return p, err
 }
@@ -179,7 +180,8 @@ func (d *document) hooks(v *hujson.Value) (hooks []Hook, err error) {
 }
 
 func (d *document) hook(v *hujson.Value, what string) (*Hook, error) {
-	h := &Hook{Source: d.at(v), Request: true, Response: true, server: Server{folder: filepath.Dir(d.path), inputs: d.inputs()}}
+	h := &Hook{Source: d.at(v), Request: true, Response: true,
+		server: Server{folder: filepath.Dir(d.path), inputs: d.inputs()}}
 	err := readOwn(d, h, hookMembers, v, what, ".")
 	if err == nil && h.URL == "" {
 		err = d.errorf(v, `%s: "url" is missing`, what)

@@ -34,8 +34,10 @@ func (s *Secret) Replace(by string) (secret string) {
 // secretName matches the names of values that are secret, and publicName those of other values that contain such a
 // word: switches, directories, and programs that ask for a password.
 var (
-	secretName = regexp.MustCompile(`(?i)(authorization|token|secret|passw|passphrase|api[-_]?key|access[-_]?key|private[-_]?key|credential|cookie|^key$|[-_]key$|[-_]auth$|pass$|[-_]pwd$)`)
-	publicName = regexp.MustCompile(`(?i)(askpass|bypass|compass|^(no|use|skip|enable|disable|require)[-_]auth|^old[-_]pwd)$`)
+	secretName = regexp.MustCompile(`(?i)(authorization|token|secret|passw|passphrase|api[-_]?key|access[-_]?key|` +
+		`private[-_]?key|credential|cookie|^key$|[-_]key$|[-_]auth$|pass$|[-_]pwd$)`)
+	publicName = regexp.MustCompile(`(?i)(askpass|bypass|compass|` +
+		`^(no|use|skip|enable|disable|require)[-_]auth|^old[-_]pwd)$`)
 )
 
 // IsSecretName reports whether a value with a name is probably secret.
@@ -81,8 +83,8 @@ func PlainSecrets(s *Server) (secrets []Secret) {
 	return f.found
 }
 
-// Masked returns the arguments of a command with … instead of what looks like a secret by its name, by its place in a URL
-// or by its form: long or random, such as a token. A short secret without a name is not found.
+// Masked returns the arguments of a command with … instead of what looks like a secret by its name, by its place in a
+// URL or by its form: long or random, such as a token. A short secret without a name is not found.
 func Masked(args []string) []string {
 	s := &Server{Args: slices.Clone(args)}
 	for _, secret := range slices.Backward(PlainSecrets(s)) {
@@ -90,7 +92,8 @@ func Masked(args []string) []string {
 	}
 	for i, arg := range s.Args {
 		s.Args[i] = partOfArgument.ReplaceAllStringFunc(arg, func(part string) string {
-			if random := randomPart.FindString(part); strings.ContainsAny(random, "0123456789") && strings.ContainsAny(random, letters) {
+			if random := randomPart.FindString(part); strings.ContainsAny(random, "0123456789") &&
+				strings.ContainsAny(random, letters) {
 				return "…"
 			}
 			return part
@@ -297,7 +300,8 @@ func (c *Credentials) check() error {
 		if c.Issuer == "" && c.TokenEndpoint == "" {
 			return errors.New("credentials of type \"tokenExchange\" must have an issuer or a tokenEndpoint")
 		}
-		return unused("serverIssuer, serverClientId or serverClientSecret", c.ServerIssuer, c.ServerClientID, c.ServerClientSecret)
+		return unused("serverIssuer, serverClientId or serverClientSecret", c.ServerIssuer, c.ServerClientID,
+			c.ServerClientSecret)
 	case Enterprise:
 		if c.Scopes != nil {
 			return unused("scopes: the server names them", "scopes")
@@ -319,7 +323,8 @@ func (s *Server) CallerCredentials(values *Values) (*Credentials, error) {
 	e := &expansion{server: s, values: values}
 	c := *s.Credentials
 	for name, field := range map[string]*string{
-		"issuer": &c.Issuer, "tokenEndpoint": &c.TokenEndpoint, "clientId": &c.ClientID, "clientSecret": &c.ClientSecret, "audience": &c.Audience,
+		"issuer": &c.Issuer, "tokenEndpoint": &c.TokenEndpoint, "clientId": &c.ClientID, "clientSecret": &c.ClientSecret,
+		"audience":     &c.Audience,
 		"serverIssuer": &c.ServerIssuer, "serverClientId": &c.ServerClientID, "serverClientSecret": &c.ServerClientSecret,
 	} {
 		*field = e.text("credentials "+name, *field)

@@ -114,7 +114,8 @@ type selection struct {
 }
 
 func newSelection(s *host.Selection) *selection {
-	if s.Only == nil && s.Hide == nil && s.Rename == nil && !s.ReadOnly && !s.NonDestructive && !s.Idempotent && !s.ClosedWorld {
+	if s.Only == nil && s.Hide == nil && s.Rename == nil && !s.ReadOnly && !s.NonDestructive && !s.Idempotent &&
+		!s.ClosedWorld {
 		return nil
 	}
 	return &selection{s.Only, s.Hide, s.Rename, s.ReadOnly, s.NonDestructive, s.Idempotent, s.ClosedWorld}
@@ -128,7 +129,8 @@ func (s *Server) MarshalJSON() ([]byte, error) {
 	}
 	f := &form{
 		Command: s.Command, Args: s.Args, Env: s.Env, EnvFile: s.EnvFile, Dir: s.Dir, URL: s.URL, Headers: s.Headers,
-		Disabled: s.Disabled, Lazy: s.Lazy, Revision: string(s.Revision), Trusted: s.Trusted, Roots: s.Roots, Extensions: newExtensions(s.Extensions), MaxResult: s.MaxResult, Prefix: s.Prefix,
+		Disabled: s.Disabled, Lazy: s.Lazy, Revision: string(s.Revision), Trusted: s.Trusted, Roots: s.Roots,
+		Extensions: newExtensions(s.Extensions), MaxResult: s.MaxResult, Prefix: s.Prefix,
 		Tools: newSelection(&s.Tools), Prompts: newSelection(&s.Prompts), Origin: s.Origin,
 	}
 	if s.Idle > 0 {
@@ -193,7 +195,8 @@ func (s *Server) values() []*string {
 // Same reports whether two servers have the same entry, wherever it is from.
 func Same(a, b *Server) bool {
 	encode := func(s Server) []byte {
-		s.Origin, s.Args, s.Env, s.Headers, s.Roots = "", slices.Clone(s.Args), slices.Clone(s.Env), slices.Clone(s.Headers), slices.Clone(s.Roots)
+		s.Origin, s.Args, s.Env, s.Headers, s.Roots = "", slices.Clone(s.Args), slices.Clone(s.Env), slices.Clone(s.Headers),
+			slices.Clone(s.Roots)
 		_ = s.Detach() // with an error the paths differ
 		encoded, err := json.Marshal(&s)
 		if err != nil {
@@ -391,7 +394,8 @@ func (c *Config) separate() {
 		} else if one != nil && Same(one, s) && one.Original == s.Original {
 			continue
 		} else if one != nil {
-			c.Warnings = append(c.Warnings, fmt.Sprintf("%s: server %q is not used, because %s has the name", s.Source, s.Original, one.Source))
+			c.Warnings = append(c.Warnings,
+				fmt.Sprintf("%s: server %q is not used, because %s has the name", s.Source, s.Original, one.Source))
 		} else {
 			c.Problems = append(c.Problems, Problem{s.Original, ambiguous(s, all)})
 		}
@@ -433,7 +437,8 @@ func ambiguous(s *Server, all []*Server) error {
 		names, sources = append(names, other.Original), append(sources, other.Source)
 	}
 	if slices.Equal(names, slices.Repeat([]string{s.Original}, len(names))) {
-		return fmt.Errorf("%s: there are several servers %q, at %s; rename or remove one of them", s.Source, s.Original, strings.Join(sources, ", "))
+		return fmt.Errorf("%s: there are several servers %q, at %s; rename or remove one of them", s.Source, s.Original,
+			strings.Join(sources, ", "))
 	}
 	return fmt.Errorf("%s: the names of the servers %q all become %s; rename one of them", s.Source, names, s.Name)
 }

@@ -4,8 +4,8 @@
 // Only processes of the user can connect. The directory and the sockets are accessible by the user only, and both sides
 // check the user of the other one where the operating system tells it (Linux, macOS, FreeBSD).
 //
-// A client sends messages of the protocol, one per line, as over stdio. A line that begins with a letter is a command to
-// the process itself: "status" or "stop".
+// A client sends messages of the protocol, one per line, as over stdio. A line that begins with a letter is a command
+// to the process itself: "status" or "stop".
 package connection
 
 import (
@@ -86,7 +86,8 @@ func New(path string) *Dir { return &Dir{path} }
 func (d *Dir) socket(name string) (string, error) {
 	path := filepath.Join(d.path, name+suffix)
 	if len(path) > maxPath {
-		return "", fmt.Errorf("the path %s is too long for a socket: %d bytes, the limit is %d; set PARLEY_RUNTIME_DIR to a shorter directory", path, len(path), maxPath)
+		return "", fmt.Errorf("the path %s is too long for a socket: %d bytes, the limit is %d; set PARLEY_RUNTIME_DIR to "+
+			"a shorter directory", path, len(path), maxPath)
 	}
 	return path, nil
 }

@@ -47,11 +47,13 @@ func Target(ctx context.Context, name string) (client.Target, error) {
 // OpenHost returns a host of one server, which is ready.
 func OpenHost(ctx context.Context, d *client.Dialer, target client.Target, sharing host.Sharing) (*host.Host, error) {
 	// The name is for errors and the log. Without a prefix, the names of tools are those of the server.
-	h := &host.Host{Dialer: *d, Logger: d.Logger, Servers: []host.ServerConfig{{Name: "server", Target: target, Sharing: sharing, Prefix: new("")}}}
+	h := &host.Host{Dialer: *d, Logger: d.Logger,
+		Servers: []host.ServerConfig{{Name: "server", Target: target, Sharing: sharing, Prefix: new("")}}}
 	if d.Trace != nil {
 		h.Trace = func(_ string, sent bool, message []byte) { d.Trace(sent, message) }
 	}
-	if err := link.Get[link.Host[host.Host, host.ServerStatus, host.Request]]().Forward(h); err != nil { // the gateway is made later
+	// the gateway is made later
+	if err := link.Get[link.Host[host.Host, host.ServerStatus, host.Request]]().Forward(h); err != nil {
 		return nil, err
 	}
 	if err := h.Start(); err != nil {
@@ -65,7 +67,8 @@ func OpenHost(ctx context.Context, d *client.Dialer, target client.Target, shari
 
 // ServeHost calls serve with a server that has what the server of a host has. Timeout limits the time without a message
 // during a call.
-func ServeHost(cmd *cobra.Command, h *host.Host, timeout time.Duration, serve func(ctx context.Context, s *server.Server) error) error {
+func ServeHost(cmd *cobra.Command, h *host.Host, timeout time.Duration,
+	serve func(ctx context.Context, s *server.Server) error) error {
 	s := bridgeServer(&h.Status()[0].Server)
 	s.Logger = program.NewLogger(cmd.ErrOrStderr(), slog.LevelWarn)
 	g, err := gateway.New(h, s)

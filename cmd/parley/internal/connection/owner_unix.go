@@ -22,7 +22,8 @@ func checkOwner(path string, info fs.FileInfo) error {
 	case ok && int(stat.Uid) != os.Getuid():
 		return fmt.Errorf("the directory %s must be yours; set PARLEY_RUNTIME_DIR to another directory", path)
 	case info.Mode().Perm()&0o077 != 0:
-		return fmt.Errorf("the directory %s must be accessible by you only; run: chmod 700 %s", path, quoting.OfUser().Quote(path))
+		return fmt.Errorf("the directory %s must be accessible by you only; run: chmod 700 %s", path,
+			quoting.OfUser().Quote(path))
 	}
 	return nil
 }

@@ -49,7 +49,8 @@ func Dir() (string, error) {
 	}
 	dir, err := os.UserConfigDir()
 	if err != nil {
-		return "", fmt.Errorf("cannot find the directory of your configuration: %w; set PARLEY_CONFIG_DIR to a directory", err)
+		return "", fmt.Errorf("cannot find the directory of your configuration: %w; set PARLEY_CONFIG_DIR to a directory",
+			err)
 	}
 	return filepath.Join(dir, "parley"), nil
 }
@@ -192,7 +193,8 @@ func (s *Store) key(tokens string) ([]byte, error) {
 	case err == nil && ringErr != nil && !errors.Is(ringErr, ErrNotFound):
 		return nil, fmt.Errorf("cannot read the key from the system's keyring: %w", ringErr)
 	case err == nil:
-		return nil, fmt.Errorf("the key is neither in %s nor in the system's keyring; remove %s and log in again", s.keyPath(), tokens)
+		return nil, fmt.Errorf("the key is neither in %s nor in the system's keyring; remove %s and log in again",
+			s.keyPath(), tokens)
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	}
@@ -233,7 +235,8 @@ func (s *Store) readKeyFile() ([]byte, error) {
 	}
 	key, err := decodeKey(string(text))
 	if err != nil {
-		return nil, fmt.Errorf("key file %s is damaged: %w; remove it and %s, and log in again", path, err, filepath.Join(s.dir, tokensFile))
+		return nil, fmt.Errorf("key file %s is damaged: %w; remove it and %s, and log in again", path, err,
+			filepath.Join(s.dir, tokensFile))
 	}
 	return key, nil
 }

@@ -297,7 +297,8 @@ func (e *LoginError) Error() string {
 		return fmt.Sprintf("%s requires a login with the scope %s; run: %s", e.Server, scopes,
 			quoting.OfUser().Command([]string{"login", "--scope", scopes}, e.Server))
 	case e.expired:
-		return fmt.Sprintf("the login to %s has expired; run: %s", e.Server, quoting.OfUser().Command([]string{"login"}, e.Server))
+		return fmt.Sprintf("the login to %s has expired; run: %s", e.Server,
+			quoting.OfUser().Command([]string{"login"}, e.Server))
 	}
 	login := quoting.OfUser().Command([]string{"login"}, e.Server)
 	if e.given != nil {

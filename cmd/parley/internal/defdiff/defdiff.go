@@ -126,7 +126,8 @@ func (c *comparison) add(place []string, before, after jsontext.Value, breaking 
 	for _, name := range place {
 		path = path.AppendToken(name)
 	}
-	c.changes = append(c.changes, Change{c.kind, c.name, string(path), slices.Clone(before), slices.Clone(after), breaking})
+	c.changes = append(c.changes, Change{c.kind, c.name, string(path), slices.Clone(before), slices.Clone(after),
+		breaking})
 }
 
 // compare adds the differences at a place. A nil value is absent.
@@ -191,11 +192,12 @@ func breaksArgument(place []string, before, after jsontext.Value) string {
 	return ""
 }
 
-// isCertain reports whether a schema at a place applies to every value: it is not part of an alternative, a condition or a
-// negation.
+// isCertain reports whether a schema at a place applies to every value: it is not part of an alternative, a condition
+// or a negation.
 func isCertain(place []string) bool {
 	for i, name := range place {
-		if slices.Contains([]string{"anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "$defs", "definitions"}, name) && (i == 0 || place[i-1] != "properties") {
+		if slices.Contains([]string{"anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "$defs",
+			"definitions"}, name) && (i == 0 || place[i-1] != "properties") {
 			return false
 		}
 	}
@@ -378,7 +380,8 @@ func ParseListing(raw []byte) (all []Definition, err error) {
 		kind, key string
 		entries   []jsontext.Value
 	}{
-		{Tool, "name", listing.Tools}, {Prompt, "name", listing.Prompts}, {Resource, "uri", listing.Resources}, {Template, "uriTemplate", listing.Templates},
+		{Tool, "name", listing.Tools}, {Prompt, "name", listing.Prompts}, {Resource, "uri", listing.Resources},
+		{Template, "uriTemplate", listing.Templates},
 	} {
 		for _, entry := range list.entries {
 			members := make(map[string]jsontext.Value)

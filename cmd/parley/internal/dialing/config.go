@@ -34,12 +34,14 @@ type ConfigFlags struct {
 
 // AddPolicy adds the flag for the files that decide.
 func (f *ConfigFlags) AddPolicy(cmd *cobra.Command) {
-	cmd.Flags().Var((*program.Repeated)(&f.Policy), "policy", "`file` with the policy for the servers of all files (repeatable)")
+	cmd.Flags().Var((*program.Repeated)(&f.Policy), "policy",
+		"`file` with the policy for the servers of all files (repeatable)")
 }
 
 func (f *ConfigFlags) Add(cmd *cobra.Command) {
 	cmd.Flags().VarP((*program.Repeated)(&f.Paths), "config", "c", "configuration `file` with the servers (repeatable)")
-	cmd.Flags().Var((*program.Repeated)(&f.Inputs), "input", "value of an input of the file, as `ID=VALUE`, or ID='${NAME}' (repeatable)")
+	cmd.Flags().Var((*program.Repeated)(&f.Inputs), "input",
+		"value of an input of the file, as `ID=VALUE`, or ID='${NAME}' (repeatable)")
 }
 
 // Read reads the files.
@@ -168,7 +170,8 @@ func (f *ConfigFlags) Values(cmd *cobra.Command) (*config.Values, error) {
 		case in.Default != "":
 			value = in.Default
 		default:
-			err = fmt.Errorf("input %q has no value; add --input %s, or run parley at a terminal", in.ID, quoting.OfUser().Quote(in.ID+"=VALUE"))
+			err = fmt.Errorf("input %q has no value; add --input %s, or run parley at a terminal", in.ID,
+				quoting.OfUser().Quote(in.ID+"=VALUE"))
 		}
 		if err != nil {
 			return "", err

@@ -27,8 +27,8 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-const TargetHelp = `TARGET is a URL, the name of a server or connection (see parley ls), or, at the end of the command line, -- and a
-command, which receives few environment variables; see parley help targets.`
+const TargetHelp = `TARGET is a URL, the name of a server or connection (see parley ls), or, at the end of the command
+line, -- and a command, which receives few environment variables; see parley help targets.`
 
 // Flags are the flags of all commands that connect to one server.
 type Flags struct {
@@ -103,7 +103,9 @@ func (f *Flags) AddUnrecorded(cmd *cobra.Command, timeout string) {
 	f.Config.Add(cmd)
 	f.Env.Add(cmd)
 	flags.StringVar(&f.Revision, "revision", "", "use only this `revision`, such as 2025-11-25")
-	_ = cmd.RegisterFlagCompletionFunc("revision", cobra.FixedCompletions(program.WordsOf(mcp.Revisions()), cobra.ShellCompDirectiveNoFileComp)) // the flag exists
+	// the flag exists
+	_ = cmd.RegisterFlagCompletionFunc("revision",
+		cobra.FixedCompletions(program.WordsOf(mcp.Revisions()), cobra.ShellCompDirectiveNoFileComp))
 	flags.DurationVar(&f.Timeout, "timeout", 0, timeout)
 	flags.VarP((*program.Repeated)(&f.Headers), "header", "H", "HTTP `header`, as 'Name: value' (repeatable)")
 	flags.BoolVar(&f.Trace, "trace", false, "print every message to stderr")
@@ -181,7 +183,8 @@ func OnlyTarget(cmd *cobra.Command, args []string) ([]string, error) {
 
 // Dial connects to the target of a command line, which split has returned. Each of settings
 // can change the Dialer.
-func (f *Flags) Dial(cmd *cobra.Command, target []string, settings ...func(*client.Dialer, client.Target) error) (*client.Client, error) {
+func (f *Flags) Dial(cmd *cobra.Command, target []string,
+	settings ...func(*client.Dialer, client.Target) error) (*client.Client, error) {
 	if s := ShellOf(cmd); s != nil {
 		return s.Dial(cmd, settings)
 	}
@@ -268,7 +271,8 @@ func (f *Flags) Target(cmd *cobra.Command, words []string) (client.Target, error
 		}
 	}
 	if CommandAt(cmd) < 0 && !f.Starts && f.Env.Given() {
-		return nil, errors.New("--env and --env-all require -- and a command; a server of a configuration file has its variables there")
+		return nil, errors.New("--env and --env-all require -- and a command; a server of a configuration file has its " +
+			"variables there")
 	}
 	if p, ok := target.(*client.CommandTarget); ok && f.Timeout > 0 {
 		p.ExitGrace = min(f.Timeout/10+time.Millisecond, 2*time.Second)
@@ -292,7 +296,8 @@ func (f *Flags) Target(cmd *cobra.Command, words []string) (client.Target, error
 
 // isName reports whether name could be the name of a server, and no URL or file that the user has written wrongly.
 func isName(name string) bool {
-	return name != "localhost" && !strings.ContainsAny(name, ":/") && !strings.HasSuffix(name, ".json") && !strings.HasSuffix(name, ".jsonc")
+	return name != "localhost" && !strings.ContainsAny(name, ":/") && !strings.HasSuffix(name, ".json") &&
+		!strings.HasSuffix(name, ".jsonc")
 }
 
 // invalidTarget returns the error for a TARGET that is not a URL, without --config.
@@ -306,7 +311,8 @@ func invalidTarget(name string) error {
 	case host == "localhost", strings.Contains(host, ":"):
 		return fmt.Errorf("%q is not a URL; write %s", name, quoting.OfUser().Quote("http://"+name))
 	}
-	return fmt.Errorf("%q is neither a URL nor the name of a server; write https:// before a host, add the server with parley add, or write -- before a command", name)
+	return fmt.Errorf("%q is neither a URL nor the name of a server; write https:// before a host, add the server with "+
+		"parley add, or write -- before a command", name)
 }
 
 // ParseHeaders parses headers in the notation of curl. Errors do not contain the values,
@@ -335,9 +341,9 @@ func CloseQuietly(c *client.Client) { _ = c.Close() }
 
 func (f *Flags) Parts() (*ConfigFlags, *Flags) { return &f.Config, f }
 
-// CacheKey identifies the lists of the server that name means. It contains everything that the lists depend on, except for
-// the login. shown is the URL for the user, empty if it may have secrets. atURL reports whether the server is at a URL or connected. The key
-// is empty if there is no such server.
+// CacheKey identifies the lists of the server that name means. It contains everything that the lists depend on, except
+// for the login. shown is the URL for the user, empty if it may have secrets. atURL reports whether the server is at a
+// URL or connected. The key is empty if there is no such server.
 func (f *Flags) CacheKey(name string) (key, shown string, atURL bool) {
 	if IsURL(name) {
 		if u, err := url.Parse(name); err == nil && u.User == nil && u.RawQuery == "" && u.Fragment == "" {
@@ -356,7 +362,8 @@ func (f *Flags) CacheKey(name string) (key, shown string, atURL bool) {
 	if err != nil {
 		return "", "", false
 	}
-	key = fmt.Sprintf("server %q %q %q %q %q %q %q %q %q %q", loaded.Path(), s.Name, s.Command, s.Args, s.Env, s.EnvFile, s.Dir, s.URL, s.Headers, f.Revision)
+	key = fmt.Sprintf("server %q %q %q %q %q %q %q %q %q %q", loaded.Path(), s.Name, s.Command, s.Args, s.Env, s.EnvFile,
+		s.Dir, s.URL, s.Headers, f.Revision)
 	return key, "", s.URL != ""
 }
 

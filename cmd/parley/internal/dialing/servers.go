@@ -20,7 +20,8 @@ import (
 
 // StartServers starts the enabled servers of files, and waits until each is ready or has failed. The caller closes the
 // host. failed has the errors of servers that cannot be started, for example because a variable is missing.
-func StartServers(cmd *cobra.Command, files *ConfigFlags, loaded *config.Config, timeout time.Duration) (h *host.Host, failed map[string]error, err error) {
+func StartServers(cmd *cobra.Command, files *ConfigFlags, loaded *config.Config, timeout time.Duration) (h *host.Host,
+	failed map[string]error, err error) {
 	if timeout <= 0 {
 		return nil, nil, errors.New("--timeout must be positive")
 	}

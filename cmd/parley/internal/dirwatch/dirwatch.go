@@ -212,7 +212,8 @@ func (w *Watcher) watch(name string) {
 	case len(w.watched) >= w.options.MaxDirectories || strings.Count(name, "/") >= maxDepth:
 		if !w.limitLogged {
 			w.limitLogged = true
-			w.options.Logger.Warn("cannot watch all directories: too many, or nested too deeply", "first", name, "watched", len(w.watched))
+			w.options.Logger.Warn("cannot watch all directories: too many, or nested too deeply", "first", name, "watched",
+				len(w.watched))
 		}
 		return
 	default:

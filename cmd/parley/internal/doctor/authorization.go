@@ -39,7 +39,8 @@ func (e *Examination) address(ctx context.Context, raw string) bool {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	if proxy, err := e.proxyOf(&http.Request{URL: u}); err != nil {
-		e.report("address", Problem, "correct the environment variables HTTPS_PROXY and HTTP_PROXY", "%s", httpurl.Redact(err))
+		e.report("address", Problem, "correct the environment variables HTTPS_PROXY and HTTP_PROXY", "%s",
+			httpurl.Redact(err))
 		return false
 	} else if proxy != nil {
 		return e.proxied(ctx, u, proxy)
@@ -62,7 +63,8 @@ func (e *Examination) address(ctx context.Context, raw string) bool {
 // unencrypted warns of http.
 func (e *Examination) unencrypted(u *url.URL) {
 	if !httpurl.IsLoopback(u.Hostname()) {
-		e.report("address", Warning, "serve https, for example through a reverse proxy", "http sends everything, tokens included, without encryption")
+		e.report("address", Warning, "serve https, for example through a reverse proxy",
+			"http sends everything, tokens included, without encryption")
 	}
 }
 
@@ -85,11 +87,13 @@ func (e *Examination) proxied(ctx context.Context, u, proxy *url.URL) bool {
 	start := time.Now()
 	resp, err := transport.RoundTrip(req)
 	if err != nil {
-		e.report("address", Problem, "check the proxy, which the environment names, and whether it can reach the server", "no connection to %s through the proxy %s: %s", u.Host, proxy.Host, httpurl.Redact(err))
+		e.report("address", Problem, "check the proxy, which the environment names, and whether it can reach the server",
+			"no connection to %s through the proxy %s: %s", u.Host, proxy.Host, httpurl.Redact(err))
 		return false
 	}
 	resp.Body.Close()
-	e.report("address", OK, "", "%s answers through the proxy %s after %v", u.Host, proxy.Host, terminal.Duration(time.Since(start)))
+	e.report("address", OK, "", "%s answers through the proxy %s after %v", u.Host, proxy.Host,
+		terminal.Duration(time.Since(start)))
 	if resp.TLS == nil {
 		e.unencrypted(u)
 		return true
@@ -116,7 +120,8 @@ func (e *Examination) certificate(ctx context.Context, conn net.Conn, host strin
 	if err := secure.HandshakeContext(ctx); err != nil {
 		fix := "check that the server supports TLS at this port"
 		if invalid := new(tls.CertificateVerificationError); errors.As(err, &invalid) {
-			fix = "install a certificate for this host, with all intermediate certificates, from an issuer that the clients trust"
+			fix = "install a certificate for this host, with all intermediate certificates, from an issuer that the clients " +
+				"trust"
 		}
 		e.report("tls", Problem, fix, "%s", err)
 		return false
@@ -128,7 +133,8 @@ func (e *Examination) certificate(ctx context.Context, conn net.Conn, host strin
 // tlsState reports the version of TLS and the validity of the certificate.
 func (e *Examination) tlsState(state tls.ConnectionState, took time.Duration) {
 	expires := state.PeerCertificates[0].NotAfter
-	e.report("tls", OK, "", "%s after %v; the certificate is valid until %s", tls.VersionName(state.Version), terminal.Duration(took), expires.Format(time.DateOnly))
+	e.report("tls", OK, "", "%s after %v; the certificate is valid until %s", tls.VersionName(state.Version),
+		terminal.Duration(took), expires.Format(time.DateOnly))
 	if e.time().AddDate(0, 0, 14).After(expires) {
 		e.report("tls", Warning, "renew the certificate", "the certificate expires on %s", expires.Format(time.DateOnly))
 	}
@@ -176,11 +182,13 @@ func (e *Examination) apply(ctx context.Context, rules []rule) {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
-			e.report(r.check, Problem, "answer every request within seconds", "a client cannot find out whether the server %s: %s", r.does, e.text(err))
+			e.report(r.check, Problem, "answer every request within seconds",
+				"a client cannot find out whether the server %s: %s", r.does, e.text(err))
 		case r.obeys(a):
 			e.report(r.check, OK, "", "%s", r.does)
 		default:
-			e.report(r.check, r.level, r.fix, "does not do this: %s; it answers with status %d%s", r.does, a.status, a.errorText())
+			e.report(r.check, r.level, r.fix, "does not do this: %s; it answers with status %d%s", r.does, a.status,
+				a.errorText())
 		}
 	}
 }
@@ -226,7 +234,9 @@ func (p *prober) originRules(post func(headers ...string) (*answer, error)) []ru
 const (
 	unknownRevision = "1900-01-01"
 	unknownMethod   = "doctor/unknown"
-	statelessMeta   = `"_meta":{"io.modelcontextprotocol/protocolVersion":"VERSION","io.modelcontextprotocol/clientInfo":{"name":"parley doctor","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}`
+	statelessMeta   = `"_meta":{"io.modelcontextprotocol/protocolVersion":"VERSION",` +
+		`"io.modelcontextprotocol/clientInfo":{"name":"parley doctor","version":"1"},` +
+		`"io.modelcontextprotocol/clientCapabilities":{}}`
 )
 
 // stateless returns the rules of 2026-07-28 (basic/transports/streamable-http).
@@ -247,26 +257,30 @@ func (p *prober) stateless(ctx context.Context) []rule {
 	}
 	return append(p.originRules(valid),
 		rule{
-			check: "headers", does: "rejects a header Mcp-Method that differs from the message with status 400 and code -32020", level: Warning,
+			check: "headers", does: "rejects a header Mcp-Method that differs from the message with status 400 and code -32020",
+			level: Warning,
 			fix:   "compare the headers with the message (2026-07-28, Streamable HTTP, Server Validation)",
 			send:  once(discover(current, current, mcp.MethodDiscover, mcp.MethodListTools)),
 			obeys: isError(http.StatusBadRequest, mcp.CodeHeaderMismatch),
 		},
 		rule{
-			check: "headers", does: "rejects a header MCP-Protocol-Version that differs from the message with status 400 and code -32020", level: Warning,
+			check: "headers", does: "rejects a header MCP-Protocol-Version that differs from the message with status 400 and " +
+				"code -32020", level: Warning,
 			fix:   "compare the headers with the message (2026-07-28, Streamable HTTP, Protocol Version Header)",
 			send:  once(discover(string(mcp.V20251125), current, mcp.MethodDiscover, mcp.MethodDiscover)),
 			obeys: isError(http.StatusBadRequest, mcp.CodeHeaderMismatch),
 		},
 		rule{
-			check: "revisions", does: "rejects an unknown revision with status 400, code -32022 and the revisions that it supports", level: Warning,
+			check: "revisions", does: "rejects an unknown revision with status 400, code -32022 and the revisions that it " +
+				"supports", level: Warning,
 			fix:   "name the supported revisions in the error, so that clients can choose one (2026-07-28, Versioning)",
 			send:  once(discover(unknownRevision, unknownRevision, mcp.MethodDiscover, mcp.MethodDiscover)),
 			obeys: isError(http.StatusBadRequest, mcp.CodeUnsupportedVersion),
 		},
 		rule{
 			check: "methods", does: "rejects an unknown method with status 404 and code -32601", level: Warning,
-			fix:   "answer unknown methods with a JSON-RPC error; with another status clients take the server for one of an older revision",
+			fix: "answer unknown methods with a JSON-RPC error; with another status clients take the server for one of an " +
+				"older revision",
 			send:  once(discover(current, current, unknownMethod, unknownMethod)),
 			obeys: isError(http.StatusNotFound, codeMethodNotFound),
 		},
@@ -290,11 +304,13 @@ func (e *Examination) authorization(ctx context.Context, target *client.HTTPTarg
 	p.target = &client.HTTPTarget{URL: target.URL} // without the user's headers
 	a, err := p.post(ctx, pingMessage)
 	if err != nil {
-		e.report("login", Problem, "answer requests without a token with status 401", "a request without a token fails: %s", e.text(err))
+		e.report("login", Problem, "answer requests without a token with status 401", "a request without a token fails: %s",
+			e.text(err))
 		return
 	}
 	if a.status != http.StatusUnauthorized {
-		if u, err := url.Parse(target.URL); err == nil && !httpurl.IsLoopback(u.Hostname()) && failed == nil && a.status != http.StatusForbidden {
+		if u, err := url.Parse(target.URL); err == nil && !httpurl.IsLoopback(u.Hostname()) && failed == nil &&
+			a.status != http.StatusForbidden {
 			e.report("login", Note, "", "answers requests without a token; every client that can reach the server can use it")
 		}
 		if !isUnauthorized(failed) {
@@ -302,7 +318,8 @@ func (e *Examination) authorization(ctx context.Context, target *client.HTTPTarg
 		}
 	}
 	if issuer, err := e.discover(ctx, target.URL); err == nil && issuer.Issuer == "" {
-		e.report("login", Note, "", "requires credentials, and names no authorization server, so clients cannot log in; they send a token that users give them")
+		e.report("login", Note, "", "requires credentials, and names no authorization server, so clients cannot log in; "+
+			"they send a token that users give them")
 	} else {
 		e.challenge(a)
 		e.discovery(issuer, err)
@@ -329,7 +346,8 @@ func (e *Examination) challenge(a *answer) {
 			return
 		}
 	}
-	e.report("login", Problem, "add the header WWW-Authenticate: Bearer resource_metadata=\"…\" to responses with status 401",
+	e.report("login", Problem, "add the header WWW-Authenticate: Bearer resource_metadata=\"…\" to responses with "+
+		"status 401",
 		"the response with status %d has no challenge, so clients cannot find out how to log in", a.status)
 }
 
@@ -342,11 +360,12 @@ type issuerMetadata struct {
 
 // discover finds the authorization server as a login does. The result is zero without an error if there is none.
 func (e *Examination) discover(ctx context.Context, server string) (issuer issuerMetadata, err error) {
-	c := &oauth.Client{Interaction: discoverOnly{}, Logger: slog.New(slog.DiscardHandler), Proxy: e.proxyOf, Trace: func(s oauth.Step) {
-		if s.Name == "authorization server metadata" && s.Status == http.StatusOK {
-			_ = schema.Decode(s.ResponseBody, &issuer) // the login reports invalid metadata
-		}
-	}}
+	c := &oauth.Client{Interaction: discoverOnly{}, Logger: slog.New(slog.DiscardHandler), Proxy: e.proxyOf,
+		Trace: func(s oauth.Step) {
+			if s.Name == "authorization server metadata" && s.Status == http.StatusOK {
+				_ = schema.Decode(s.ResponseBody, &issuer) // the login reports invalid metadata
+			}
+		}}
 	if err = c.Login(ctx, server); errors.Is(err, errDiscovered) {
 		err = nil
 	}
@@ -388,7 +407,8 @@ func (e *Examination) login(ctx context.Context, target *client.HTTPTarget) {
 	case e.time().After(status.Expires) && !status.Renewable:
 		e.report("login", Problem, fix, "your login has expired")
 	case !status.Renewable:
-		e.report("login", Note, "", "you are logged in%s until %s; then a new login is necessary, because the authorization server gave no refresh token",
+		e.report("login", Note, "", "you are logged in%s until %s; then a new login is necessary, because the "+
+			"authorization server gave no refresh token",
 			userOf(status), status.Expires.Local().Format(time.DateTime))
 	default:
 		e.report("login", OK, "", "you are logged in%s; the token is refreshed when it expires", userOf(status))

@@ -65,8 +65,8 @@ type Examination struct {
 // requestTimeout limits each request of an examination.
 const requestTimeout = 10 * time.Second
 
-// Run examines the server. It returns an error if it cannot connect, and the error of ctx if that ends. Other faults are
-// findings only.
+// Run examines the server. It returns an error if it cannot connect, and the error of ctx if that ends. Other faults
+// are findings only.
 func (e *Examination) Run(ctx context.Context) error {
 	web, isURL := e.Target.(*client.HTTPTarget)
 	if isURL && !e.address(ctx, web.URL) {
@@ -116,13 +116,15 @@ func (e *Examination) connect(ctx context.Context) (*client.Client, error) {
 		return nil, err
 	}
 	info := c.Server().Info
-	e.report("connect", OK, "", "%s %s answers in revision %s after %v", info.Name, info.Version, c.Revision(), terminal.Duration(took))
+	e.report("connect", OK, "", "%s %s answers in revision %s after %v", info.Name, info.Version, c.Revision(),
+		terminal.Duration(took))
 	if took > 5*time.Second {
 		e.report("connect", Warning, "start the server in advance, for example with parley connect or parley up",
 			"the first answer takes %v; many clients wait 10 seconds or less", terminal.Duration(took))
 	}
 	if info.Name == "" || info.Version == "" {
-		e.report("connect", Warning, "set name and version in the information about the server", "the server has no name or no version")
+		e.report("connect", Warning, "set name and version in the information about the server",
+			"the server has no name or no version")
 	}
 	if err := c.Ping(ctx); err != nil {
 		e.report("connect", Problem, "answer a ping with an empty result", "ping fails: %s", e.text(err))
@@ -150,7 +152,8 @@ func (e *Examination) revisions(ctx context.Context, c *client.Client) (supporte
 			other.Close()
 			supported, names = append(supported, r), append(names, string(r))
 		case !errors.Is(err, client.ErrRevision) && !isRejection(err):
-			e.report("revisions", Warning, "answer requests in revisions that the server does not support with an error that names the supported ones",
+			e.report("revisions", Warning, "answer requests in revisions that the server does not support with an error that "+
+				"names the supported ones",
 				"a client that supports only %s gets no proper answer: %s", r, e.text(err))
 		}
 		if took > 5*time.Second {
@@ -159,10 +162,12 @@ func (e *Examination) revisions(ctx context.Context, c *client.Client) (supporte
 	}
 	e.report("revisions", OK, "", "supports %s", strings.Join(names, ", "))
 	if len(slow) > 0 {
-		e.report("revisions", Warning, "answer requests with an unknown revision at once", "takes long in %s", strings.Join(slow, ", "))
+		e.report("revisions", Warning, "answer requests with an unknown revision at once", "takes long in %s",
+			strings.Join(slow, ", "))
 	}
 	if len(supported) > 0 && supported[0] < mcp.V20250618 {
-		e.report("revisions", Warning, "update the library of the server", "supports no revision since %s; new clients will stop supporting it", mcp.V20250618)
+		e.report("revisions", Warning, "update the library of the server",
+			"supports no revision since %s; new clients will stop supporting it", mcp.V20250618)
 	}
 	return supported
 }
@@ -197,7 +202,8 @@ func (e *Examination) catalogue(ctx context.Context, c *client.Client) {
 		e.lintTemplates(collect(ctx, e, "resource template", c.ResourceTemplates(ctx)))
 	}
 	if has.Tools == nil && has.Prompts == nil && has.Resources == nil {
-		e.report("lists", Warning, "declare the capabilities of the server", "the server declares neither tools nor prompts nor resources")
+		e.report("lists", Warning, "declare the capabilities of the server",
+			"the server declares neither tools nor prompts nor resources")
 	}
 }
 
@@ -212,12 +218,14 @@ func collect[E any](ctx context.Context, e *Examination, noun string, list iter.
 			e.report("lists", Note, "", "the server has no list of %ss", noun)
 			return nil
 		case errors.As(err, &incomplete):
-			e.report("lists", Problem, "let each page have another cursor, and the last one none", "the list of %ss does not end: %s", noun, e.text(err))
+			e.report("lists", Problem, "let each page have another cursor, and the last one none",
+				"the list of %ss does not end: %s", noun, e.text(err))
 			return all
 		case err != nil && ctx.Err() != nil:
 			return all
 		case err != nil:
-			e.report("lists", Problem, "correct the list, or remove the capability", "cannot list the %ss: %s", noun, e.text(err))
+			e.report("lists", Problem, "correct the list, or remove the capability", "cannot list the %ss: %s", noun,
+				e.text(err))
 			return all
 		}
 		all = append(all, entry)
@@ -225,7 +233,8 @@ func collect[E any](ctx context.Context, e *Examination, noun string, list iter.
 	took := time.Since(start)
 	e.report("lists", OK, "", "%s after %v", terminal.Count(len(all), noun), terminal.Duration(took))
 	if took > 2*time.Second {
-		e.report("lists", Warning, "cache the list in the server", "the list of %ss takes %v; clients wait for it at their start", noun, terminal.Duration(took))
+		e.report("lists", Warning, "cache the list in the server",
+			"the list of %ss takes %v; clients wait for it at their start", noun, terminal.Duration(took))
 	}
 	return all
 }
@@ -248,14 +257,17 @@ func (e *Examination) size(tools []*mcp.Tool) {
 	}
 	level, fix := OK, ""
 	if size > maxCatalogue {
-		level, fix = Warning, `offer fewer tools ("tools" in the configuration of parley up), or let models search them (parley up --discover)`
+		level = Warning
+		fix = `offer fewer tools ("tools" in the configuration of parley up), or let models search them ` +
+			"(parley up --discover)"
 	}
-	e.report("size", level, fix, "the definitions of the tools need about %d tokens of a model's context (%d KiB); the largest one is %s with %d tokens",
+	e.report("size", level, fix, "the definitions of the tools need about %d tokens of a model's context (%d KiB); the "+
+		"largest one is %s with %d tokens",
 		size/bytesPerToken, (size+1023)>>10, name, largest/bytesPerToken)
 }
 
-// lints are faults of definitions, in the order in which they were found: the names of the definitions that have the same
-// fault are reported together.
+// lints are faults of definitions, in the order in which they were found: the names of the definitions that have the
+// same fault are reported together.
 type lints struct {
 	order []string
 	by    map[string]*lint
@@ -307,13 +319,16 @@ func (e *Examination) lintTools(tools []*mcp.Tool) {
 		}
 		seen[t.Name] = true
 		if !isToolName(t.Name) {
-			l.add(Warning, "the name has characters that clients may reject", "use 1 to 128 letters, digits, underscores, hyphens and dots", t.Name)
+			l.add(Warning, "the name has characters that clients may reject",
+				"use 1 to 128 letters, digits, underscores, hyphens and dots", t.Name)
 		}
 		switch n := len(t.Description); {
 		case n == 0:
-			l.add(Warning, "a tool has no description, by which models choose tools", "describe what the tool does and when to use it", t.Name)
+			l.add(Warning, "a tool has no description, by which models choose tools",
+				"describe what the tool does and when to use it", t.Name)
 		case n > maxDescription:
-			l.add(Note, fmt.Sprintf("a description has more than %d KiB", maxDescription>>10), "shorten it; each conversation contains it", t.Name)
+			l.add(Note, fmt.Sprintf("a description has more than %d KiB", maxDescription>>10),
+				"shorten it; each conversation contains it", t.Name)
 		}
 		lintInput(&l, t)
 		if t.OutputSchema != nil {
@@ -345,11 +360,13 @@ func lintInput(l *lints, t *mcp.Tool) {
 		l.add(Problem, `the type of the input schema is not "object"`, `set "type": "object"`, t.Name)
 	}
 	if _, err := schema.Headers(t.InputSchema); err != nil {
-		l.add(Problem, "x-mcp-header in the input schema is invalid, so clients of 2026-07-28 drop the tool: "+err.Error(), "see server/tools, x-mcp-header", t.Name)
+		l.add(Problem, "x-mcp-header in the input schema is invalid, so clients of 2026-07-28 drop the tool: "+err.Error(),
+			"see server/tools, x-mcp-header", t.Name)
 	}
 	for _, a := range toolargs.Arguments(t.InputSchema) {
 		if a.Undefined {
-			l.add(Warning, "a required argument is not among the properties", "define it, or remove it from required", t.Name+" "+a.Name)
+			l.add(Warning, "a required argument is not among the properties", "define it, or remove it from required", t.Name+
+				" "+a.Name)
 		} else if a.Description == "" {
 			l.add(Note, "an argument has no description", "describe the meaning, the unit and the format", t.Name+" "+a.Name)
 		}
@@ -362,7 +379,8 @@ func lintSchema(l *lints, what, tool string, raw json.RawMessage) *schema.Schema
 	var ref *schema.RefError
 	switch {
 	case errors.As(err, &ref):
-		l.add(Problem, "a reference of the "+what+" has no target", `put the schema into "$defs"; clients do not load schemas from the network`, tool+" "+ref.Ref)
+		l.add(Problem, "a reference of the "+what+" has no target",
+			`put the schema into "$defs"; clients do not load schemas from the network`, tool+" "+ref.Ref)
 	case err != nil:
 		l.add(Problem, "the "+what+" is invalid: "+err.Error(), "correct the JSON Schema", tool)
 	default:
@@ -386,7 +404,8 @@ func (e *Examination) lintPrompts(prompts []*mcp.Prompt) {
 		}
 		seen[p.Name] = true
 		if p.Description == "" {
-			l.add(Warning, "a prompt has no description, by which users choose prompts", "describe what the prompt is for", p.Name)
+			l.add(Warning, "a prompt has no description, by which users choose prompts", "describe what the prompt is for",
+				p.Name)
 		}
 		for _, a := range p.Arguments {
 			if a.Description == "" {
@@ -425,7 +444,8 @@ func (e *Examination) lintTemplates(templates []*mcp.ResourceTemplate) {
 	var l lints
 	for _, t := range templates {
 		if strings.Count(t.URITemplate, "{") != strings.Count(t.URITemplate, "}") || !strings.Contains(t.URITemplate, ":") {
-			l.add(Problem, "a URI template is invalid (RFC 6570)", "write variables in braces, and begin with a scheme", t.URITemplate)
+			l.add(Problem, "a URI template is invalid (RFC 6570)", "write variables in braces, and begin with a scheme",
+				t.URITemplate)
 		}
 		if t.Description == "" {
 			l.add(Note, "a template has no description", "describe the variables", t.URITemplate)

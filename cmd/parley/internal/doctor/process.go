@@ -45,11 +45,13 @@ func (e *Examination) process(ctx context.Context, supported []mcp.Revision) {
 	defer conn.Close()
 	first := initialize(string(mcp.V20251125))
 	if len(supported) > 0 && supported[0] == mcp.V20260728 {
-		first = `{"jsonrpc":"2.0","id":1,"method":"` + mcp.MethodDiscover + `","params":{` + statelessMetaOf(string(mcp.V20260728)) + `}}`
+		first = `{"jsonrpc":"2.0","id":1,"method":"` + mcp.MethodDiscover + `","params":{` +
+			statelessMetaOf(string(mcp.V20260728)) + `}}`
 	}
 	junk, answered := e.converse(ctx, conn, first)
 	if junk != "" {
-		e.report("process", Problem, "write log messages to standard error; standard output is for messages of the protocol only",
+		e.report("process", Problem, "write log messages to standard error; standard output is for messages of the "+
+			"protocol only",
 			"writes a line to standard output that is not a message: %.120q", junk)
 	}
 	if len(supported) == 0 {
@@ -69,8 +71,8 @@ func (e *Examination) process(ctx context.Context, supported []mcp.Revision) {
 	e.exit(conn)
 }
 
-// converse sends a message and reads up to the response. It returns the first line that is no message, and whether there
-// was a response.
+// converse sends a message and reads up to the response. It returns the first line that is no message, and whether
+// there was a response.
 func (e *Examination) converse(ctx context.Context, conn transport.Conn, message string) (junk string, answered bool) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -97,7 +99,8 @@ func (e *Examination) converse(ctx context.Context, conn transport.Conn, message
 func (e *Examination) invalidLine(ctx context.Context, conn transport.Conn, supported []mcp.Revision) {
 	next := pingMessage
 	if supported[0] == mcp.V20260728 {
-		next = `{"jsonrpc":"2.0","id":2,"method":"` + mcp.MethodDiscover + `","params":{` + statelessMetaOf(string(mcp.V20260728)) + `}}`
+		next = `{"jsonrpc":"2.0","id":2,"method":"` + mcp.MethodDiscover + `","params":{` +
+			statelessMetaOf(string(mcp.V20260728)) + `}}`
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -110,16 +113,19 @@ func (e *Examination) invalidLine(ctx context.Context, conn transport.Conn, supp
 		if line, err = conn.Read(ctx); err != nil {
 			break
 		}
-		if m, invalid := jsonrpc.Parse(line, jsonrpc.Limits{}); invalid == nil && m.Kind == jsonrpc.Response && fmt.Sprint(m.ID) == "2" {
+		if m, invalid := jsonrpc.Parse(line, jsonrpc.Limits{}); invalid == nil && m.Kind == jsonrpc.Response &&
+			fmt.Sprint(m.ID) == "2" {
 			e.report("process", OK, "", "serves on after an invalid line")
 			return
 		}
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		e.report("process", Warning, "answer an invalid line with a parse error, and read on", "exits after a line that is not JSON")
+		e.report("process", Warning, "answer an invalid line with a parse error, and read on",
+			"exits after a line that is not JSON")
 		return
 	}
-	e.report("process", Warning, "answer an invalid line with a parse error, and read on", "answers nothing after a line that is not JSON")
+	e.report("process", Warning, "answer an invalid line with a parse error, and read on",
+		"answers nothing after a line that is not JSON")
 }
 
 // exit closes the standard input of a server and examines how it ends, and which of its processes remain.
@@ -132,7 +138,8 @@ func (e *Examination) exit(conn *transport.CommandConn) {
 	switch {
 	case errors.As(conn.Err(), &killed) && killed.Signal != nil:
 		e.report("process", Warning, "exit when standard input ends, so that hosts need not kill the server",
-			"does not exit within %v after its standard input was closed; it ended by the signal %v", cmp.Or(e.grace, exitGrace), killed.Signal)
+			"does not exit within %v after its standard input was closed; it ended by the signal %v", cmp.Or(e.grace, exitGrace),
+			killed.Signal)
 	case err != nil:
 		e.report("process", Note, "", "exits with an error when its standard input is closed: %s", e.text(err))
 	default:

@@ -42,8 +42,9 @@ func (e *Examination) session(ctx context.Context, p *prober, r mcp.Revision) {
 		return a, err
 	}))
 	e.apply(ctx, []rule{{
-		check: "revisions", does: "answers initialize with an unknown revision by offering one that it supports", level: Warning,
-		fix: "answer with the newest revision that the server supports (lifecycle, Version Negotiation)",
+		check: "revisions", does: "answers initialize with an unknown revision by offering one that it supports",
+		level: Warning,
+		fix:   "answer with the newest revision that the server supports (lifecycle, Version Negotiation)",
 		send: func() (*answer, error) {
 			a, err := p.post(ctx, initialize(unknownRevision))
 			p.end(ctx, a, r)
@@ -56,7 +57,8 @@ func (e *Examination) session(ctx context.Context, p *prober, r mcp.Revision) {
 	}})
 	a, err := p.post(ctx, initialize(string(r)))
 	if err != nil || a.message == nil || a.message.Err != nil {
-		e.report("session", Problem, "answer initialize with a result, as JSON or as an event stream", "initialize in %s gets no result", r)
+		e.report("session", Problem, "answer initialize with a result, as JSON or as an event stream",
+			"initialize in %s gets no result", r)
 		return
 	}
 	id := a.header.Get(headerSession)
@@ -133,7 +135,8 @@ func (p *prober) end(ctx context.Context, a *answer, r mcp.Revision) {
 	if a == nil || a.header.Get(headerSession) == "" {
 		return
 	}
-	_, _ = p.send(ctx, http.MethodDelete, "", headerRevision, string(r), headerSession, a.header.Get(headerSession)) // the server ends it in time otherwise
+	// the server ends it in time otherwise
+	_, _ = p.send(ctx, http.MethodDelete, "", headerRevision, string(r), headerSession, a.header.Get(headerSession))
 }
 
 // minSessionID is the length of 128 random bits in base 64.
@@ -146,9 +149,11 @@ func (e *Examination) sessionID(id string) {
 	case id == "":
 		e.report("session", Note, "", "keeps no sessions")
 	case !visible:
-		e.report("session", Problem, "use visible ASCII characters only", "the session id has characters that are not allowed")
+		e.report("session", Problem, "use visible ASCII characters only",
+			"the session id has characters that are not allowed")
 	case len(id) < minSessionID:
-		e.report("session", Warning, "use at least 128 random bits", "the session id has %d characters only, so it can be guessed", len(id))
+		e.report("session", Warning, "use at least 128 random bits",
+			"the session id has %d characters only, so it can be guessed", len(id))
 	default:
 		e.report("session", OK, "", "begins sessions with ids of %d characters", len(id))
 	}
@@ -194,7 +199,8 @@ const (
 
 // post sends a message. Headers are names and values in turn; Host is one of them.
 func (p *prober) post(ctx context.Context, message string, headers ...string) (*answer, error) {
-	return p.send(ctx, http.MethodPost, message, append([]string{"Content-Type", contentJSON, "Accept", contentJSON + ", " + contentEvents}, headers...)...)
+	return p.send(ctx, http.MethodPost, message,
+		append([]string{"Content-Type", contentJSON, "Accept", contentJSON + ", " + contentEvents}, headers...)...)
 }
 
 // send sends a request and reads the response: up to the first JSON-RPC response of an event stream, and nothing of a
@@ -210,7 +216,8 @@ func (p *prober) send(ctx context.Context, method, message string, headers ...st
 	transport := &traffic.Transport{Base: p.base, Report: func(e traffic.Event) {
 		if e.From == traffic.Server && len(e.Message) > 0 {
 			a.empty = false
-			if m, err := jsonrpc.Parse(bytes.TrimSpace(bytes.Clone(e.Message)), jsonrpc.Limits{}); err == nil && m.Kind == jsonrpc.Response && a.message == nil {
+			if m, err := jsonrpc.Parse(bytes.TrimSpace(bytes.Clone(e.Message)), jsonrpc.Limits{}); err == nil &&
+				m.Kind == jsonrpc.Response && a.message == nil {
 				a.message = &m
 			}
 		}

@@ -20,7 +20,8 @@ type reference struct {
 var references = regexp.MustCompile(`\$\{(?:(env|input|file|keyring):([^}]+)|([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?|/)\}`)
 
 // predefined are the references that are no environment variables.
-var predefined = map[string]bool{"workspaceFolder": true, "workspaceFolderBasename": true, "userHome": true, "pathSeparator": true, "/": true}
+var predefined = map[string]bool{"workspaceFolder": true, "workspaceFolderBasename": true, "userHome": true,
+	"pathSeparator": true, "/": true}
 
 // shellVariable is the notation ${NAME} and ${NAME:-default}.
 func shellVariable(r reference) (string, bool) {

@@ -33,7 +33,8 @@ import (
 const storeCheckTimeout = 2 * time.Second
 
 // serverStates are the states of a server for the operator.
-var serverStates = []string{host.Starting.String(), host.Ready.String(), host.Degraded.String(), host.Down.String(), host.NeedsLogin.String(), host.NotStarted.String(), host.CallersOnly.String()}
+var serverStates = []string{host.Starting.String(), host.Ready.String(), host.Degraded.String(), host.Down.String(),
+	host.NeedsLogin.String(), host.NotStarted.String(), host.CallersOnly.String()}
 
 // stateOf returns the state of a server for the operator. A server that is started again after a failure is down.
 func stateOf(s *host.ServerStatus) string {
@@ -57,14 +58,18 @@ type adminFlags struct {
 func (f *adminFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.addr, "admin", "", "serve /healthz, /readyz and /metrics on this `address`, as HOST:PORT")
 	cmd.Flags().StringVar(&f.otlp, "otlp", "",
-		"export traces and metrics to the collector at this `URL` with OTLP over HTTP, such as http://localhost:4318 (default: the OTEL_* variables)")
-	cmd.Flags().DurationVar(&f.drainDelay, "drain-delay", 0, "`time` to serve requests after a signal, in which /readyz is 503, so that load balancers notice")
-	cmd.Flags().DurationVar(&f.drainTimeout, "drain-timeout", ShutdownTimeout, "maximum `time` for the requests in flight after that")
+		"export traces and metrics to the collector at this `URL` with OTLP over HTTP, such as http://localhost:4318 "+
+			"(default: the OTEL_* variables)")
+	cmd.Flags().DurationVar(&f.drainDelay, "drain-delay", 0,
+		"`time` to serve requests after a signal, in which /readyz is 503, so that load balancers notice")
+	cmd.Flags().DurationVar(&f.drainTimeout, "drain-timeout", ShutdownTimeout,
+		"maximum `time` for the requests in flight after that")
 }
 
 // AddRequire adds the flag for commands that have servers.
 func (f *adminFlags) AddRequire(cmd *cobra.Command) {
-	cmd.Flags().Var((*program.Repeated)(&f.Require), "require-ready", "`name` of a server without which /readyz is 503, or all; repeatable. By default, servers may be down")
+	cmd.Flags().Var((*program.Repeated)(&f.Require), "require-ready",
+		"`name` of a server without which /readyz is 503, or all; repeatable. By default, servers may be down")
 }
 
 func (f *adminFlags) check() error {
@@ -109,8 +114,8 @@ func (f *adminFlags) End() {
 	}
 }
 
-// Observe makes the metrics record the requests of s, and /readyz check its store. It is called before s is used, and end
-// after that.
+// Observe makes the metrics record the requests of s, and /readyz check its store. It is called before s is used, and
+// end after that.
 func (f *adminFlags) Observe(cmd *cobra.Command, s *server.Server) error {
 	if err := f.Begin(cmd); err != nil || f.Metrics == nil {
 		return err
@@ -150,8 +155,9 @@ func (f *adminFlags) start(cmd *cobra.Command) (stop func(), err error) {
 	mux.Handle("GET /readyz", &f.state)
 	mux.Handle("GET /metrics", f.Metrics.handler())
 	h := &http.Server{
-		Handler: onlyLocal(listener, mux), ReadHeaderTimeout: ReadHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: readTimeout,
-		IdleTimeout: IdleTimeout, MaxHeaderBytes: 16 << 10, ErrorLog: log.New(io.Discard, "", 0),
+		Handler: onlyLocal(listener, mux), ReadHeaderTimeout: ReadHeaderTimeout, ReadTimeout: readTimeout,
+		WriteTimeout: readTimeout,
+		IdleTimeout:  IdleTimeout, MaxHeaderBytes: 16 << 10, ErrorLog: log.New(io.Discard, "", 0),
 	}
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = h.Serve(listener) })

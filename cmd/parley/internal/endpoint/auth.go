@@ -106,7 +106,8 @@ type authorization struct {
 
 // Apply sets s.Auth before the server starts, and after s.KV. A development issuer grants the scopes too. The
 // caller closes the result after the server is shut down.
-func (f *AuthFlag) Apply(s *server.Server, listener net.Listener, logger *slog.Logger, scopes ...string) (*authorization, error) {
+func (f *AuthFlag) Apply(s *server.Server, listener net.Listener, logger *slog.Logger,
+	scopes ...string) (*authorization, error) {
 	if !f.required() {
 		return &authorization{}, nil
 	}
@@ -115,16 +116,19 @@ func (f *AuthFlag) Apply(s *server.Server, listener net.Listener, logger *slog.L
 	case f.Dev && !local:
 		return nil, errors.New("--auth dev requires a loopback address, such as 127.0.0.1:7777")
 	case f.resource == "" && !local:
-		return nil, errors.New("--auth requires the URL of the endpoint, for which tokens are issued; add --public-url https://…")
+		return nil, errors.New("--auth requires the URL of the endpoint, for which tokens are issued; add --public-url " +
+			"https://…")
 	}
 	a := &authorization{}
-	resource := &auth.ProtectedResource{URI: f.resource, Issuers: f.issuers, Scopes: f.Scopes, Name: s.Title, RequireDPoP: f.dpop}
+	resource := &auth.ProtectedResource{URI: f.resource, Issuers: f.issuers, Scopes: f.Scopes, Name: s.Title,
+		RequireDPoP: f.dpop}
 	if s.KV != nil { // replicas share the proofs that were used
 		resource.DPoP = &jwt.ProofVerifier{KV: s.KV}
 	}
 	if f.Dev {
 		var err error
-		a.Dev, err = devissuer.Start(devissuer.Config{Scopes: challenge.Union(challenge.Union(demo.Scopes(), f.Scopes), scopes), Logger: logger})
+		a.Dev, err = devissuer.Start(devissuer.Config{Scopes: challenge.Union(challenge.Union(demo.Scopes(), f.Scopes),
+			scopes), Logger: logger})
 		if err != nil {
 			return nil, err
 		}
@@ -178,7 +182,8 @@ func (c *certificate) read() error {
 	}
 	pair, err := tls.X509KeyPair(chain, key)
 	if err != nil {
-		return fmt.Errorf("cannot use %s with the key %s: %w; --tls-cert must be the certificate and --tls-key its private key, "+
+		return fmt.Errorf("cannot use %s with the key %s: %w; --tls-cert must be the certificate and --tls-key its private "+
+			"key, "+
 			"both as PEM", c.cert, c.key, err)
 	}
 	c.now.Store(&pair)

@@ -64,12 +64,14 @@ func (f *Flags) Add(cmd *cobra.Command) {
 	} else {
 		cmd.Flags().StringVar(&f.Addr, "addr", defaultAddr, "listen on this `address`")
 	}
-	cmd.Flags().IntVar(&f.limitCalls, "limit-calls", defaultLimitCalls, "maximum `number` of tool calls, completions and reads of resources per second of each caller; 0 means no limit")
+	cmd.Flags().IntVar(&f.limitCalls, "limit-calls", defaultLimitCalls,
+		"maximum `number` of tool calls, completions and reads of resources per second of each caller; 0 means no limit")
 	if cmd.Flags().Lookup("trace") == nil { // a command that also dials has these flags
 		cmd.Flags().BoolVar(&f.Trace, "trace", false, "print every message to stderr")
 		f.record.Add(cmd)
 	}
-	cmd.Flags().IntVar(&f.limitLists, "limit-lists", defaultLimitLists, "maximum `number` of requests for lists and server/discover per second of each caller; 0 means no limit")
+	cmd.Flags().IntVar(&f.limitLists, "limit-lists", defaultLimitLists,
+		"maximum `number` of requests for lists and server/discover per second of each caller; 0 means no limit")
 	f.Public.add(cmd)
 	f.Auth.add(cmd)
 	f.Store.add(cmd)
@@ -91,7 +93,8 @@ func (f *Flags) Apply(cmd *cobra.Command) error {
 // CheckStdio returns an error if a flag is set that has an effect over HTTP only. Advice says how to correct the
 // command line.
 func (f *Flags) CheckStdio(cmd *cobra.Command, advice string) error {
-	for _, name := range []string{"addr", "allow-host", "allow-origin", "public-url", "tls-cert", "tls-key", "auth", "store", "key-file", "admin", "drain-delay", "drain-timeout", "require-ready", "limit-calls", "limit-lists"} {
+	for _, name := range []string{"addr", "allow-host", "allow-origin", "public-url", "tls-cert", "tls-key", "auth",
+		"store", "key-file", "admin", "drain-delay", "drain-timeout", "require-ready", "limit-calls", "limit-lists"} {
 		if cmd.Flags().Changed(name) {
 			return fmt.Errorf("--%s has an effect over HTTP only; %s", name, advice)
 		}
@@ -142,7 +145,8 @@ func ListenTCP(cmd *cobra.Command, flag, addr string) (net.Listener, error) {
 		return nil, fmt.Errorf("%s %q must be HOST:PORT, such as %s", flag, addr, defaultAddr)
 	}
 	if host == "" {
-		return nil, fmt.Errorf("%s %q must name an interface; write 127.0.0.1:%s, or 0.0.0.0:%[3]s to accept connections from other machines", flag, addr, port)
+		return nil, fmt.Errorf("%s %q must name an interface; write 127.0.0.1:%s, or 0.0.0.0:%[3]s to accept connections "+
+			"from other machines", flag, addr, port)
 	}
 	listener, err := new(net.ListenConfig).Listen(cmd.Context(), "tcp", addr)
 	switch {
@@ -165,7 +169,8 @@ func URLOf(listener net.Listener) string {
 
 // ServeAlone serves s, which is the only server of the command, until ctx is done. Show prints what it serves; nil
 // means nothing.
-func (f *Flags) ServeAlone(cmd *cobra.Command, s *server.Server, show func(status *Status, url string, dev bool)) error {
+func (f *Flags) ServeAlone(cmd *cobra.Command, s *server.Server,
+	show func(status *Status, url string, dev bool)) error {
 	closeStore, err := f.Store.Apply(cmd, s)
 	if err != nil {
 		return err
@@ -218,9 +223,10 @@ func (f *Flags) Limit(s *server.Server) {
 	}
 }
 
-// Serve serves s and the servers below it until ctx is done, and then shuts them down gracefully, as docs/program/operations.md says. It
-// closes the listener.
-func (f *Flags) Serve(ctx context.Context, cmd *cobra.Command, listener net.Listener, s *server.Server, below *Below) error {
+// Serve serves s and the servers below it until ctx is done, and then shuts them down gracefully, as
+// docs/program/operations.md says. It closes the listener.
+func (f *Flags) Serve(ctx context.Context, cmd *cobra.Command, listener net.Listener, s *server.Server,
+	below *Below) error {
 	f.Limit(s)
 	o, err := f.observer(cmd, f.Public.LocalURL(listener))
 	if err != nil {
@@ -340,7 +346,8 @@ func (o *observer) conn(conn transport.Conn) transport.Conn {
 }
 
 // ServeStreamAlone is ServeAlone for standard input and output, with serve instead of s.ServeConn.
-func (f *Flags) ServeStreamAlone(ctx context.Context, cmd *cobra.Command, s *server.Server, serve func(context.Context, transport.Conn) error) error {
+func (f *Flags) ServeStreamAlone(ctx context.Context, cmd *cobra.Command, s *server.Server,
+	serve func(context.Context, transport.Conn) error) error {
 	if err := f.Admin.Observe(cmd, s); err != nil {
 		return err
 	}
@@ -354,7 +361,8 @@ func (f *Flags) ServeConn(ctx context.Context, cmd *cobra.Command, s *server.Ser
 }
 
 // serveStream calls serve with standard input and output, as ServeConn does.
-func (f *Flags) serveStream(ctx context.Context, cmd *cobra.Command, serve func(context.Context, transport.Conn) error) error {
+func (f *Flags) serveStream(ctx context.Context, cmd *cobra.Command,
+	serve func(context.Context, transport.Conn) error) error {
 	o, err := f.observer(cmd, "parley "+cmd.Name()+" --stdio")
 	if err != nil {
 		return err

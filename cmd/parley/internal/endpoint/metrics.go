@@ -27,8 +27,8 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// metrics are the metrics of the program, for Prometheus and for a collector, and its traces for a collector. Clients and
-// servers choose names of tools, so the SDK limits the time series of each metric to 2,000; the rest counts in one.
+// metrics are the metrics of the program, for Prometheus and for a collector, and its traces for a collector. Clients
+// and servers choose names of tools, so the SDK limits the time series of each metric to 2,000; the rest counts in one.
 type metrics struct {
 	registry *prometheus.Registry // nil without --admin
 	exporter *otlp.Exporter       // nil without a collector
@@ -50,11 +50,13 @@ func newMetrics(to *otlp.Exporter, pages bool) (*metrics, error) {
 	var options []sdkmetric.Option
 	if pages {
 		m.registry = prometheus.NewRegistry()
-		reader, err := exporter.New(exporter.WithRegisterer(m.registry), exporter.WithoutScopeInfo(), exporter.WithoutTargetInfo())
+		reader, err := exporter.New(exporter.WithRegisterer(m.registry), exporter.WithoutScopeInfo(),
+			exporter.WithoutTargetInfo())
 		if err != nil {
 			return nil, err
 		}
-		m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+		m.registry.MustRegister(collectors.NewGoCollector(),
+			collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 		options = append(options, sdkmetric.WithReader(reader))
 	}
 	if to != nil {
@@ -74,7 +76,8 @@ func newMetrics(to *otlp.Exporter, pages bool) (*metrics, error) {
 // options returns what otel records: metrics, and traces if there is a collector for them.
 func (m *metrics) options(attributes ...attribute.KeyValue) otel.Options {
 	o := otel.Options{
-		MeterProvider: m.provider, TracerProvider: noop.NewTracerProvider(), Propagator: propagation.NewCompositeTextMapPropagator(),
+		MeterProvider: m.provider, TracerProvider: noop.NewTracerProvider(),
+		Propagator: propagation.NewCompositeTextMapPropagator(),
 		Attributes: attributes,
 	}
 	if m.exporter != nil {
@@ -86,8 +89,8 @@ func (m *metrics) options(attributes ...attribute.KeyValue) otel.Options {
 	return o
 }
 
-// handlerOf returns a handler whose spans belong to the trace that the headers of a request name, unless its _meta names
-// one. Baggage of headers is ignored: it is for the proxies before parley, and not for the servers behind it.
+// handlerOf returns a handler whose spans belong to the trace that the headers of a request name, unless its _meta
+// names one. Baggage of headers is ignored: it is for the proxies before parley, and not for the servers behind it.
 func (m *metrics) handlerOf(next http.Handler) http.Handler {
 	if m.exporter == nil || m.exporter.Traces == nil {
 		return next
@@ -112,7 +115,8 @@ func (m *metrics) observe(s *server.Server) {
 	s.Middleware = append([]call.Middleware{m.server, m.countInflight}, s.Middleware...)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.servers = append(slices.DeleteFunc(m.servers, func(s weak.Pointer[server.Server]) bool { return s.Value() == nil }), weak.Make(s))
+	m.servers = append(slices.DeleteFunc(m.servers, func(s weak.Pointer[server.Server]) bool { return s.Value() == nil }),
+		weak.Make(s))
 }
 
 // sessions returns the number of active sessions of all servers.
@@ -130,7 +134,8 @@ func (m *metrics) sessions() (n int64) {
 // observeHost records the requests to the servers of h, which has not been started, and their states.
 func (m *metrics) observeHost(h *host.Host) error {
 	h.Middleware = func(server string) []call.Middleware { return []call.Middleware{m.Client(server)} }
-	states, err := m.meter.Int64ObservableGauge("parley.upstream.state", metric.WithDescription("1 for the current state of each server, 0 for the others"))
+	states, err := m.meter.Int64ObservableGauge("parley.upstream.state",
+		metric.WithDescription("1 for the current state of each server, 0 for the others"))
 	if err != nil {
 		return err
 	}
@@ -142,7 +147,8 @@ func (m *metrics) observeHost(h *host.Host) error {
 				if state == now {
 					value = 1
 				}
-				o.ObserveInt64(states, value, metric.WithAttributes(attribute.String("server", status.Name), attribute.String("state", state)))
+				o.ObserveInt64(states, value, metric.WithAttributes(attribute.String("server", status.Name),
+					attribute.String("state", state)))
 			}
 		}
 		return nil
@@ -162,14 +168,16 @@ func (m *metrics) observeCatalog(g *gateway.Gateway) error {
 		description string
 		value       func(c *gateway.Catalog) int64
 	}{
-		"parley.catalog.tools":      {"Tools of all servers", func(c *gateway.Catalog) int64 { return int64(c.Tools) }},
-		"parley.catalog.size.bytes": {"Size of the definitions of all tools", func(c *gateway.Catalog) int64 { return int64(c.Bytes) }},
-		"parley.catalog.listed": {"1 if clients receive the definitions, 0 if they search for tools", func(c *gateway.Catalog) int64 {
-			if c.Listed {
-				return 1
-			}
-			return 0
-		}},
+		"parley.catalog.tools": {"Tools of all servers", func(c *gateway.Catalog) int64 { return int64(c.Tools) }},
+		"parley.catalog.size.bytes": {"Size of the definitions of all tools",
+			func(c *gateway.Catalog) int64 { return int64(c.Bytes) }},
+		"parley.catalog.listed": {"1 if clients receive the definitions, 0 if they search for tools",
+			func(c *gateway.Catalog) int64 {
+				if c.Listed {
+					return 1
+				}
+				return 0
+			}},
 	} {
 		if err := m.gauge(name, metric.description, func() int64 { return metric.value(m.catalog.Load()) }); err != nil {
 			return err

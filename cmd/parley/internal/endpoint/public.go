@@ -40,8 +40,8 @@ func (f *AllowFlags) Add(cmd *cobra.Command) {
 func (f *AllowFlags) Check() error {
 	for _, host := range f.Hosts {
 		if !httpurl.IsHost(host) {
-			return fmt.Errorf("--allow-host %q must be a host name or an IP address without wildcards, such as mcp.example.com; "+
-				"repeat the flag for each host", host)
+			return fmt.Errorf("--allow-host %q must be a host name or an IP address without wildcards, such as "+
+				"mcp.example.com; repeat the flag for each host", host)
 		}
 	}
 	for _, origin := range f.Origins {
@@ -103,13 +103,15 @@ func (f *publicFlags) check(a *AuthFlag) error {
 	case f.publicURL == "":
 	case err != nil || public.Scheme != "http" && public.Scheme != "https" || !httpurl.IsHost(public.Host) ||
 		public.User != nil || strings.ContainsAny(f.publicURL, "?#"):
-		return fmt.Errorf("%s%s must be a URL without query, such as https://mcp.example.com/mcp", flag, client.URL(f.publicURL))
+		return fmt.Errorf("%s%s must be a URL without query, such as https://mcp.example.com/mcp", flag,
+			client.URL(f.publicURL))
 	case below(public.Path, LoginPath) || below(public.Path, auth.MetadataPath):
 		return fmt.Errorf("%s%s must not be below %s or %s, which parley serves itself; choose another path",
 			flag, f.publicURL, LoginPath, auth.MetadataPath)
 	}
 	if resource, err := url.Parse(a.resource); err == nil && !httpurl.SameOrigin(public, resource) {
-		return fmt.Errorf("--auth resource=%s must have the scheme and host of --public-url %s, because clients compare them; "+
+		return fmt.Errorf("--auth resource=%s must have the scheme and host of --public-url %s, because clients compare "+
+			"them; "+
 			"remove resource=", a.resource, f.publicURL)
 	}
 	switch {

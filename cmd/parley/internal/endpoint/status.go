@@ -68,12 +68,14 @@ func (p *Status) Authorization(by *auth.ProtectedResource, dev bool) {
 
 // Demo prints examples for the demo server.
 func (p *Status) Demo(url string) {
-	p.examples("ls "+url, "call "+url+" greet name=Ada", "call "+url+" count to=20", "call "+url+" book_table restaurant=Maaemo")
+	p.examples("ls "+url, "call "+url+" greet name=Ada", "call "+url+" count to=20", "call "+url+
+		" book_table restaurant=Maaemo")
 }
 
 // AuthorizedDemo prints examples for the demo server with authorization.
 func (p *Status) AuthorizedDemo(url string) {
-	p.examples("login "+url, "call "+url+" whoami", "call "+url+" note text=Hello", "login --scope "+demo.ScopeNotes+" "+url, "logout "+url)
+	p.examples("login "+url, "call "+url+" whoami", "call "+url+" note text=Hello", "login --scope "+demo.ScopeNotes+" "+
+		url, "logout "+url)
 }
 
 func (p *Status) examples(commands ...string) {

@@ -27,7 +27,8 @@ type storeFlags struct {
 
 func (f *storeFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.url, "store", "", "keep sessions and tasks on Redis at this `URL`, for replicas")
-	cmd.Flags().StringVar(&f.keyFile, "key-file", "", "read the keys for encryption from this `file`, which all replicas need")
+	cmd.Flags().StringVar(&f.keyFile, "key-file", "",
+		"read the keys for encryption from this `file`, which all replicas need")
 }
 
 // Apply sets the keys and the store of s before the server starts. The caller closes the store
@@ -43,7 +44,8 @@ func (f *storeFlags) Apply(cmd *cobra.Command, s *server.Server) (closeStore fun
 	case !stored:
 		return func() {}, nil
 	case !keyed:
-		return nil, errors.New("--store requires keys that the replicas share; make a key with openssl rand -base64 32 >FILE, and add --key-file FILE")
+		return nil, errors.New("--store requires keys that the replicas share; make a key with openssl rand -base64 32 " +
+			">FILE, and add --key-file FILE")
 	}
 	options, err := parseStore(f.url)
 	if err != nil {
@@ -71,7 +73,8 @@ func parseStore(text string) (redisstore.Options, error) {
 	// A URL with references does not parse: { must not occur in a user or a host.
 	if u, err := url.Parse(text); err == nil {
 		if _, literal := u.User.Password(); literal {
-			return redisstore.Options{}, errors.New("other users can see the password on the command line; write '${NAME}' instead, which refers to an environment variable")
+			return redisstore.Options{}, errors.New("other users can see the password on the command line; write '${NAME}' " +
+				"instead, which refers to an environment variable")
 		}
 	}
 	expanded, err := dialing.PlainValues().Expand(text)
@@ -86,8 +89,10 @@ func explainStore(addr string, err error) error {
 	var dial *net.OpError
 	text := strings.TrimPrefix(err.Error(), "redisstore: ")
 	switch {
-	case errors.As(err, &dial) && dial.Op == "dial": // dial is not wrapped, because explain would add advice for MCP servers
-		return failure.Unreachable(fmt.Errorf("cannot connect to the store: %v; check that Redis runs, and the URL of --store", dial))
+	// dial is not wrapped, because explain would add advice for MCP servers
+	case errors.As(err, &dial) && dial.Op == "dial":
+		return failure.Unreachable(
+			fmt.Errorf("cannot connect to the store: %v; check that Redis runs, and the URL of --store", dial))
 	case errors.Is(err, redisstore.ErrUnavailable):
 		return failure.Unreachable(fmt.Errorf("cannot connect to the store at %s: %s", addr, text))
 	case errors.Is(err, redisstore.ErrEviction):

@@ -61,8 +61,8 @@ type ServerExit int
 
 func (e ServerExit) Error() string { return fmt.Sprintf("the server has exited with code %d", int(e)) }
 
-// isUnauthorized reports whether a server requires credentials, or does not accept those of the request. The error of an
-// authorization server that cannot be reached is another.
+// isUnauthorized reports whether a server requires credentials, or does not accept those of the request. The error of
+// an authorization server that cannot be reached is another.
 func isUnauthorized(err error) bool {
 	var status *call.StatusError
 	switch {

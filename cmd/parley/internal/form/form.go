@@ -36,8 +36,8 @@ type Screen struct {
 var ErrInterrupted = errors.New("interrupted")
 
 // Fill asks the user to fill in a form. from is the user's name for the server. The user can
-// decline. A form that is only one choice is sent when the user chooses. Fill returns an error for a form that it cannot
-// show, and ErrInterrupted.
+// decline. A form that is only one choice is sent when the user chooses. Fill returns an error for a form that it
+// cannot show, and ErrInterrupted.
 func (s *Screen) Fill(ctx context.Context, from string, params *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 	requested, err := mcp.ParseElicitSchema(params.RequestedSchema)
 	if err != nil {
@@ -173,8 +173,8 @@ func (w *window) describe(width int) {
 	w.group.Title(strings.Join(lines, "\n"))
 }
 
-// layout is a layout whose view fits a window. The form puts the title of the focused field first, but an empty line before
-// the help is more than fits, and a terminal shows the end of a view that does not fit.
+// layout is a layout whose view fits a window. The form puts the title of the focused field first, but an empty line
+// before the help is more than fits, and a terminal shows the end of a view that does not fit.
 type layout struct {
 	huh.Layout
 	window *window
@@ -296,7 +296,8 @@ const (
 func (s *Screen) askConsent(ctx context.Context, again bool) (choice, error) {
 	title, agreed, opened := "Open this page?", "I will copy the address into a browser", "Open it in the browser"
 	if again {
-		title, agreed, opened = "The server is still waiting for this page. Have you finished there?", "Continue", "Open it in the browser again"
+		title, agreed, opened = "The server is still waiting for this page. Have you finished there?", "Continue",
+			"Open it in the browser again"
 	}
 	var options []option[choice]
 	if s.Open != nil {

@@ -42,7 +42,8 @@ var yesNo = []mcp.EnumOption{{Const: "true", Title: "Yes"}, {Const: "false", Tit
 func questionsOf(form *mcp.ElicitSchema) ([]*question, error) {
 	var questions []*question
 	for _, p := range form.Properties {
-		q := &question{name: p.Name, schema: p.Schema, required: slices.Contains(form.Required, p.Name), options: p.Schema.Options(), selected: none}
+		q := &question{name: p.Name, schema: p.Schema, required: slices.Contains(form.Required, p.Name),
+			options: p.Schema.Options(), selected: none}
 		if q.schema.Type == mcp.TypeBoolean && !q.required && q.schema.Default == nil {
 			q.options = yesNo
 		}
@@ -103,13 +104,15 @@ func (q *question) field() huh.Field {
 	title, hint := q.title(), q.hint()
 	switch {
 	case q.schema.Type == mcp.TypeArray:
-		return huh.NewMultiSelect[int]().Title(title).Description(hint).Options(q.choices()...).Height(height(len(q.options))).Value(&q.multiple).Validate(q.checkMultiple)
+		return huh.NewMultiSelect[int]().Title(title).Description(hint).Options(q.choices()...).
+			Height(height(len(q.options))).Value(&q.multiple).Validate(q.checkMultiple)
 	case q.options != nil:
 		choices := q.choices()
 		if !q.required && q.schema.Default == nil {
 			choices = append([]huh.Option[int]{huh.NewOption("(no answer)", none)}, choices...)
 		}
-		return huh.NewSelect[int]().Title(title).Description(hint).Options(choices...).Height(height(len(choices))).Value(&q.selected)
+		return huh.NewSelect[int]().Title(title).Description(hint).Options(choices...).
+			Height(height(len(choices))).Value(&q.selected)
 	case q.schema.Type == mcp.TypeBoolean:
 		return huh.NewConfirm().Title(title).Description(hint).Value(&q.checked)
 	}

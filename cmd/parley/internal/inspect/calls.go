@@ -139,7 +139,10 @@ func (h *hub) startCall(s *server, r callRequest) (uint64, error) {
 func (s *server) runner(c *client.Client, r callRequest) (func(ctx context.Context) (any, error), error) {
 	reports := func(ctx context.Context) client.CallOption {
 		number := ctx.Value(callKey{}).(uint64)
-		return client.WithProgress(func(done, total float64, message string) { s.hub.progressed(number, done, total, message) })
+		return client.WithProgress(func(done, total float64,
+			message string) {
+			s.hub.progressed(number, done, total, message)
+		})
 	}
 	switch {
 	case r.TaskID != "":
@@ -342,7 +345,8 @@ var errDeclined = errors.New("the user declined")
 func (s *server) ask(d *client.Dialer, settings Settings) {
 	if settings.Elicitation {
 		d.Elicit = func(ctx context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
-			a, err := s.hub.askUser(ctx, question{Server: s.Name, Kind: questionForm, Message: form.Message, Schema: form.RequestedSchema})
+			a, err := s.hub.askUser(ctx, question{Server: s.Name, Kind: questionForm, Message: form.Message,
+				Schema: form.RequestedSchema})
 			if err != nil {
 				return nil, err
 			}

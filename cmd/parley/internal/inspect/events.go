@@ -142,7 +142,8 @@ type hub struct {
 }
 
 func newHub(ctx context.Context, now func() time.Time) *hub {
-	h := &hub{ctx: ctx, now: now, record: func(string, traffic.Event) {}, logins: make(map[string]*loginState), listeners: make(map[chan struct{}]bool)}
+	h := &hub{ctx: ctx, now: now, record: func(string, traffic.Event) {}, logins: make(map[string]*loginState),
+		listeners: make(map[chan struct{}]bool)}
 	h.log = &log{now: now, pending: make(map[pendingKey]*entry), wake: h.wake}
 	h.transport = httpclient.NewTransport()
 	return h
@@ -273,7 +274,8 @@ func (h *hub) callOf(server string, m *jsonrpc.Message) *call {
 			name = stringOf(m.Params.Get("uri"))
 		}
 		arguments, _ := m.Params.Get("arguments")
-		if c.Method == mcp.MethodPing || name == c.Name && (c.Method != mcp.MethodCallTool || sameJSON(arguments, c.Arguments)) {
+		if c.Method == mcp.MethodPing || name == c.Name &&
+			(c.Method != mcp.MethodCallTool || sameJSON(arguments, c.Arguments)) {
 			// Prefer a call that waits for its next round.
 			if found == nil || c.State == callAsking && found.State != callAsking {
 				found = c

@@ -1,7 +1,7 @@
 //lint:file-ignore SA1019 Deprecated features are still supported.
 
-// Package inspect is the web inspector of parley: it connects to servers, records their messages, and serves a page that
-// shows and calls them.
+// Package inspect is the web inspector of parley: it connects to servers, records their messages, and serves a page
+// that shows and calls them.
 package inspect
 
 import (
@@ -79,8 +79,8 @@ type Inspector struct {
 	Version string
 	// Revision is the revision that connections use unless the page chooses another one; empty means the newest.
 	Revision mcp.Revision
-	// Record receives the traffic with the servers, possibly concurrently; may be nil. A message is valid until Record returns. The Peer
-	// of an event is the name of the server, unless that is the only one of Servers.
+	// Record receives the traffic with the servers, possibly concurrently; may be nil. A message is valid until Record
+	// returns. The Peer of an event is the name of the server, unless that is the only one of Servers.
 	Record func(traffic.Event)
 	// Add returns the server at a URL that the user adds in the page.
 	Add func(ctx context.Context, url string) (Server, error)
@@ -105,8 +105,8 @@ func (i *Inspector) URL(page net.Listener) string {
 	return "http://" + page.Addr().String() + i.start
 }
 
-// Run serves the page and the frames of MCP Apps until ctx is done. Both listeners must be on loopback interfaces; Run closes
-// them.
+// Run serves the page and the frames of MCP Apps until ctx is done. Both listeners must be on loopback interfaces; Run
+// closes them.
 func (i *Inspector) Run(ctx context.Context, page, apps net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	h := newHub(ctx, time.Now)
@@ -132,8 +132,9 @@ func (i *Inspector) Run(ctx context.Context, page, apps net.Listener) error {
 	var servers []*http.Server
 	for listener, handler := range handlers {
 		s := &http.Server{
-			Handler: handler, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
-			ErrorLog: stdlog.New(io.Discard, "", 0), // broken connections are not logged
+			Handler: handler, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout,
+			MaxHeaderBytes: maxHeader,
+			ErrorLog:       stdlog.New(io.Discard, "", 0), // broken connections are not logged
 		}
 		servers = append(servers, s)
 		serving.Go(func() {
@@ -198,7 +199,8 @@ func (h *hub) addOne(s Server) *server {
 		recorded.Stderr = func(line string) { record.note(kindProgram, false, "stderr", []byte(line), nil) }
 		s.Target = &recorded
 	}
-	added := &server{Server: s, hub: h, state: stateIdle, kept: make(map[string]keptList), settings: defaultSettings(h.revision)}
+	added := &server{Server: s, hub: h, state: stateIdle, kept: make(map[string]keptList),
+		settings: defaultSettings(h.revision)}
 	h.servers = append(h.servers, added)
 	return added
 }
@@ -238,8 +240,10 @@ var contentTypes = map[string]string{
 // assets returns the handler of the files of the page. apps is the origin of the frames that the page may have.
 func assets(apps string) http.Handler {
 	policy := strings.Join([]string{
-		"default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'", "img-src 'self' data: blob:", "media-src data: blob:",
-		"frame-src " + apps, "base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'", "require-trusted-types-for 'script'", "trusted-types 'none'",
+		"default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'", "img-src 'self' data: blob:",
+		"media-src data: blob:",
+		"frame-src " + apps, "base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'",
+		"require-trusted-types-for 'script'", "trusted-types 'none'",
 	}, "; ")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := strings.TrimPrefix(r.URL.Path, "/")
@@ -271,8 +275,8 @@ func assets(apps string) http.Handler {
 	})
 }
 
-// guard admits the requests of the page only. The token is in the fragment of the page's URL, which browsers do not send:
-// the page sends it in the Authorization header. Unlike a cookie, no other port of this machine receives it.
+// guard admits the requests of the page only. The token is in the fragment of the page's URL, which browsers do not
+// send: the page sends it in the Authorization header. Unlike a cookie, no other port of this machine receives it.
 type guard struct {
 	hosts []string // the values of the Host header, as in "127.0.0.1:7799"
 	token [sha256.Size]byte
@@ -315,14 +319,17 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // serveStart leads the first browser that opens the right path to the page.
 func (g *guard) serveStart(w http.ResponseWriter, r *http.Request) {
-	isRight := subtle.ConstantTimeCompare([]byte(r.URL.Path), []byte(g.start)) == 1 && r.Method == http.MethodGet && r.Header.Get("Sec-Purpose") == ""
+	isRight := subtle.ConstantTimeCompare([]byte(r.URL.Path), []byte(g.start)) == 1 && r.Method == http.MethodGet &&
+		r.Header.Get("Sec-Purpose") == ""
 	switch {
 	case isRight && g.started.CompareAndSwap(false, true):
-		http.SetCookie(w, &http.Cookie{Name: startCookie, Value: g.browser, Path: g.start, HttpOnly: true, SameSite: http.SameSiteLaxMode})
+		http.SetCookie(w, &http.Cookie{Name: startCookie, Value: g.browser, Path: g.start, HttpOnly: true,
+			SameSite: http.SameSiteLaxMode})
 		g.opened()
 	case isRight && g.hasCookie(r):
 	default:
-		http.Error(w, "this address works in the first browser that opens it; if that was not yours, end parley inspect and start it again", http.StatusForbidden)
+		http.Error(w, "this address works in the first browser that opens it; if that was not yours, end parley inspect "+
+			"and start it again", http.StatusForbidden)
 		return
 	}
 	w.Header().Set("Cache-Control", "no-store")
@@ -368,9 +375,9 @@ func (g *guard) hasToken(r *http.Request) bool {
 	return ok && subtle.ConstantTimeCompare(got[:], g.token[:]) == 1
 }
 
-// appFrames returns the handler of the outer frames of MCP Apps. Their origin has nothing to protect: they contain pages of
-// servers, whose content security policy is that of the frame. page is the origin of the page, the only one that may
-// have these frames.
+// appFrames returns the handler of the outer frames of MCP Apps. Their origin has nothing to protect: they contain
+// pages of servers, whose content security policy is that of the frame. page is the origin of the page, the only one
+// that may have these frames.
 func appFrames(host, page string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := strings.TrimPrefix(r.URL.Path, "/")
@@ -403,10 +410,11 @@ func appFrames(host, page string) http.Handler {
 	})
 }
 
-// framePolicy returns the content security policy of a frame. The frame of the app inherits it. The query has the origins that the
-// server declares for its page: connect, resource, frame and base.
+// framePolicy returns the content security policy of a frame. The frame of the app inherits it. The query has the
+// origins that the server declares for its page: connect, resource, frame and base.
 func framePolicy(query url.Values, page string) string {
-	connect, resource, frame, base := origins(query["connect"]), origins(query["resource"]), origins(query["frame"]), origins(query["base"])
+	connect, resource, frame, base := origins(query["connect"]), origins(query["resource"]), origins(query["frame"]),
+		origins(query["base"])
 	return strings.Join([]string{
 		"default-src 'none'",
 		"script-src 'self' 'unsafe-inline'" + resource,
@@ -453,7 +461,8 @@ func origins(list []string) string {
 			break
 		}
 		host := strings.TrimPrefix(u.Host, "*.")
-		if u.Scheme != "https" && u.Scheme != "wss" || text != u.Scheme+"://"+u.Host || host == "" || strings.Trim(strings.ToLower(host), "abcdefghijklmnopqrstuvwxyz0123456789-.:") != "" {
+		if u.Scheme != "https" && u.Scheme != "wss" || text != u.Scheme+"://"+u.Host || host == "" ||
+			strings.Trim(strings.ToLower(host), "abcdefghijklmnopqrstuvwxyz0123456789-.:") != "" {
 			continue
 		}
 		b.WriteString(" " + text)

@@ -134,7 +134,8 @@ func (r *httpRecorder) exchange(e *traffic.Event) *exchange {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if e.Request != nil {
-		r.open[e.Exchange] = &exchange{Method: e.Request.Method, URL: withoutUser(e.Request.URL), RequestHeader: redacted(e.Request.Header, r.secret)}
+		r.open[e.Exchange] = &exchange{Method: e.Request.Method, URL: withoutUser(e.Request.URL),
+			RequestHeader: redacted(e.Request.Header, r.secret)}
 	}
 	x := r.open[e.Exchange]
 	if e.End {
@@ -211,7 +212,8 @@ func (h *hub) writeRecording(b *bytes.Buffer) error {
 			target = withoutUser(at.URL)
 		}
 	}
-	out, err := traffic.NewWriter(b, traffic.WriterOptions{Program: "parley " + h.hello.Version, Target: target, Now: h.now})
+	out, err := traffic.NewWriter(b,
+		traffic.WriterOptions{Program: "parley " + h.hello.Version, Target: target, Now: h.now})
 	if err != nil {
 		return err
 	}
@@ -229,7 +231,8 @@ func (h *hub) writeRecording(b *bytes.Buffer) error {
 		if e.Kind == kindProgram {
 			continue
 		}
-		event := traffic.Event{Time: e.Time, From: traffic.Server, Wire: traffic.Stdio, Message: e.text, Truncated: len(e.text) < e.Size}
+		event := traffic.Event{Time: e.Time, From: traffic.Server, Wire: traffic.Stdio, Message: e.text,
+			Truncated: len(e.text) < e.Size}
 		if e.Sent {
 			event.From = traffic.Client
 		}
@@ -249,7 +252,8 @@ func (h *hub) writeRecording(b *bytes.Buffer) error {
 			numbers[key] = int64(len(numbers) + 1)
 		}
 		event.Wire, event.Exchange = traffic.HTTP, numbers[key]
-		response := traffic.Event{Time: e.Time, From: traffic.Server, Wire: traffic.HTTP, Peer: event.Peer, Exchange: event.Exchange}
+		response := traffic.Event{Time: e.Time, From: traffic.Server, Wire: traffic.HTTP, Peer: event.Peer,
+			Exchange: event.Exchange}
 		if x.Status != 0 {
 			response.Response = &traffic.Response{Status: x.Status, Header: x.ResponseHeader}
 		}
@@ -357,7 +361,8 @@ func asParley(s *Server, m *jsonrpc.Message) (string, error) {
 		return s.commandLine([]string{"prompt"}, words...), nil
 	case mcp.MethodReadResource:
 		return s.commandLine([]string{"read"}, stringOf(m.Params.Get("uri"))), nil
-	case mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListResourceTemplates, mcp.MethodInitialize, mcp.MethodDiscover:
+	case mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListResourceTemplates,
+		mcp.MethodInitialize, mcp.MethodDiscover:
 		return s.commandLine([]string{"ls"}), nil
 	case mcp.MethodPing:
 		return s.commandLine([]string{"ping"}), nil
@@ -463,7 +468,8 @@ func goProgram(imports []string, dial, body string) string {
 	for _, path := range imports {
 		fmt.Fprintf(&b, "\t%q\n", path)
 	}
-	fmt.Fprintf(&b, "\n\t\"github.com/parley-mcp/parley/client\"\n)\n\nfunc main() {\n\tctx := context.Background()\n\tc, err := client.Dial(ctx, %s)\n", dial)
+	fmt.Fprintf(&b, "\n\t\"github.com/parley-mcp/parley/client\"\n)\n\nfunc main() {\n\tctx := "+
+		"context.Background()\n\tc, err := client.Dial(ctx, %s)\n", dial)
 	b.WriteString("\tif err != nil {\n\t\tlog.Fatal(err)\n\t}\n\tdefer c.Close()\n\n")
 	b.WriteString(body)
 	b.WriteString("}\n")

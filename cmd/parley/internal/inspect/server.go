@@ -55,7 +55,8 @@ type Settings struct {
 
 // defaultSettings declare everything that the page supports.
 func defaultSettings(r mcp.Revision) Settings {
-	return Settings{Revision: r, Elicitation: true, URLElicitation: true, Sampling: true, SamplingTools: true, Roots: true, Tasks: true, Apps: true}
+	return Settings{Revision: r, Elicitation: true, URLElicitation: true, Sampling: true, SamplingTools: true, Roots: true,
+		Tasks: true, Apps: true}
 }
 
 // server is a server of the page, with at most one connection.
@@ -112,7 +113,8 @@ func (s *server) snapshot() serverState {
 	defer s.mu.Unlock()
 	_, isHTTP := s.Target.(*client.HTTPTarget)
 	state := serverState{
-		Name: s.Name, Target: s.Target.String(), HTTP: isHTTP, State: s.state, Problem: s.problem, Login: s.login, CanLogIn: s.Login != nil,
+		Name: s.Name, Target: s.Target.String(), HTTP: isHTTP, State: s.state, Problem: s.problem, Login: s.login,
+		CanLogIn: s.Login != nil,
 		Settings: s.settings, Lists: s.lists, Changes: slices.Clone(s.changes), Watched: slices.Clone(s.watched),
 	}
 	if s.client != nil {
@@ -164,10 +166,11 @@ func (s *server) dialer(settings Settings) (*client.Dialer, error) {
 	d.OnConnectionLost = func(err error) { s.lost(err) }
 	if t, ok := s.Target.(*client.HTTPTarget); ok {
 		exchanges := &httpRecorder{recorder: record, secret: secretNames(t.Header), open: make(map[int64]*exchange)}
-		d.HTTPClient = &http.Client{Transport: &traffic.Transport{Base: s.hub.transport, Exchanges: &s.hub.exchanges, Report: func(e traffic.Event) {
-			s.hub.record(s.Name, e)
-			exchanges.report(e)
-		}}}
+		d.HTTPClient = &http.Client{Transport: &traffic.Transport{Base: s.hub.transport, Exchanges: &s.hub.exchanges,
+			Report: func(e traffic.Event) {
+				s.hub.record(s.Name, e)
+				exchanges.report(e)
+			}}}
 	} else {
 		d.Trace = func(sent bool, text []byte) {
 			s.hub.record(s.Name, traffic.StdioMessage(sent, text))
@@ -185,7 +188,8 @@ func (s *server) dialer(settings Settings) (*client.Dialer, error) {
 		d.Extensions = append(d.Extensions, client.SupportedExtension{ID: id, Settings: value})
 	}
 	if settings.Apps {
-		d.Extensions = append(d.Extensions, client.SupportedExtension{ID: extensionApps, Settings: map[string][]string{"mimeTypes": {appType}}})
+		d.Extensions = append(d.Extensions,
+			client.SupportedExtension{ID: extensionApps, Settings: map[string][]string{"mimeTypes": {appType}}})
 	}
 	return &d, nil
 }
@@ -404,7 +408,8 @@ func (h *hub) startLogin(r *http.Request, in struct {
 	h.wake()
 	h.background.Go(func() {
 		defer cancel()
-		h.runLogin(ctx, s, l, LoginOptions{Scopes: strings.Fields(in.Scopes), ClientID: in.ClientID, ClientSecret: in.ClientSecret, RedirectURI: in.RedirectURI})
+		h.runLogin(ctx, s, l, LoginOptions{Scopes: strings.Fields(in.Scopes), ClientID: in.ClientID,
+			ClientSecret: in.ClientSecret, RedirectURI: in.RedirectURI})
 	})
 	return none{}, nil
 }

@@ -61,7 +61,8 @@ parley inspect -- npx -y @modelcontextprotocol/server-everything`,
 	flags.config.Add(cmd)
 	flags.env.Add(cmd)
 	f := cmd.Flags()
-	f.StringVar(&flags.revision, "revision", "", "use this `revision` of the protocol only, such as 2025-11-25, unless you choose another one in the page")
+	f.StringVar(&flags.revision, "revision", "",
+		"use this `revision` of the protocol only, such as 2025-11-25, unless you choose another one in the page")
 	f.VarP((*program.Repeated)(&flags.headers), "header", "H", "HTTP `header` for the URLs, as 'Name: value' (repeatable)")
 	f.IntVar(&flags.port, "port", 0, "`port` of this machine for the page (default: a free port)")
 	f.BoolVar(&flags.printURL, "print-url", false, "print the address instead of opening the browser")
@@ -111,7 +112,8 @@ func runInspect(cmd *cobra.Command, flags *inspectFlags, args []string) error {
 	opening, opened := context.WithCancel(cmd.Context())
 	defer opened()
 	inspector.Opened = opened
-	cmd.PrintErrf("The inspector is at\n\n  %s\n\nThe address works in one browser. The inspector ends with Ctrl-C.\n", inspector.URL(page))
+	cmd.PrintErrf("The inspector is at\n\n  %s\n\nThe address works in one browser. The inspector ends with Ctrl-C.\n",
+		inspector.URL(page))
 	if !flags.printURL && terminal.Is(cmd.ErrOrStderr()) {
 		if err := oauth.OpenBrowser(opening, inspector.URL(page)); err != nil {
 			cmd.PrintErrf("parley: warning: cannot open the browser: %s\n", terminal.Line(err.Error()))
@@ -132,7 +134,8 @@ func (f *inspectFlags) servers(cmd *cobra.Command, args []string) ([]inspect.Ser
 			return nil, errors.New("no command after --; write the command that starts the server")
 		}
 	} else if f.env.Given() {
-		return nil, errors.New("--env and --env-all require -- and a command; a server of a configuration file has its variables there")
+		return nil, errors.New("--env and --env-all require -- and a command; a server of a configuration file has its " +
+			"variables there")
 	}
 	if len(args) == 0 {
 		if names, err = f.configured(cmd); err != nil {
@@ -158,7 +161,8 @@ func (f *inspectFlags) servers(cmd *cobra.Command, args []string) ([]inspect.Ser
 		if err != nil {
 			return nil, err
 		}
-		servers = append(servers, inspected(cmd, command[0], append([]string{"--"}, command...), &client.CommandTarget{CommandOptions: options}, ""))
+		servers = append(servers, inspected(cmd, command[0], append([]string{"--"}, command...),
+			&client.CommandTarget{CommandOptions: options}, ""))
 	}
 	return servers, nil
 }
@@ -187,11 +191,13 @@ func inspectedURL(cmd *cobra.Command, target *client.HTTPTarget) inspect.Server 
 }
 
 // inspected returns a server for the page. Revision is the only one to use; empty means any.
-func inspected(cmd *cobra.Command, name string, words []string, target client.Target, revision mcp.Revision) inspect.Server {
+func inspected(cmd *cobra.Command, name string, words []string, target client.Target,
+	revision mcp.Revision) inspect.Server {
 	s := inspect.Server{
 		Name: name, Words: words, Target: target, Explain: explainInPage,
 		Dialer: func(ctx context.Context) (*client.Dialer, error) {
-			d := &client.Dialer{Name: "parley", Version: program.Version(), Revision: revision, Logger: slog.New(slog.DiscardHandler)}
+			d := &client.Dialer{Name: "parley", Version: program.Version(), Revision: revision,
+				Logger: slog.New(slog.DiscardHandler)}
 			var err error
 			d.Auth, err = credstore.AuthorizerFor(ctx, target) // reads the logins, which may have changed
 			return d, err
@@ -204,7 +210,8 @@ func inspected(cmd *cobra.Command, name string, words []string, target client.Ta
 	return s
 }
 
-// explainInPage returns the text of an error for the page, which has a button instead of the advice to run parley login.
+// explainInPage returns the text of an error for the page, which has a button instead of the advice to run parley
+// login.
 func explainInPage(err error) string {
 	if login := new(credstore.LoginError); errors.As(err, &login) {
 		message, _ := failure.Explained(err)
@@ -227,7 +234,8 @@ func LogIn(ctx context.Context, cmd *cobra.Command, url string, o inspect.LoginO
 	redirectURI := own.RedirectURI
 	switch {
 	case own.ID != "":
-		c.Registrations = append([]oauth.Registration{{Server: url, ClientID: own.ID, ClientSecret: own.Secret}}, c.Registrations...)
+		c.Registrations = append([]oauth.Registration{{Server: url, ClientID: own.ID, ClientSecret: own.Secret}},
+			c.Registrations...)
 	case redirectURI == "":
 		if redirectURI, err = stored.RedirectURI(ctx, url); err != nil {
 			return err
@@ -238,7 +246,8 @@ func LogIn(ctx context.Context, cmd *cobra.Command, url string, o inspect.LoginO
 	err = c.Login(ctx, url, o.Scopes...)
 	switch rejected := new(oauth.ServerError); {
 	case errors.As(err, &rejected) && rejected.Code == "invalid_redirect_uri":
-		return fmt.Errorf(`%w; open "Client and redirect URI" and enter another redirect URI, such as http://localhost:3118/callback`, err)
+		return fmt.Errorf(`%w; open "Client and redirect URI" and enter another redirect URI, such as `+
+			`http://localhost:3118/callback`, err)
 	case errors.Is(err, oauth.ErrRegistration):
 		return fmt.Errorf(`%w; open "Client and redirect URI" and enter a client that you have registered`, err)
 	case err == nil && own.ID != "":

@@ -100,7 +100,8 @@ func (c *Comparison) add(place []string, a, b jsontext.Value) {
 	c.changes = append(c.changes, Change{path, a, b})
 }
 
-// Equal reports whether two strings, numbers, booleans or nulls have the same value. Integers are compared digit by digit.
+// Equal reports whether two strings, numbers, booleans or nulls have the same value. Integers are compared digit by
+// digit.
 func Equal(a, b jsontext.Value) bool {
 	switch {
 	case string(a) == string(b):

@@ -328,7 +328,8 @@ func (f *File) Save() error {
 	return os.Chmod(f.path, f.mode)
 }
 
-// indexOf returns the index of the member with a name, or -1. Of duplicates it is the last one, which most programs use.
+// indexOf returns the index of the member with a name, or -1. Of duplicates it is the last one, which most programs
+// use.
 func indexOf(object *hujson.Object, name string) int {
 	for i := len(object.Members) - 1; i >= 0; i-- {
 		if literal, ok := object.Members[i].Name.Value.(hujson.Literal); ok && literal.String() == name {
@@ -341,8 +342,8 @@ func indexOf(object *hujson.Object, name string) int {
 // quoted matches a line of a comment from its first quotation mark on. The comment can contain a whole entry.
 var quoted = regexp.MustCompile(`"[^\r\n]*`)
 
-// Diff returns the changes in the unified format. Strings that were in the file before are shown as "…", because they can
-// be secrets; those of the values of Set and Append are shown. It returns "" if there is no change.
+// Diff returns the changes in the unified format. Strings that were in the file before are shown as "…", because they
+// can be secrets; those of the values of Set and Append are shown. It returns "" if there is no change.
 func (f *File) Diff() string {
 	var old []byte // stays nil for a file of white space
 	if root, err := hujson.Parse(bytes.TrimPrefix(bytes.Clone(f.old), byteOrderMark)); err == nil {

@@ -25,8 +25,8 @@ const (
 // version is the form of the files. Files of other versions are ignored.
 const version = 1
 
-// Cache is a directory with one file for each server. Only the user can read it. It is safe for use by several processes
-// at the same time; of two simultaneous changes of one server, the later one remains.
+// Cache is a directory with one file for each server. Only the user can read it. It is safe for use by several
+// processes at the same time; of two simultaneous changes of one server, the later one remains.
 type Cache struct {
 	dir string
 	now func() time.Time
@@ -130,7 +130,8 @@ func (c *Cache) SetLists(url string, lists *Lists) func(*Cached) {
 		old := s.Lists
 		s.Lists = *lists
 		for _, l := range []struct{ now, before *[]Entry }{
-			{&s.Lists.Tools, &old.Tools}, {&s.Lists.Prompts, &old.Prompts}, {&s.Lists.Resources, &old.Resources}, {&s.Lists.Templates, &old.Templates},
+			{&s.Lists.Tools, &old.Tools}, {&s.Lists.Prompts, &old.Prompts}, {&s.Lists.Resources, &old.Resources},
+			{&s.Lists.Templates, &old.Templates},
 		} {
 			if *l.now == nil {
 				*l.now = *l.before

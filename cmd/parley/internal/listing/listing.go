@@ -187,7 +187,8 @@ func (l *Listing) Names() *Lists {
 		lists.Resources = append(lists.Resources, Entry{Name: r.URI, Description: cmp.Or(r.Title, r.Name, r.Description)})
 	}
 	for _, t := range l.Templates {
-		lists.Templates = append(lists.Templates, Entry{Name: t.URITemplate, Description: cmp.Or(t.Title, t.Name, t.Description)})
+		lists.Templates = append(lists.Templates,
+			Entry{Name: t.URITemplate, Description: cmp.Or(t.Title, t.Name, t.Description)})
 	}
 	return lists
 }
@@ -198,7 +199,8 @@ func toolNames(tools []*mcp.Tool) []Entry {
 		e := Entry{Name: t.Name, Description: cmp.Or(t.Title, t.Description)}
 		for _, a := range toolargs.Arguments(t.InputSchema) {
 			e.Arguments = append(e.Arguments, Argument{
-				Name: a.Name, Description: cmp.Or(a.Description, a.Type), Required: a.Required, Repeats: a.Repeats, Values: a.Values,
+				Name: a.Name, Description: cmp.Or(a.Description, a.Type), Required: a.Required, Repeats: a.Repeats,
+				Values: a.Values,
 			})
 		}
 		entries = append(entries, e)
@@ -211,7 +213,8 @@ func promptNames(prompts []*mcp.Prompt) []Entry {
 	for _, p := range prompts {
 		e := Entry{Name: p.Name, Description: cmp.Or(p.Title, p.Description)}
 		for _, a := range p.Arguments {
-			e.Arguments = append(e.Arguments, Argument{Name: a.Name, Description: cmp.Or(a.Description, a.Title), Required: a.Required})
+			e.Arguments = append(e.Arguments,
+				Argument{Name: a.Name, Description: cmp.Or(a.Description, a.Title), Required: a.Required})
 		}
 		entries = append(entries, e)
 	}
@@ -254,7 +257,8 @@ type ServerStatus struct {
 }
 
 func NewServer(s *config.Server) *Server {
-	l := &Server{Name: s.Name, Kind: "http", Target: config.WithoutSecrets(s.URL), Origin: s.Origin, Source: s.Source, Disabled: s.Disabled}
+	l := &Server{Name: s.Name, Kind: "http", Target: config.WithoutSecrets(s.URL), Origin: s.Origin, Source: s.Source,
+		Disabled: s.Disabled}
 	if s.Command != "" {
 		l.Kind, l.Target = "command", config.MaskedCommand(s.Command, s.Args)
 	}

@@ -75,7 +75,8 @@ func Load(path string) (*File, error) {
 		return nil, fmt.Errorf("cannot read the lock file %s: %w", path, err)
 	}
 	if f.Format != format {
-		return nil, fmt.Errorf("lock file %s must have the format %d, not %d; create it again with parley lock", path, format, f.Format)
+		return nil, fmt.Errorf("lock file %s must have the format %d, not %d; create it again with parley lock", path, format,
+			f.Format)
 	}
 	for name, s := range f.Servers {
 		if err := s.check(); err != nil {
@@ -93,7 +94,8 @@ func (s *Server) check() error {
 	for _, d := range s.definitions("") {
 		pin := s.pin(d.Kind, d.Name)
 		if pin == nil || pin.Digest != digestOf(d.JSON) {
-			return fmt.Errorf("the digest of %s does not match its definition; restore the file, or delete it and write it again with parley lock", d.String())
+			return fmt.Errorf("the digest of %s does not match its definition; restore the file, or delete it and write it "+
+				"again with parley lock", d.String())
 		}
 	}
 	return nil
@@ -111,8 +113,8 @@ func (f *File) Save(path string) error {
 	return atomicfile.Write(path, text.Bytes())
 }
 
-// Check returns nil if a definition is the accepted one. Its error has the command that accepts the definition, with flags.
-// Check may be called concurrently.
+// Check returns nil if a definition is the accepted one. Its error has the command that accepts the definition, with
+// flags. Check may be called concurrently.
 func (f *File) Check(d host.Definition, flags []string) error {
 	pin := f.Servers[d.Server].pin(d.Kind, d.Name)
 	switch {
@@ -243,7 +245,8 @@ func compare(server string, before, now *Server) []Change {
 	for _, d := range before.definitions(server) {
 		if now.pin(d.Kind, d.Name) == nil {
 			removed[withoutName(d)] = d.Name
-			changes = append(changes, Change{Definition: host.Definition{Server: server, Kind: d.Kind, Name: d.Name}, Before: d.JSON})
+			changes = append(changes, Change{Definition: host.Definition{Server: server, Kind: d.Kind, Name: d.Name},
+				Before: d.JSON})
 		}
 	}
 	for _, d := range now.definitions(server) {
@@ -268,7 +271,8 @@ func (s *Server) definitions(server string) (all []host.Definition) {
 		return nil
 	}
 	if s.Instructions != nil {
-		all = append(all, host.Definition{Server: server, Kind: host.KindInstructions, JSON: compacted(s.Instructions.Definition)})
+		all = append(all, host.Definition{Server: server, Kind: host.KindInstructions,
+			JSON: compacted(s.Instructions.Definition)})
 	}
 	for _, kind := range []string{host.KindPrompt, host.KindResource, host.KindTool} {
 		pins := *s.pins(kind)

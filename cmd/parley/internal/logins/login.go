@@ -71,11 +71,14 @@ parley login --explain https://example.com/mcp`,
 		},
 	}
 	f := cmd.Flags()
-	f.Var((*program.Repeated)(&flags.scopes), "scope", "`scope` to request, in addition to those the server requires (repeatable)")
-	f.StringVar(&flags.clientID, "client-id", "", "log in with the client of this `ID`, which is registered with the authorization server")
+	f.Var((*program.Repeated)(&flags.scopes), "scope",
+		"`scope` to request, in addition to those the server requires (repeatable)")
+	f.StringVar(&flags.clientID, "client-id", "",
+		"log in with the client of this `ID`, which is registered with the authorization server")
 	f.StringVar(&flags.secretFile, "client-secret-file", "", "read the secret of the client from this `file`")
 	f.IntVar(&flags.port, "port", 0, "`port` of this machine that the browser returns to (default: a free port)")
-	f.StringVar(&flags.redirectURI, "redirect-uri", "", "http `address` of this machine that the browser returns to, with host, port and path")
+	f.StringVar(&flags.redirectURI, "redirect-uri", "",
+		"http `address` of this machine that the browser returns to, with host, port and path")
 	f.BoolVar(&flags.printURL, "print-url", false, "print the address instead of opening the browser")
 	f.BoolVar(&flags.explain, "explain", false, "print each step of the login to stderr, with its request and response")
 	f.DurationVar(&flags.timeout, "timeout", loginTimeout, "end the login after this `time`, such as 90s")
@@ -124,13 +127,15 @@ func login(cmd *cobra.Command, flags *loginFlags, url string) (*oauth.Status, er
 		c.Trace = explainSteps(cmd.ErrOrStderr())
 	}
 	prompt := &loginPrompt{cmd: cmd, redirectURI: redirectURI, printURL: flags.printURL}
-	c.Interaction = &oauth.Loopback{RedirectURI: redirectURI, Timeout: 2 * flags.timeout, Open: prompt.open} // the context ends first
+	// the context ends first
+	c.Interaction = &oauth.Loopback{RedirectURI: redirectURI, Timeout: 2 * flags.timeout, Open: prompt.open}
 	if prompt.interactive() {
 		c.Interaction.(*oauth.Loopback).Paste = prompt.paste
 		c.PromptRegistration = prompt.askRegistration
 	}
 	if registered != nil {
-		c.Registrations = append([]oauth.Registration{{Server: url, ClientID: registered.ID, ClientSecret: registered.Secret}}, c.Registrations...)
+		c.Registrations = append([]oauth.Registration{{Server: url, ClientID: registered.ID,
+			ClientSecret: registered.Secret}}, c.Registrations...)
 	}
 	var scopes []string
 	for _, words := range flags.scopes {
@@ -145,7 +150,8 @@ func login(cmd *cobra.Command, flags *loginFlags, url string) (*oauth.Status, er
 		}
 		// No authorization server redirects to an unregistered address.
 		if registered != nil && (err == expired || errors.Is(err, oauth.ErrInteraction)) {
-			return nil, fmt.Errorf("%w; if the login page has rejected the redirect URI, pass the registered one with --redirect-uri", err)
+			return nil, fmt.Errorf("%w; if the login page has rejected the redirect URI, pass the registered one with "+
+				"--redirect-uri", err)
 		}
 		return nil, loginFailed(err)
 	}
@@ -191,7 +197,8 @@ func (f *loginFlags) registration(url string) (*credstore.Registration, error) {
 	case f.clientID == "":
 		return nil, nil
 	}
-	r := &credstore.Registration{Server: url, ID: f.clientID, RedirectURI: cmp.Or(f.redirectURI, credstore.LoopbackURI(f.port))}
+	r := &credstore.Registration{Server: url, ID: f.clientID,
+		RedirectURI: cmp.Or(f.redirectURI, credstore.LoopbackURI(f.port))}
 	if f.secretFile == "" {
 		return r, nil
 	}
@@ -265,21 +272,26 @@ func (l *loginPrompt) paste(ctx context.Context, url string) (string, error) {
 	if l.pasted {
 		fmt.Fprint(l.cmd.ErrOrStderr(), "This is not the address at which the login ends.\n\n")
 	} else {
-		fmt.Fprintf(l.cmd.ErrOrStderr(), "Or open this address in a browser on another machine:\n\n  %s\n\n", terminal.Line(url))
+		fmt.Fprintf(l.cmd.ErrOrStderr(), "Or open this address in a browser on another machine:\n\n  %s\n\n",
+			terminal.Line(url))
 	}
 	l.pasted = true
-	return l.ask(ctx, "Then paste the address that the browser cannot open (http://127.0.0.1… or http://localhost…):", false)
+	return l.ask(ctx, "Then paste the address that the browser cannot open (http://127.0.0.1… or http://localhost…):",
+		false)
 }
 
 // askRegistration asks the user for a client, because the issuer does not let parley register.
 func (l *loginPrompt) askRegistration(ctx context.Context, issuer string) (*oauth.Registration, error) {
-	fmt.Fprintf(l.cmd.ErrOrStderr(), "%s does not support the registration of clients by programs.\nRegister parley there as a native application with the redirect URI %s.\n\n", terminal.Line(issuer), cmp.Or(l.redirectURI, "http://127.0.0.1/callback"))
+	fmt.Fprintf(l.cmd.ErrOrStderr(),
+		"%s does not support the registration of clients by programs.\nRegister parley there as a native application with "+
+			"the redirect URI %s.\n\n", terminal.Line(issuer), cmp.Or(l.redirectURI, "http://127.0.0.1/callback"))
 	id, err := l.ask(ctx, "Client ID:", false)
 	if err != nil {
 		return nil, err
 	}
 	secret, err := l.ask(ctx, "Client secret, if there is one:", true)
-	return &oauth.Registration{Issuer: issuer, ClientID: strings.TrimSpace(id), ClientSecret: strings.TrimSpace(secret)}, err
+	return &oauth.Registration{Issuer: issuer, ClientID: strings.TrimSpace(id), ClientSecret: strings.TrimSpace(secret)},
+		err
 }
 
 func (l *loginPrompt) ask(ctx context.Context, title string, secret bool) (string, error) {

@@ -79,7 +79,8 @@ func whoami(cmd *cobra.Command, url string) error {
 		return err
 	}
 	if status == nil {
-		return failure.WithCode(failure.ExitUnauthorized, fmt.Errorf("you are not logged in to %s; run: %s", url, quoting.OfUser().Command([]string{"login"}, url)))
+		return failure.WithCode(failure.ExitUnauthorized,
+			fmt.Errorf("you are not logged in to %s; run: %s", url, quoting.OfUser().Command([]string{"login"}, url)))
 	}
 	return output.Show(cmd, statusOf(status), func(w io.Writer) error {
 		return printStatus(w, status)

@@ -1,5 +1,5 @@
-// Package loginsteps describes the steps of a login to the user: each request for metadata, registration and tokens, with
-// its purpose, its response, and the specification. Package oauth has removed the secrets.
+// Package loginsteps describes the steps of a login to the user: each request for metadata, registration and tokens,
+// with its purpose, its response, and the specification. Package oauth has removed the secrets.
 package loginsteps
 
 import (

@@ -1,5 +1,5 @@
-// Package manual writes pages of the documentation, which are Markdown, as plain text for a terminal. It knows the parts of
-// Markdown that the pages use: headings, paragraphs, lists, tables, code and links.
+// Package manual writes pages of the documentation, which are Markdown, as plain text for a terminal. It knows the
+// parts of Markdown that the pages use: headings, paragraphs, lists, tables, code and links.
 package manual
 
 import (
@@ -61,7 +61,8 @@ func (w *writer) block(lines []string) int {
 		return n
 	}
 	n := until(lines, func(line string) bool {
-		return line == "" || strings.HasPrefix(line, "```") || strings.HasPrefix(line, "|") || heading.MatchString(line) || item.MatchString(line)
+		return line == "" || strings.HasPrefix(line, "```") || strings.HasPrefix(line, "|") || heading.MatchString(line) ||
+			item.MatchString(line)
 	})
 	w.paragraph(lines[:n], "")
 	w.text.WriteString("\n")

@@ -21,7 +21,8 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// FromYAML returns the mock that a YAML document describes. The errors have the lines of the file, one for each mistake.
+// FromYAML returns the mock that a YAML document describes. The errors have the lines of the file, one for each
+// mistake.
 func FromYAML(d *yamldoc.Document, o Options) (*Mock, error) {
 	by, err := compiledSchema()
 	if err != nil {
@@ -32,7 +33,8 @@ func FromYAML(d *yamldoc.Document, o Options) (*Mock, error) {
 		return nil, err
 	}
 	b := builder{document: d, mock: newMock(&server.Server{
-		Name: orDefault(f.Name, "parley-mock"), Version: orDefault(f.Version, "1.0.0"), Title: f.Title, Instructions: f.Instructions,
+		Name: orDefault(f.Name, "parley-mock"), Version: orDefault(f.Version, "1.0.0"), Title: f.Title,
+		Instructions: f.Instructions,
 	}, o)}
 	b.mock.latency = f.Latency
 	for i := range f.Tools {
@@ -76,7 +78,8 @@ func (b *builder) fail(place jsontext.Pointer, err error) {
 }
 
 func (b *builder) tool(place jsontext.Pointer, e *toolEntry) {
-	tool := mcp.Tool{Name: e.Name, Title: e.Title, Description: e.Description, InputSchema: e.InputSchema, OutputSchema: e.OutputSchema}
+	tool := mcp.Tool{Name: e.Name, Title: e.Title, Description: e.Description, InputSchema: e.InputSchema,
+		OutputSchema: e.OutputSchema}
 	if e.InputSchema == nil {
 		tool.InputSchema = anyArguments
 	} else {
@@ -93,9 +96,10 @@ func (b *builder) tool(place jsontext.Pointer, e *toolEntry) {
 	if e.Task != "" {
 		options = append(options, server.AsTask(server.TaskOptions{Support: e.Task}))
 	}
-	s := b.script("tools/call "+e.Name, place, e.Responses, func(place jsontext.Pointer, r *responseEntry) (json.RawMessage, error) {
-		return b.toolResult(place, r, output)
-	})
+	s := b.script("tools/call "+e.Name, place, e.Responses,
+		func(place jsontext.Pointer, r *responseEntry) (json.RawMessage, error) {
+			return b.toolResult(place, r, output)
+		})
 	if len(e.Responses) == 0 {
 		s.responses = []*response{{echo: true}}
 	}
@@ -147,7 +151,8 @@ func (b *builder) toolResult(place jsontext.Pointer, r *responseEntry, output *s
 		result = append(append(result, `,"structuredContent":`...), r.StructuredContent...)
 		if output != nil && !r.IsError && !bytes.Contains(r.StructuredContent, []byte("${")) {
 			if err := output.Validate(r.StructuredContent); err != nil {
-				return nil, fmt.Errorf("the structured content does not match the output schema: %w; use result to send it all the same", err)
+				return nil, fmt.Errorf("the structured content does not match the output schema: %w; use result to send it all "+
+					"the same", err)
 			}
 		}
 	}
@@ -159,12 +164,14 @@ func (b *builder) toolResult(place jsontext.Pointer, r *responseEntry, output *s
 }
 
 func (b *builder) resource(place jsontext.Pointer, e *docEntry) {
-	r := mcp.Resource{URI: e.URI, Name: orDefault(e.Name, e.URI), Title: e.Title, Description: e.Description, MimeType: e.MimeType}
+	r := mcp.Resource{URI: e.URI, Name: orDefault(e.Name, e.URI), Title: e.Title, Description: e.Description,
+		MimeType: e.MimeType}
 	b.fail(place, b.mock.addResource(r, b.contents("resources/read "+e.URI, place, e)))
 }
 
 func (b *builder) template(place jsontext.Pointer, e *docEntry) {
-	t := mcp.ResourceTemplate{URITemplate: e.URITemplate, Name: orDefault(e.Name, e.URITemplate), Title: e.Title, Description: e.Description, MimeType: e.MimeType}
+	t := mcp.ResourceTemplate{URITemplate: e.URITemplate, Name: orDefault(e.Name, e.URITemplate), Title: e.Title,
+		Description: e.Description, MimeType: e.MimeType}
 	if err := b.mock.addTemplate(t, b.contents("resources/read "+e.URITemplate, place, e)); err != nil {
 		b.fail(place, err)
 		return
@@ -196,27 +203,29 @@ func (b *builder) contents(subject string, place jsontext.Pointer, e *docEntry) 
 func (b *builder) prompt(place jsontext.Pointer, e *promptEntry) {
 	p := mcp.Prompt{Name: e.Name, Title: e.Title, Description: e.Description}
 	for _, a := range e.Arguments {
-		p.Arguments = append(p.Arguments, mcp.PromptArgument{Name: a.Name, Title: a.Title, Description: a.Description, Required: a.Required})
+		p.Arguments = append(p.Arguments,
+			mcp.PromptArgument{Name: a.Name, Title: a.Title, Description: a.Description, Required: a.Required})
 	}
 	responses := b.shorthand(place, e.Responses, responseEntry{Text: e.Text})
-	s := b.script("prompts/get "+e.Name, place, responses, func(_ jsontext.Pointer, r *responseEntry) (json.RawMessage, error) {
-		if err := r.only("text", "messages"); err != nil {
-			return nil, err
-		}
-		messages := r.Messages
-		if r.Text != nil {
-			text, err := json.Marshal(*r.Text)
-			if err != nil {
+	s := b.script("prompts/get "+e.Name, place, responses,
+		func(_ jsontext.Pointer, r *responseEntry) (json.RawMessage, error) {
+			if err := r.only("text", "messages"); err != nil {
 				return nil, err
 			}
-			messages = json.RawMessage(`[{"role":"user","content":{"type":"text","text":` + string(text) + `}}]`)
-		}
-		if messages == nil {
-			return nil, nil
-		}
-		result := json.RawMessage(`{"messages":` + string(messages) + `}`)
-		return result, jsonv2.Unmarshal(result, new(mcp.GetPromptResult))
-	})
+			messages := r.Messages
+			if r.Text != nil {
+				text, err := json.Marshal(*r.Text)
+				if err != nil {
+					return nil, err
+				}
+				messages = json.RawMessage(`[{"role":"user","content":{"type":"text","text":` + string(text) + `}}]`)
+			}
+			if messages == nil {
+				return nil, nil
+			}
+			result := json.RawMessage(`{"messages":` + string(messages) + `}`)
+			return result, jsonv2.Unmarshal(result, new(mcp.GetPromptResult))
+		})
 	if err := b.mock.addPrompt(p, s); err != nil {
 		b.fail(place, err)
 		return
@@ -239,7 +248,8 @@ func (b *builder) complete(place jsontext.Pointer, ref mcp.CompleteReference, va
 func (b *builder) shorthand(place jsontext.Pointer, responses []responseEntry, own responseEntry) []responseEntry {
 	switch hasOwn := own.Text != nil || own.Blob != nil; {
 	case hasOwn && responses != nil:
-		b.fail(place+"/responses", errors.New("the entry must not have text or blob and responses; move them into a response"))
+		b.fail(place+"/responses",
+			errors.New("the entry must not have text or blob and responses; move them into a response"))
 	case hasOwn:
 		return []responseEntry{own}
 	case responses == nil:
@@ -249,7 +259,8 @@ func (b *builder) shorthand(place jsontext.Pointer, responses []responseEntry, o
 }
 
 // script returns the script of some responses. result returns the result of one, or nil if it has none.
-func (b *builder) script(subject string, place jsontext.Pointer, entries []responseEntry, result func(jsontext.Pointer, *responseEntry) (json.RawMessage, error)) *script {
+func (b *builder) script(subject string, place jsontext.Pointer, entries []responseEntry,
+	result func(jsontext.Pointer, *responseEntry) (json.RawMessage, error)) *script {
 	s := &script{subject: subject}
 	for i := range entries {
 		e, place := &entries[i], place+at("responses", i)
@@ -265,7 +276,8 @@ func (b *builder) script(subject string, place jsontext.Pointer, entries []respo
 			b.fail(place, err)
 		}
 		if n := r.outcome.ends(); n != 1 {
-			b.fail(place, fmt.Errorf("the response must have one of text, %sresult, error, fault and status, not %d", e.kinds(subject), n))
+			b.fail(place, fmt.Errorf("the response must have one of text, %sresult, error, fault and status, not %d",
+				e.kinds(subject), n))
 		}
 		s.responses = append(s.responses, r)
 	}
@@ -444,7 +456,8 @@ func (d *definitions) read(method string, result json.RawMessage) {
 	case mcp.MethodListResources:
 		d.resources.read(result, "resources", "uri", func(r *mcp.Resource) *json.RawMessage { return &r.Source })
 	case mcp.MethodListResourceTemplates:
-		d.templates.read(result, "resourceTemplates", "uriTemplate", func(t *mcp.ResourceTemplate) *json.RawMessage { return &t.Source })
+		d.templates.read(result, "resourceTemplates", "uriTemplate",
+			func(t *mcp.ResourceTemplate) *json.RawMessage { return &t.Source })
 	}
 }
 

@@ -51,7 +51,8 @@ type Mock struct {
 
 // newMock returns a mock without definitions.
 func newMock(s *server.Server, o Options) *Mock {
-	m := &Mock{server: s, logger: o.Logger, hidden: make(map[string]bool), names: make(map[string][]string), others: make(map[string]*script)}
+	m := &Mock{server: s, logger: o.Logger, hidden: make(map[string]bool), names: make(map[string][]string),
+		others: make(map[string]*script)}
 	if m.logger == nil {
 		m.logger = slog.Default()
 	}
@@ -125,9 +126,10 @@ func (m *Mock) addTemplate(t mcp.ResourceTemplate, s *script) (err error) {
 			panic(p)
 		}
 	}()
-	server.AddTemplate(m.server, t, func(ctx context.Context, variables map[string]string) (*mcp.ReadResourceResult, error) {
-		return m.read(ctx, s, variables)
-	})
+	server.AddTemplate(m.server, t,
+		func(ctx context.Context, variables map[string]string) (*mcp.ReadResourceResult, error) {
+			return m.read(ctx, s, variables)
+		})
 	return nil
 }
 
@@ -148,18 +150,19 @@ func (m *Mock) read(ctx context.Context, s *script, variables map[string]string)
 func (m *Mock) addPrompt(p mcp.Prompt, s *script) error {
 	m.prompts++
 	m.names[mcp.MethodGetPrompt] = append(m.names[mcp.MethodGetPrompt], p.Name)
-	return m.server.RegisterPrompt(p, func(ctx context.Context, arguments map[string]string) (*mcp.GetPromptResult, error) {
-		raw, err := m.play(ctx, s, argumentsOfTexts(arguments), nil)
-		if err != nil {
-			return nil, err
-		}
-		result := new(mcp.GetPromptResult)
-		if err := jsonv2.Unmarshal(raw, result); err != nil {
-			return nil, fmt.Errorf("mock: invalid result of %s: %w", s.subject, err)
-		}
-		result.Source = raw
-		return result, nil
-	})
+	return m.server.RegisterPrompt(p,
+		func(ctx context.Context, arguments map[string]string) (*mcp.GetPromptResult, error) {
+			raw, err := m.play(ctx, s, argumentsOfTexts(arguments), nil)
+			if err != nil {
+				return nil, err
+			}
+			result := new(mcp.GetPromptResult)
+			if err := jsonv2.Unmarshal(raw, result); err != nil {
+				return nil, fmt.Errorf("mock: invalid result of %s: %w", s.subject, err)
+			}
+			result.Source = raw
+			return result, nil
+		})
 }
 
 // transient begins the names of entries that exist for a moment to change a list. They are hidden.
@@ -171,15 +174,18 @@ func (m *Mock) change(list string) error {
 	switch list {
 	case "resources":
 		uri := "mock:" + name
-		err := m.server.RegisterResource(mcp.Resource{URI: uri, Name: name}, func(context.Context, string) (*mcp.ReadResourceResult, error) { return nil, nil })
+		err := m.server.RegisterResource(mcp.Resource{URI: uri, Name: name},
+			func(context.Context, string) (*mcp.ReadResourceResult, error) { return nil, nil })
 		m.server.RemoveResource(uri)
 		return err
 	case "prompts":
-		err := m.server.RegisterPrompt(mcp.Prompt{Name: name}, func(context.Context, map[string]string) (*mcp.GetPromptResult, error) { return nil, nil })
+		err := m.server.RegisterPrompt(mcp.Prompt{Name: name},
+			func(context.Context, map[string]string) (*mcp.GetPromptResult, error) { return nil, nil })
 		m.server.RemovePrompt(name)
 		return err
 	}
-	err := m.server.ForwardTool(mcp.Tool{Name: name}, func(context.Context, json.RawMessage) (*mcp.CallToolResult, error) { return nil, nil })
+	err := m.server.ForwardTool(mcp.Tool{Name: name},
+		func(context.Context, json.RawMessage) (*mcp.CallToolResult, error) { return nil, nil })
 	m.server.RemoveTool(name)
 	return err
 }

@@ -20,7 +20,8 @@ import (
 
 // play selects the response to a request, does its steps, and returns its result, or an error for the client. Given
 // is the object of the arguments as the client has sent it.
-func (m *Mock) play(ctx context.Context, s *script, arguments map[string]json.RawMessage, given json.RawMessage) (json.RawMessage, error) {
+func (m *Mock) play(ctx context.Context, s *script, arguments map[string]json.RawMessage,
+	given json.RawMessage) (json.RawMessage, error) {
 	r, err := m.choose(ctx, s, arguments)
 	if err != nil {
 		return nil, err
@@ -135,7 +136,8 @@ func (m *Mock) do(ctx context.Context, s *step, template bool, values map[string
 		//lint:ignore SA1019 sampling is deprecated, but still supported
 		answer, err := server.Sample(ctx, mcp.CreateMessageParams{
 			MaxTokens: 1000,
-			Messages:  []mcp.SamplingMessage{{Role: mcp.RoleUser, Content: []mcp.Content{mcp.Text(m.text(s.sample, template, values))}}},
+			Messages: []mcp.SamplingMessage{{Role: mcp.RoleUser,
+				Content: []mcp.Content{mcp.Text(m.text(s.sample, template, values))}}},
 		})
 		if err != nil {
 			return err
@@ -286,7 +288,8 @@ func (o outcome) expanded(values map[string]json.RawMessage) outcome {
 
 // echoed returns the result of a tool without responses: its arguments.
 func echoed(arguments json.RawMessage) json.RawMessage {
-	text, err := jsonv2.Marshal(&mcp.CallToolResult{Content: []mcp.Content{mcp.Text(string(arguments))}, StructuredContent: arguments})
+	text, err := jsonv2.Marshal(&mcp.CallToolResult{Content: []mcp.Content{mcp.Text(string(arguments))},
+		StructuredContent: arguments})
 	if err != nil { // the arguments are valid JSON
 		return json.RawMessage(`{"content":[]}`)
 	}

@@ -29,8 +29,9 @@ func FromRecording(h traffic.Header, entries []traffic.Entry, o Options) (*Mock,
 	}
 	d := r.found
 	m := newMock(&server.Server{
-		Name: orDefault(d.info.Name, "parley-mock"), Version: orDefault(d.info.Version, "1.0.0"), Title: d.info.Title, Description: d.info.Description,
-		WebsiteURL: d.info.WebsiteURL, Icons: d.info.Icons, Instructions: d.instructions,
+		Name: orDefault(d.info.Name, "parley-mock"), Version: orDefault(d.info.Version, "1.0.0"), Title: d.info.Title,
+		Description: d.info.Description,
+		WebsiteURL:  d.info.WebsiteURL, Icons: d.info.Icons, Instructions: d.instructions,
 	}, o)
 	scripts := r.scripts()
 	m.recordedTools(d, scripts)
@@ -64,7 +65,8 @@ func (m *Mock) recordedTools(d *definitions, scripts recordedScripts) {
 	add := func(tool mcp.Tool, s *script) {
 		var options []server.ToolOption
 		poll, runs := d.taskPoll[tool.Name]
-		if support := tool.Execution; support != nil && support.TaskSupport != "" && support.TaskSupport != mcp.TaskForbidden || runs || d.taskRequired[tool.Name] {
+		if support := tool.Execution; support != nil && support.TaskSupport != "" &&
+			support.TaskSupport != mcp.TaskForbidden || runs || d.taskRequired[tool.Name] {
 			o := server.TaskOptions{AtDetach: true, PollInterval: poll}
 			if d.taskRequired[tool.Name] || support != nil && support.TaskSupport == mcp.TaskRequired {
 				o.Support = mcp.TaskRequired
@@ -80,7 +82,8 @@ func (m *Mock) recordedTools(d *definitions, scripts recordedScripts) {
 	}
 	for s := range scripts.unlisted(mcp.MethodCallTool, d.tools.has) {
 		m.hidden[mcp.MethodListTools+" "+s.key.name] = d.tools.listed
-		add(mcp.Tool{Name: s.key.name, InputSchema: anyArguments, Source: definition("name", s.key.name, "inputSchema", string(anyArguments))}, s.script)
+		add(mcp.Tool{Name: s.key.name, InputSchema: anyArguments,
+			Source: definition("name", s.key.name, "inputSchema", string(anyArguments))}, s.script)
 	}
 }
 
@@ -120,12 +123,13 @@ func (m *Mock) recordedResources(d *definitions, scripts recordedScripts) {
 	for _, name := range d.templates.names {
 		m.templates++
 		read := &script{subject: mcp.MethodReadResource + " " + name}
-		m.warn(m.server.RegisterTemplate(d.templates.byName[name], func(ctx context.Context, uri string) (*mcp.ReadResourceResult, error) {
-			if s := scripts[mcp.MethodReadResource+" "+uri]; s != nil { // with errors only
-				return m.read(ctx, s.script, map[string]string{"uri": uri})
-			}
-			return m.read(ctx, read, map[string]string{"uri": uri})
-		}))
+		m.warn(m.server.RegisterTemplate(d.templates.byName[name],
+			func(ctx context.Context, uri string) (*mcp.ReadResourceResult, error) {
+				if s := scripts[mcp.MethodReadResource+" "+uri]; s != nil { // with errors only
+					return m.read(ctx, s.script, map[string]string{"uri": uri})
+				}
+				return m.read(ctx, read, map[string]string{"uri": uri})
+			}))
 	}
 }
 
@@ -140,17 +144,18 @@ func (m *Mock) recordedCompletions(scripts recordedScripts) {
 			m.warn(err)
 			continue
 		}
-		m.warn(m.server.RegisterCompletion(ref, argument, func(ctx context.Context, value string, _ map[string]string) (*mcp.Completion, error) {
-			raw, err := m.play(ctx, s.script, argumentsOfTexts(map[string]string{"value": value}), nil)
-			if err != nil {
-				return nil, err
-			}
-			var result mcp.CompleteResult
-			if err := jsonv2.Unmarshal(raw, &result); err != nil {
-				return nil, fmt.Errorf("mock: invalid result of %s: %w", s.subject, err)
-			}
-			return &result.Completion, nil
-		}))
+		m.warn(m.server.RegisterCompletion(ref, argument,
+			func(ctx context.Context, value string, _ map[string]string) (*mcp.Completion, error) {
+				raw, err := m.play(ctx, s.script, argumentsOfTexts(map[string]string{"value": value}), nil)
+				if err != nil {
+					return nil, err
+				}
+				var result mcp.CompleteResult
+				if err := jsonv2.Unmarshal(raw, &result); err != nil {
+					return nil, fmt.Errorf("mock: invalid result of %s: %w", s.subject, err)
+				}
+				return &result.Completion, nil
+			}))
 	}
 }
 
@@ -282,8 +287,10 @@ func (r *reading) ofClient(e *traffic.Entry, m *message) {
 // request reads a request of the client. One with answers continues the call that has asked.
 func (r *reading) request(e *traffic.Entry, m *message) {
 	c := &recordedCall{
-		method: m.Method, params: json.RawMessage(m.Params), id: string(m.ID), exchange: e.Exchange, session: r.sessions[e.Exchange], last: e.Time,
-		response: &response{exactly: true, outcome: outcome{fault: noResponse}}, asked: make(map[string]bool), noted: make(map[string]bool),
+		method: m.Method, params: json.RawMessage(m.Params), id: string(m.ID), exchange: e.Exchange,
+		session: r.sessions[e.Exchange], last: e.Time,
+		response: &response{exactly: true, outcome: outcome{fault: noResponse}}, asked: make(map[string]bool),
+		noted: make(map[string]bool),
 	}
 	if meta, ok := jsonrpc.Get(c.params, "_meta"); ok {
 		token, _ := jsonrpc.Get(meta, "progressToken")
@@ -326,7 +333,8 @@ func hasResponses(method string) bool {
 	if hasScript(method) || method == mcp.MethodComplete {
 		return true
 	}
-	for _, own := range []string{"initialize", "ping", "server/", "tools/", "prompts/", "resources/", "completion/", "logging/", "tasks/", "subscriptions/", "notifications/"} {
+	for _, own := range []string{"initialize", "ping", "server/", "tools/", "prompts/", "resources/", "completion/",
+		"logging/", "tasks/", "subscriptions/", "notifications/"} {
 		if strings.HasPrefix(method, own) {
 			return false
 		}

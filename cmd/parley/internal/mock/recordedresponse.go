@@ -62,7 +62,8 @@ func (r *reading) failed(c *recordedCall, e *errorEntry) {
 		c.before.answered = false
 	}
 	switch e.Code {
-	case jsonrpc.CodeParseError, jsonrpc.CodeInvalidRequest, jsonrpc.CodeMethodNotFound, mcp.CodeHeaderMismatch, mcp.CodeUnsupportedVersion:
+	case jsonrpc.CodeParseError, jsonrpc.CodeInvalidRequest, jsonrpc.CodeMethodNotFound, mcp.CodeHeaderMismatch,
+		mcp.CodeUnsupportedVersion:
 		c.skipped = true
 	default:
 		if e.Code == mcp.CodeMissingCapability && strings.Contains(string(e.Data), mcp.ExtensionTasks) {
@@ -112,7 +113,8 @@ func (r *reading) task(c *recordedCall, m *message) {
 	if c.method == mcp.MethodTaskResult {
 		switch {
 		case m.Error != nil:
-			call.response.outcome = outcome{err: &jsonrpc.Error{Code: m.Error.Code, Message: m.Error.Message, Data: m.Error.Data}}
+			call.response.outcome = outcome{err: &jsonrpc.Error{Code: m.Error.Code, Message: m.Error.Message,
+				Data: m.Error.Data}}
 		case m.Result != nil:
 			call.response.outcome = outcome{result: cleaned(json.RawMessage(m.Result))}
 		}
@@ -136,9 +138,11 @@ func (r *reading) task(c *recordedCall, m *message) {
 	case task.Result != nil:
 		call.response.outcome = outcome{result: cleaned(json.RawMessage(task.Result))}
 	case task.Error != nil:
-		call.response.outcome = outcome{err: &jsonrpc.Error{Code: task.Error.Code, Message: task.Error.Message, Data: task.Error.Data}}
+		call.response.outcome = outcome{err: &jsonrpc.Error{Code: task.Error.Code, Message: task.Error.Message,
+			Data: task.Error.Data}}
 	}
-	if wait := task.Updated.Sub(task.Created); r.pace && wait > 0 && task.Status != string(mcp.TaskWorking) && call.response.latency == nil {
+	if wait := task.Updated.Sub(task.Created); r.pace && wait > 0 && task.Status != string(mcp.TaskWorking) &&
+		call.response.latency == nil {
 		call.response.latency = &wait
 	}
 }
@@ -215,8 +219,8 @@ func (scripts recordedScripts) unlisted(method string, listed func(name string) 
 	}
 }
 
-// scripts returns the responses to the recorded requests: for equal arguments in the order of the recording, the last one
-// any number of times.
+// scripts returns the responses to the recorded requests: for equal arguments in the order of the recording, the last
+// one any number of times.
 func (r *reading) scripts() recordedScripts {
 	scripts := make(recordedScripts)
 	last := make(map[string]*response)     // by script and arguments

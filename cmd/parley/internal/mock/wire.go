@@ -78,7 +78,8 @@ func (m *Mock) middleware(next call.Handler) call.Handler {
 func (m *Mock) unknown(c *call.Call, err error) error {
 	wire, ok := errors.AsType[*jsonrpc.Error](err)
 	known, isEntry := m.names[c.Method()]
-	if !ok || !isEntry || slices.Contains(known, c.Name()) || wire.Code != jsonrpc.CodeInvalidParams && wire.Code != mcp.CodeResourceNotFound {
+	if !ok || !isEntry || slices.Contains(known, c.Name()) || wire.Code != jsonrpc.CodeInvalidParams &&
+		wire.Code != mcp.CodeResourceNotFound {
 		return err
 	}
 	if c.Method() == mcp.MethodReadResource && m.templates > 0 && strings.HasPrefix(wire.Message, "mock: ") {
@@ -154,7 +155,8 @@ func endAs(ctx context.Context, o *outcome) error {
 
 var (
 	errEnded = jsonrpc.Errorf(jsonrpc.CodeInternalError, "mock: the request ends with a fault")
-	errTask  = jsonrpc.Errorf(jsonrpc.CodeInternalError, "mock: a task can end with a result, an error or no response only")
+	errTask  = jsonrpc.Errorf(jsonrpc.CodeInternalError,
+		"mock: a task can end with a result, an error or no response only")
 )
 
 // end ends a request.
@@ -221,8 +223,8 @@ func (m *Mock) Handler(next http.Handler) http.Handler {
 	})
 }
 
-// faultyWriter is the http.ResponseWriter of one request. Notifications of the request may be written after its fault is
-// set; they are sent.
+// faultyWriter is the http.ResponseWriter of one request. Notifications of the request may be written after its fault
+// is set; they are sent.
 type faultyWriter struct {
 	http.ResponseWriter
 
@@ -334,8 +336,8 @@ func (w *faultyWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// split returns the response in the events of an event stream, or the body, and what is before it. The response is nil if
-// the events have none.
+// split returns the response in the events of an event stream, or the body, and what is before it. The response is nil
+// if the events have none.
 func (w *faultyWriter) split(p []byte) (before, response []byte) {
 	if !w.isEventStream() {
 		return nil, p

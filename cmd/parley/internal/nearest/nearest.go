@@ -18,8 +18,9 @@ func Unknown(kind, name string, names []string, advice string) error {
 	return fmt.Errorf("unknown %s %q; %s", kind, name, advice)
 }
 
-// Name returns the name that is most similar to word, or "" if none is similar. If word begins with a server and "__", as
-// at a gateway, the name of a tool of a server with another name is not similar: word can be a tool that is not served.
+// Name returns the name that is most similar to word, or "" if none is similar. If word begins with a server and "__",
+// as at a gateway, the name of a tool of a server with another name is not similar: word can be a tool that is not
+// served.
 func Name(word string, names []string) string {
 	server, own, found := strings.Cut(word, "__")
 	if !found {

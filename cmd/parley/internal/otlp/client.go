@@ -41,8 +41,8 @@ type client struct {
 	outages   *outages
 }
 
-// upload sends a message, and repeats attempts that fail for a time until the time-out. It reports failures itself, once
-// for each outage.
+// upload sends a message, and repeats attempts that fail for a time until the time-out. It reports failures itself,
+// once for each outage.
 func (c *client) upload(ctx context.Context, m proto.Message) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -176,9 +176,11 @@ func (e *metricExporter) Aggregation(k sdkmetric.InstrumentKind) sdkmetric.Aggre
 
 // Export sends metrics. MetricsData is on the wire what the service of metrics receives.
 func (e *metricExporter) Export(ctx context.Context, data *metricdata.ResourceMetrics) error {
-	of := &metricspb.ResourceMetrics{Resource: &resourcepb.Resource{Attributes: attributesOf(data.Resource.Set())}, SchemaUrl: data.Resource.SchemaURL()}
+	of := &metricspb.ResourceMetrics{Resource: &resourcepb.Resource{Attributes: attributesOf(data.Resource.Set())},
+		SchemaUrl: data.Resource.SchemaURL()}
 	for _, scope := range data.ScopeMetrics {
-		encoded := &metricspb.ScopeMetrics{Scope: &commonpb.InstrumentationScope{Name: scope.Scope.Name, Version: scope.Scope.Version}, SchemaUrl: scope.Scope.SchemaURL}
+		encoded := &metricspb.ScopeMetrics{Scope: &commonpb.InstrumentationScope{Name: scope.Scope.Name,
+			Version: scope.Scope.Version}, SchemaUrl: scope.Scope.SchemaURL}
 		for _, m := range scope.Metrics {
 			if one := encodeMetric(m); one != nil {
 				encoded.Metrics = append(encoded.Metrics, one)
@@ -223,7 +225,8 @@ func encodeMetric(m metricdata.Metrics) *metricspb.Metric {
 
 func points[N int64 | float64](in []metricdata.DataPoint[N]) (out []*metricspb.NumberDataPoint) {
 	for _, p := range in {
-		point := &metricspb.NumberDataPoint{Attributes: attributesOf(&p.Attributes), StartTimeUnixNano: nanoseconds(p.StartTime), TimeUnixNano: nanoseconds(p.Time)}
+		point := &metricspb.NumberDataPoint{Attributes: attributesOf(&p.Attributes),
+			StartTimeUnixNano: nanoseconds(p.StartTime), TimeUnixNano: nanoseconds(p.Time)}
 		switch v := any(p.Value).(type) {
 		case int64:
 			point.Value = &metricspb.NumberDataPoint_AsInt{AsInt: v}
@@ -246,8 +249,9 @@ func histogram[N int64 | float64](in metricdata.Histogram[N]) *metricspb.Metric_
 	for _, p := range in.DataPoints {
 		total := float64(p.Sum)
 		point := &metricspb.HistogramDataPoint{
-			Attributes: attributesOf(&p.Attributes), StartTimeUnixNano: nanoseconds(p.StartTime), TimeUnixNano: nanoseconds(p.Time),
-			Count: p.Count, Sum: &total, BucketCounts: p.BucketCounts, ExplicitBounds: p.Bounds,
+			Attributes: attributesOf(&p.Attributes), StartTimeUnixNano: nanoseconds(p.StartTime),
+			TimeUnixNano: nanoseconds(p.Time),
+			Count:        p.Count, Sum: &total, BucketCounts: p.BucketCounts, ExplicitBounds: p.Bounds,
 		}
 		if v, ok := p.Min.Value(); ok {
 			point.Min = new(float64(v))

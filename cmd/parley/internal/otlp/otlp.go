@@ -1,9 +1,9 @@
-// Package otlp exports traces and metrics with the OpenTelemetry protocol over HTTP, as an URL and the standard environment
-// variables of OpenTelemetry say. parley up, serve, bridge and mock use it.
+// Package otlp exports traces and metrics with the OpenTelemetry protocol over HTTP, as an URL and the standard
+// environment variables of OpenTelemetry say. parley up, serve, bridge and mock use it.
 //
-// OpenTelemetry's own exporters over HTTP link gRPC, which adds 5.5 MB to the program. This package takes the encoding of
-// spans from OpenTelemetry, encodes metrics itself (metrics.go), and sends both with net/http (client.go). settings.go
-// reads the environment.
+// OpenTelemetry's own exporters over HTTP link gRPC, which adds 5.5 MB to the program. This package takes the encoding
+// of spans from OpenTelemetry, encodes metrics itself (metrics.go), and sends both with net/http (client.go).
+// settings.go reads the environment.
 package otlp
 
 import (
@@ -37,14 +37,15 @@ type Options struct {
 	Getenv  func(string) string // usually os.Getenv
 	Service string              // the name of the service, unless the environment has one
 	Version string              // of the service
-	// Warn and Note report problems of the environment and of exports, and their end. They must be safe for concurrent use.
+	// Warn and Note report problems of the environment and of exports, and their end. They must be safe for concurrent
+	// use.
 	Warn, Note func(text string)
 
 	transport http.RoundTripper // for tests; nil means that of net/http
 }
 
-// Exporter exports traces and metrics. Exports do not block the program: spans that the collector does not receive in time
-// are lost.
+// Exporter exports traces and metrics. Exports do not block the program: spans that the collector does not receive in
+// time are lost.
 type Exporter struct {
 	Traces     *sdktrace.TracerProvider // nil if traces are not exported
 	Metrics    sdkmetric.Reader         // nil if metrics are not exported; a MeterProvider reads and closes it
@@ -52,8 +53,8 @@ type Exporter struct {
 	Propagator propagation.TextMapPropagator
 }
 
-// Start starts an Exporter. It returns nil if there is nothing to export, and an error if the URL is invalid. A setting of the
-// environment that is invalid is reported and ignored.
+// Start starts an Exporter. It returns nil if there is nothing to export, and an error if the URL is invalid. A setting
+// of the environment that is invalid is reported and ignored.
 func Start(o Options) (*Exporter, error) {
 	s := settings{Options: o}
 	if s.disabled() {
@@ -70,12 +71,14 @@ func Start(o Options) (*Exporter, error) {
 	}
 	e := &Exporter{Propagator: s.propagator()}
 	e.Resource, err = resource.New(context.Background(), resource.WithTelemetrySDK(),
-		resource.WithAttributes(attribute.String("service.name", o.Service), attribute.String("service.version", o.Version)), resource.WithFromEnv())
+		resource.WithAttributes(attribute.String("service.name", o.Service), attribute.String("service.version", o.Version)),
+		resource.WithFromEnv())
 	if err != nil {
 		o.Warn(fmt.Sprintf("OTEL_RESOURCE_ATTRIBUTES: %v", err))
 	}
 	if traces != nil {
-		e.Traces = sdktrace.NewTracerProvider(sdktrace.WithResource(e.Resource), sdktrace.WithBatcher(otlptrace.NewUnstarted(spanClient{traces})))
+		e.Traces = sdktrace.NewTracerProvider(sdktrace.WithResource(e.Resource),
+			sdktrace.WithBatcher(otlptrace.NewUnstarted(spanClient{traces})))
 	}
 	if metrics != nil {
 		e.Metrics = sdkmetric.NewPeriodicReader(&metricExporter{client: metrics, temporality: s.temporality()})
@@ -83,10 +86,11 @@ func Start(o Options) (*Exporter, error) {
 	return e, nil
 }
 
-// propagator returns the propagators that the environment names (OpenTelemetry, General SDK Configuration). The program has
-// those of the World Wide Web Consortium.
+// propagator returns the propagators that the environment names (OpenTelemetry, General SDK Configuration). The program
+// has those of the World Wide Web Consortium.
 func (s *settings) propagator() propagation.TextMapPropagator {
-	known := map[string]propagation.TextMapPropagator{"tracecontext": propagation.TraceContext{}, "baggage": propagation.Baggage{}}
+	known := map[string]propagation.TextMapPropagator{"tracecontext": propagation.TraceContext{},
+		"baggage": propagation.Baggage{}}
 	var chosen []propagation.TextMapPropagator
 	var seen []string
 	for name := range strings.SplitSeq(s.value("OTEL_PROPAGATORS", "tracecontext,baggage"), ",") {
@@ -94,7 +98,8 @@ func (s *settings) propagator() propagation.TextMapPropagator {
 		switch {
 		case name == "none" || slices.Contains(seen, name):
 		case known[name] == nil:
-			s.Warn(fmt.Sprintf("OTEL_PROPAGATORS: propagator %.100q is not supported; write tracecontext, baggage or none", name))
+			s.Warn(fmt.Sprintf("OTEL_PROPAGATORS: propagator %.100q is not supported; write tracecontext, baggage or none",
+				name))
 		default:
 			chosen = append(chosen, known[name])
 		}
@@ -145,8 +150,8 @@ func (s *settings) disabled() bool {
 	return false
 }
 
-// exports reports whether a signal is exported. The specification's default is to export to a collector on this machine;
-// the program does so only if a variable or the URL says that there is one.
+// exports reports whether a signal is exported. The specification's default is to export to a collector on this
+// machine; the program does so only if a variable or the URL says that there is one.
 func (s *settings) exports(signal string) bool {
 	endpoint, _ := s.of(signal, "ENDPOINT")
 	wanted := s.URL != "" || endpoint != ""
@@ -170,8 +175,10 @@ func (s *settings) client(signal string, outages *outages) (*client, error) {
 	if !s.exports(signal) {
 		return nil, nil
 	}
-	if protocol, name := s.of(signal, "PROTOCOL"); s.URL == "" && protocol != "" && !strings.EqualFold(protocol, "http/protobuf") {
-		s.Warn(fmt.Sprintf("%s: protocol %.100q is not supported, so %s are not exported; write http/protobuf and the endpoint of a collector for it, usually port 4318",
+	if protocol, name := s.of(signal, "PROTOCOL"); s.URL == "" && protocol != "" &&
+		!strings.EqualFold(protocol, "http/protobuf") {
+		s.Warn(fmt.Sprintf("%s: protocol %.100q is not supported, so %s are not exported; write http/protobuf and the "+
+			"endpoint of a collector for it, usually port 4318",
 			name, protocol, signal))
 		return nil, nil
 	}
@@ -183,7 +190,8 @@ func (s *settings) client(signal string, outages *outages) (*client, error) {
 		s.Warn(err.Error() + "; " + signal + " are not exported")
 		return nil, nil
 	}
-	c := &client{url: u.String(), host: u.Host, signal: signal, outages: outages, timeout: defaultTimeout, header: s.header(signal)}
+	c := &client{url: u.String(), host: u.Host, signal: signal, outages: outages, timeout: defaultTimeout,
+		header: s.header(signal)}
 	if text, name := s.of(signal, "TIMEOUT"); text != "" {
 		if ms, err := strconv.ParseInt(text, 10, 32); err == nil && ms > 0 {
 			c.timeout = time.Duration(ms) * time.Millisecond
@@ -204,7 +212,8 @@ func (s *settings) client(signal string, outages *outages) (*client, error) {
 		return nil, nil
 	}
 	// A redirect would send the headers, which can have secrets, to another host.
-	c.http = &http.Client{Transport: cmp.Or[http.RoundTripper](s.transport, transport), CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	c.http = &http.Client{Transport: cmp.Or[http.RoundTripper](s.transport, transport),
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	return c, nil
 }
 
@@ -220,7 +229,8 @@ func (s *settings) endpoint(signal string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
 		// The text can have a password.
-		return nil, fmt.Errorf("%s must be the URL of a collector without a user, such as %s; write credentials to OTEL_EXPORTER_OTLP_HEADERS", name, defaultEndpoint)
+		return nil, fmt.Errorf("%s must be the URL of a collector without a user, such as %s; write credentials to "+
+			"OTEL_EXPORTER_OTLP_HEADERS", name, defaultEndpoint)
 	}
 	if s.URL != "" || strings.HasSuffix(name, "_OTLP_ENDPOINT") {
 		return u.JoinPath("v1", signal), nil
@@ -241,8 +251,11 @@ func (s *settings) header(signal string) http.Header {
 		}
 		key, value, found := strings.Cut(pair, "=")
 		decoded, err := url.PathUnescape(strings.TrimSpace(value))
-		if key = strings.TrimSpace(key); !found || key == "" || err != nil || strings.ContainsAny(key, " \t\r\n:\x00") || strings.ContainsAny(decoded, "\r\n\x00") {
-			s.Warn(name + " must be a list of name=value, separated by commas, with percent-encoded values; one of them is ignored") // it can be secret
+		if key = strings.TrimSpace(key); !found || key == "" || err != nil || strings.ContainsAny(key, " \t\r\n:\x00") ||
+			strings.ContainsAny(decoded, "\r\n\x00") {
+			// it can be secret
+			s.Warn(name + " must be a list of name=value, separated by commas, with percent-encoded values; one of them is " +
+				"ignored")
 			continue
 		}
 		h.Set(key, decoded)

@@ -167,7 +167,8 @@ const Flag = "output"
 func AddFlag(root *cobra.Command) {
 	format := Table
 	root.PersistentFlags().VarP(&format, Flag, "o", "table, json or yaml, also for errors")
-	_ = root.RegisterFlagCompletionFunc(Flag, cobra.FixedCompletions(Formats(), cobra.ShellCompDirectiveNoFileComp)) // the flag exists
+	// the flag exists
+	_ = root.RegisterFlagCompletionFunc(Flag, cobra.FixedCompletions(Formats(), cobra.ShellCompDirectiveNoFileComp))
 }
 
 // Of returns the output format of a command line.

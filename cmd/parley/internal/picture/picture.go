@@ -57,14 +57,16 @@ func Parse(name string, getenv func(string) string) (Protocol, error) {
 	return Off, fmt.Errorf("unknown protocol %q; use one of %s", name, strings.Join(Names(), ", "))
 }
 
-// Detect returns the protocol of the terminal that environment variables describe, or Off. It asks the terminal nothing. Within a
-// terminal multiplexer it returns Off, because multiplexers do not pass images on.
+// Detect returns the protocol of the terminal that environment variables describe, or Off. It asks the terminal
+// nothing. Within a terminal multiplexer it returns Off, because multiplexers do not pass images on.
 func Detect(getenv func(string) string) Protocol {
 	term, program := getenv("TERM"), getenv("TERM_PROGRAM")
 	switch {
-	case getenv("TMUX") != "" || getenv("STY") != "" || getenv("ZELLIJ") != "" || strings.HasPrefix(term, "tmux") || strings.HasPrefix(term, "screen"):
+	case getenv("TMUX") != "" || getenv("STY") != "" || getenv("ZELLIJ") != "" || strings.HasPrefix(term, "tmux") ||
+		strings.HasPrefix(term, "screen"):
 		return Off
-	case term == "xterm-kitty" || term == "xterm-ghostty" || getenv("KITTY_WINDOW_ID") != "" || program == "ghostty" || getenv("KONSOLE_VERSION") != "":
+	case term == "xterm-kitty" || term == "xterm-ghostty" || getenv("KITTY_WINDOW_ID") != "" || program == "ghostty" ||
+		getenv("KONSOLE_VERSION") != "":
 		return Kitty
 	case program == "iTerm.app" || program == "WezTerm" || program == "mintty" || getenv("LC_TERMINAL") == "iTerm2":
 		return ITerm2
@@ -74,8 +76,8 @@ func Detect(getenv func(string) string) Protocol {
 	return Off
 }
 
-// Encode returns the escape sequences that show a PNG, JPEG or GIF image on a screen, and a newline. An image that is larger than the
-// screen is shown smaller. Encode returns an error for an image that cannot be decoded or is too large.
+// Encode returns the escape sequences that show a PNG, JPEG or GIF image on a screen, and a newline. An image that is
+// larger than the screen is shown smaller. Encode returns an error for an image that cannot be decoded or is too large.
 func (p Protocol) Encode(data []byte, screen Screen) (string, error) {
 	if len(data) > maxData {
 		return "", fmt.Errorf("image is too large: the limit is %d bytes", maxData)
@@ -104,7 +106,8 @@ func (p Protocol) Encode(data []byte, screen Screen) (string, error) {
 	case ITerm2:
 		columns, rows := screen.shrink(config.Width, config.Height).cells()
 		return ansi.ITerm2(iterm2.File{
-			Inline: true, Size: int64(len(data)), Width: columns, Height: rows, Content: []byte(base64.StdEncoding.EncodeToString(data)),
+			Inline: true, Size: int64(len(data)), Width: columns, Height: rows,
+			Content: []byte(base64.StdEncoding.EncodeToString(data)),
 		}) + "\n", nil
 	case Sixel:
 		return sixel(screen.scale(decoded)) + "\n", nil

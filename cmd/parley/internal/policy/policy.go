@@ -72,7 +72,8 @@ func newEnvironment() (*cel.Env, error) {
 		cel.Variable("principal", cel.MapType(cel.StringType, cel.StringType)),
 		cel.Variable("scopes", cel.ListType(cel.StringType)),
 		cel.Function("within",
-			cel.MemberOverload("string_within_string", []*cel.Type{cel.StringType, cel.StringType}, cel.BoolType, cel.BinaryBinding(within))),
+			cel.MemberOverload("string_within_string", []*cel.Type{cel.StringType, cel.StringType}, cel.BoolType,
+				cel.BinaryBinding(within))),
 	)
 }
 
@@ -101,7 +102,8 @@ func within(file, dir ref.Val) ref.Val {
 }
 
 // compile compiles a condition. Fixed means that it uses neither arguments nor scopes.
-func compile(env *cel.Env, text string) (when func(context.Context, *host.Request) (bool, error), fixed bool, err error) {
+func compile(env *cel.Env, text string) (when func(context.Context, *host.Request) (bool, error), fixed bool,
+	err error) {
 	parsed, issues := env.Compile(text)
 	if err := issues.Err(); err != nil {
 		return nil, false, fmt.Errorf("cannot compile the condition: %s", explain(issues))

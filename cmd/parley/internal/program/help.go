@@ -13,8 +13,8 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 )
 
-// mainFlags are the flags that --help describes for commands with many flags; for other commands it describes all but rareFlags.
-// Of further flags it has the names, and parley help COMMAND the descriptions.
+// mainFlags are the flags that --help describes for commands with many flags; for other commands it describes all but
+// rareFlags. Of further flags it has the names, and parley help COMMAND the descriptions.
 var mainFlags = map[string][]string{
 	"up":      {"addr", "auth", "config", "dir", "public-url", "stdio", "verbose"},
 	"serve":   {"addr", "auth", "dir", "public-url", "stdio"},
@@ -29,12 +29,14 @@ var mainFlags = map[string][]string{
 var rareFlags = []string{"env-all", "images", "input", "log-level", "no-redact", "record", "revision", "root", "trace"}
 
 // rareCommands are the commands that the help of parley lists by name only.
-var rareCommands = []string{"complete", "completion", "connect", "diff", "disconnect", "har", "logout", "ping", "ready", "replay", "rm", "task", "version", "whoami"}
+var rareCommands = []string{"complete", "completion", "connect", "diff", "disconnect", "har", "logout", "ping", "ready",
+	"replay", "rm", "task", "version", "whoami"}
 
 // ExitCodesKey is the annotation with the exit codes of a command that differ from the usual ones.
 const ExitCodesKey = "exit codes"
 
-const exitCodesHelp = "0 success, 1 other errors, 4 no connection or no response in time, 5 error of the tool, 6 login or other " +
+const exitCodesHelp = "0 success, 1 other errors, 4 no connection or no response in time, 5 error of the tool, 6 " +
+	"login or other " +
 	"credentials required, 130 interrupted"
 
 // PrintHelp prints what a command does and how it is used. With all, it describes also what few users need.
@@ -147,7 +149,8 @@ func FlagsHelp(cmd *cobra.Command, width int, all bool) string {
 		b.WriteString("\nFlags:\n" + text)
 	}
 	if len(more) > 0 {
-		b.WriteString("\n" + paragraph(fmt.Sprintf("More flags (parley help %s): %s", strings.TrimPrefix(cmd.CommandPath(), "parley "), strings.Join(more, ", ")), width))
+		b.WriteString("\n" + paragraph(fmt.Sprintf("More flags (parley help %s): %s",
+			strings.TrimPrefix(cmd.CommandPath(), "parley "), strings.Join(more, ", ")), width))
 	}
 	return b.String()
 }

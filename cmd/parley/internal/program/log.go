@@ -93,7 +93,8 @@ func (h *lineHandler) WithGroup(name string) slog.Handler {
 type LogFlag struct{ Format string }
 
 func (f *LogFlag) Add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.Format, "log", "text", "`format` of the output on stderr: text, or json with one object per line for log collectors")
+	cmd.Flags().StringVar(&f.Format, "log", "text",
+		"`format` of the output on stderr: text, or json with one object per line for log collectors")
 }
 
 // Apply makes cmd write JSON to stderr if the user wants it.

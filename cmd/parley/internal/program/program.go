@@ -117,8 +117,8 @@ type signals struct {
 
 type signalsKey struct{}
 
-// NotifyContext returns a context that ends at SIGINT and SIGTERM. The next signal exits immediately, without a graceful
-// shutdown.
+// NotifyContext returns a context that ends at SIGINT and SIGTERM. The next signal exits immediately, without a
+// graceful shutdown.
 func NotifyContext() context.Context {
 	s := &signals{}
 	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), signalsKey{}, s))

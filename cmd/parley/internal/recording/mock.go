@@ -62,7 +62,8 @@ parley mock --schema > mock.schema.json`,
 		},
 	}
 	flags.http.Add(cmd)
-	cmd.Flags().BoolVar(&flags.pace, "pace", false, "keep the times of a recording; otherwise its responses are sent at once")
+	cmd.Flags().BoolVar(&flags.pace, "pace", false,
+		"keep the times of a recording; otherwise its responses are sent at once")
 	cmd.Flags().BoolVar(&flags.schema, "schema", false, "print the JSON Schema of files in YAML, and exit")
 	return cmd
 }

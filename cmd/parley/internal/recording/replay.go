@@ -67,11 +67,15 @@ parley replay session.jsonl --ignore /result/content -- ./my-server`,
 	}
 	flags.dial.Config.Add(cmd)
 	flags.dial.Env.Add(cmd)
-	cmd.Flags().VarP((*program.Repeated)(&flags.dial.Headers), "header", "H", "HTTP `header`, as 'Name: value' (repeatable)")
-	cmd.Flags().Var((*program.Repeated)(&flags.ignore), "ignore", "ignore differences at this `path` and below, such as /result/structuredContent/time (repeatable)")
+	cmd.Flags().VarP((*program.Repeated)(&flags.dial.Headers), "header", "H",
+		"HTTP `header`, as 'Name: value' (repeatable)")
+	cmd.Flags().Var((*program.Repeated)(&flags.ignore), "ignore",
+		"ignore differences at this `path` and below, such as /result/structuredContent/time (repeatable)")
 	cmd.Flags().DurationVar(&flags.timeout, "timeout", 30*time.Second, "`time` for each message of the server")
-	cmd.Flags().BoolVar(&flags.pace, "pace", false, "keep the times between the messages of the client, for servers whose answers depend on time")
-	cmd.Flags().StringVar(&flags.peer, "peer", "", "`name` of the server whose requests to send, in a recording of several servers")
+	cmd.Flags().BoolVar(&flags.pace, "pace", false,
+		"keep the times between the messages of the client, for servers whose answers depend on time")
+	cmd.Flags().StringVar(&flags.peer, "peer", "",
+		"`name` of the server whose requests to send, in a recording of several servers")
 	cmd.Flags().BoolVar(&flags.trace, "trace", false, "print every message to stderr")
 	completion.Add(cmd, &flags.dial.Config, completion.Files, completion.Target)
 	return cmd
@@ -122,8 +126,8 @@ func replayTo(cmd *cobra.Command, flags *replayFlags, path string, words []strin
 	return nil
 }
 
-// recordedBy returns the traffic with one server of a recording, and its target. Without a name, the recording must have one
-// server only.
+// recordedBy returns the traffic with one server of a recording, and its target. Without a name, the recording must
+// have one server only.
 func recordedBy(peer, target string, entries []traffic.Entry) (string, []traffic.Entry, error) {
 	var names []string
 	var found []traffic.Entry
@@ -143,12 +147,14 @@ func recordedBy(peer, target string, entries []traffic.Entry) (string, []traffic
 		return target, entries, nil
 	}
 	if len(found) == 0 || peer == "" {
-		return "", nil, fmt.Errorf("the recording has the servers %s; choose one with --peer", terminal.Line(strings.Join(names, ", ")))
+		return "", nil, fmt.Errorf("the recording has the servers %s; choose one with --peer",
+			terminal.Line(strings.Join(names, ", ")))
 	}
 	return target, found, nil
 }
 
-func replayEntries(ctx context.Context, recorded string, entries []traffic.Entry, target client.Target, o replay.Options) (*replay.Report, error) {
+func replayEntries(ctx context.Context, recorded string, entries []traffic.Entry, target client.Target,
+	o replay.Options) (*replay.Report, error) {
 	switch t := target.(type) {
 	case *client.CommandTarget:
 		return replay.ToCommand(ctx, recorded, entries, t.CommandOptions, o)
@@ -181,7 +187,8 @@ func printReport(w io.Writer, report *replay.Report) error {
 			}
 		}
 	}
-	fmt.Fprintf(&b, "%s, %s", terminal.Count(report.Requests, "request"), terminal.Count(len(report.Differences), "difference"))
+	fmt.Fprintf(&b, "%s, %s", terminal.Count(report.Requests, "request"),
+		terminal.Count(len(report.Differences), "difference"))
 	if report.Skipped > 0 {
 		fmt.Fprintf(&b, "; skipped %s that cannot be sent to the server", terminal.Count(report.Skipped, "request"))
 	}

@@ -41,7 +41,8 @@ type tapFlags struct {
 }
 
 // tapExitCodes ends the help of parley tap.
-const tapExitCodes = "0 success, 1 invalid usage and other errors, 4 the server cannot be started. With a command, the exit " +
+const tapExitCodes = "0 success, 1 invalid usage and other errors, 4 the server cannot be started. With a command, " +
+	"the exit " +
 	"code is that of the server: 128 and the number of the signal if a signal has ended it"
 
 func NewTap() *cobra.Command {
@@ -71,7 +72,8 @@ parley tap notes`,
 			}
 			switch {
 			case cmd.ArgsLenAtDash() >= 0:
-				return tapCommand(cmd, &flags, target, transport.CommandOptions{Path: target[0], Args: target[1:], InheritEnv: true})
+				return tapCommand(cmd, &flags, target,
+					transport.CommandOptions{Path: target[0], Args: target[1:], InheritEnv: true})
 			case dialing.IsURL(target[0]):
 				return tapURL(cmd, &flags, target[0], nil)
 			}
@@ -187,11 +189,13 @@ func tapURL(cmd *cobra.Command, flags *tapFlags, text string, configured http.He
 		Transport: httpclient.NewTransport(), Report: flags.reporter(cmd, r),
 	}
 	h := &http.Server{
-		Handler: proxy.Handler(), ReadHeaderTimeout: endpoint.ReadHeaderTimeout, IdleTimeout: endpoint.IdleTimeout, MaxHeaderBytes: 256 << 10,
-		ErrorLog: log.New(io.Discard, "", 0),
+		Handler: proxy.Handler(), ReadHeaderTimeout: endpoint.ReadHeaderTimeout, IdleTimeout: endpoint.IdleTimeout,
+		MaxHeaderBytes: 256 << 10,
+		ErrorLog:       log.New(io.Discard, "", 0),
 	}
 	here := *target
-	here.Scheme, here.Host = "http", strings.TrimSuffix(strings.TrimPrefix(endpoint.URLOf(listener), "http://"), endpoint.Path)
+	here.Scheme, here.Host = "http",
+		strings.TrimSuffix(strings.TrimPrefix(endpoint.URLOf(listener), "http://"), endpoint.Path)
 	cmd.PrintErrf("parley: connect the client to %s\n", here.String())
 	served := make(chan error, 1)
 	go func() { served <- h.Serve(listener) }()

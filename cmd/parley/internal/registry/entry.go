@@ -48,9 +48,11 @@ func Choices(s *Server) (usable []*Choice, reasons []error) {
 		c := &Choice{server: s, pkg: p}
 		switch {
 		case runtimes[p.RegistryType] == "":
-			reasons = append(reasons, fmt.Errorf("%s: packages of the type %q must be installed by hand", c.Label(), p.RegistryType))
+			reasons = append(reasons, fmt.Errorf("%s: packages of the type %q must be installed by hand", c.Label(),
+				p.RegistryType))
 		case p.Transport.Type != "stdio":
-			reasons = append(reasons, fmt.Errorf("%s: start it by hand, because it serves %s and not standard input and output", c.Label(), p.Transport.Type))
+			reasons = append(reasons, fmt.Errorf("%s: start it by hand, because it serves %s and not standard input and output",
+				c.Label(), p.Transport.Type))
 		default:
 			usable = append(usable, c)
 		}
@@ -96,7 +98,8 @@ func (c *Choice) command(s *config.Server, v *values) error {
 	}
 	switch p.RegistryType {
 	case "npm":
-		s.Args = append([]string{"-y"}, slices.DeleteFunc(runtime, func(a string) bool { return a == "-y" || a == "--yes" })...)
+		s.Args = append([]string{"-y"},
+			slices.DeleteFunc(runtime, func(a string) bool { return a == "-y" || a == "--yes" })...)
 		if base := p.otherRegistry(); base != "" {
 			s.Args = append(s.Args, "--registry="+base)
 		}
@@ -116,7 +119,8 @@ func (c *Choice) command(s *config.Server, v *values) error {
 		for _, e := range env {
 			s.Args = append(s.Args, "-e", e.Name)
 		}
-		runtime = slices.DeleteFunc(runtime, func(a string) bool { return slices.Contains([]string{"run", "-i", "--rm", "--interactive"}, a) })
+		runtime = slices.DeleteFunc(runtime,
+			func(a string) bool { return slices.Contains([]string{"run", "-i", "--rm", "--interactive"}, a) })
 		s.Args = append(append(s.Args, runtime...), image(p))
 	}
 	s.Args, s.Env = append(s.Args, v.arguments(p.PackageArguments)...), env
@@ -250,32 +254,38 @@ var (
 
 var kinds = map[string]kind{
 	"npm": {
-		name:     regexp.MustCompile(`^(@[A-Za-z0-9][A-Za-z0-9._~-]*/)?[A-Za-z0-9][A-Za-z0-9._~-]*$`),
-		other:    true,
-		switches: []string{"-y", "--yes", "-q", "--quiet", "--silent", "--ignore-scripts", "--prefer-offline", "--prefer-online"},
+		name:  regexp.MustCompile(`^(@[A-Za-z0-9][A-Za-z0-9._~-]*/)?[A-Za-z0-9][A-Za-z0-9._~-]*$`),
+		other: true,
+		switches: []string{"-y", "--yes", "-q", "--quiet", "--silent", "--ignore-scripts", "--prefer-offline",
+			"--prefer-online"},
 	},
 	"pypi": {
 		name: plainName, registry: []string{"https://pypi.org"},
-		switches: []string{"-q", "--quiet", "--isolated", "--no-cache", "--refresh", "--no-config"}, options: []string{"-p", "--python"},
+		switches: []string{"-q", "--quiet", "--isolated", "--no-cache", "--refresh", "--no-config"},
+		options:  []string{"-p", "--python"},
 	},
 	"nuget": {
 		name: plainName, registry: []string{"https://api.nuget.org", "https://api.nuget.org/v3/index.json"}, other: true,
 		switches: []string{"-y", "--yes", "--prerelease", "--allow-roll-forward"},
 	},
 	"oci": {
-		name:     regexp.MustCompile(`^[a-z0-9][a-z0-9.-]*(:[0-9]+)?(/[a-z0-9][a-z0-9._-]*)*(:[A-Za-z0-9_][A-Za-z0-9._-]*)?(@sha256:[0-9a-f]{64})?$`),
+		name: regexp.MustCompile(`^[a-z0-9][a-z0-9.-]*(:[0-9]+)?(/[a-z0-9][a-z0-9._-]*)*` +
+			`(:[A-Za-z0-9_][A-Za-z0-9._-]*)?(@sha256:[0-9a-f]{64})?$`),
 		registry: []string{"https://docker.io", "https://index.docker.io", "https://registry-1.docker.io"}, other: true,
 		switches: []string{"run", "-i", "--interactive", "--rm", "--init", "--read-only", "-t", "--tty"},
 		options: []string{
-			"-e", "--env", "-v", "--volume", "--mount", "-p", "--publish", "--network", "--name", "-w", "--workdir", "-u", "--user", "-m", "--memory",
-			"--cpus", "--add-host", "-l", "--label", "--tmpfs", "--shm-size", "--platform", "--pull", "--gpus", "--security-opt", "--cap-drop",
+			"-e", "--env", "-v", "--volume", "--mount", "-p", "--publish", "--network", "--name", "-w", "--workdir", "-u",
+			"--user", "-m", "--memory",
+			"--cpus", "--add-host", "-l", "--label", "--tmpfs", "--shm-size", "--platform", "--pull", "--gpus", "--security-opt",
+			"--cap-drop",
 		},
 	},
 }
 
 // configuring matches the names of variables that configure the programs that start packages, or change what they run.
 // A description cannot set them.
-var configuring = regexp.MustCompile(`(?i)^(npm_|yarn_|uv_|pip_|nuget_|dotnet_|docker_|buildkit_|ld_|dyld_|node_options$|node_path$|python(path|home|startup)$|path$|home$|.*_proxy$)`)
+var configuring = regexp.MustCompile(`(?i)^(npm_|yarn_|uv_|pip_|nuget_|dotnet_|docker_|buildkit_|ld_|dyld_|` +
+	`node_options$|node_path$|python(path|home|startup)$|path$|home$|.*_proxy$)`)
 
 // check returns an error if a package is not one of its registry, but a file or something else that the program that
 // starts packages accepts.
@@ -284,13 +294,16 @@ func (p *Package) check() error {
 	switch {
 	case p.Identifier == "":
 		return errors.New("the package has no identifier")
-	case !k.name.MatchString(p.Identifier), archive.MatchString(p.Identifier), p.Version != "" && !version.MatchString(p.Version):
-		return fmt.Errorf("invalid name or version %q of a package; only packages of a registry can be added", strings.TrimSpace(p.Identifier+" "+p.Version))
+	case !k.name.MatchString(p.Identifier), archive.MatchString(p.Identifier), p.Version != "" &&
+		!version.MatchString(p.Version):
+		return fmt.Errorf("invalid name or version %q of a package; only packages of a registry can be added",
+			strings.TrimSpace(p.Identifier+" "+p.Version))
 	}
 	if base := p.otherRegistry(); base != "" {
 		u, err := url.Parse(base)
 		if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" ||
-			strings.ContainsAny(base, " $'\"\\") || p.RegistryType == "oci" && (u.Path != "" && u.Path != "/" || hasHost(p.Identifier)) {
+			strings.ContainsAny(base, " $'\"\\") || p.RegistryType == "oci" &&
+			(u.Path != "" && u.Path != "/" || hasHost(p.Identifier)) {
 			return fmt.Errorf("invalid registry %q of a package", base)
 		}
 		if !k.other {
@@ -320,7 +333,8 @@ func (p *Package) otherRegistry() string {
 	if slices.Contains(kinds[p.RegistryType].registry, base) {
 		return ""
 	}
-	if _, host, _ := strings.Cut(base, "://"); p.RegistryType == "oci" && hasHost(p.Identifier) && strings.HasPrefix(p.Identifier, host+"/") {
+	if _, host, _ := strings.Cut(base, "://"); p.RegistryType == "oci" && hasHost(p.Identifier) &&
+		strings.HasPrefix(p.Identifier, host+"/") {
 		return ""
 	}
 	return base
@@ -337,7 +351,8 @@ func (p *Package) checkRuntime(args []string) error {
 		case slices.Contains(k.options, args[i]) && i+1 < len(args) && !strings.HasPrefix(args[i+1], "-"):
 			i++
 		default:
-			return fmt.Errorf("the runtime argument %q of the package could change what is run; start the package by hand", args[i])
+			return fmt.Errorf("the runtime argument %q of the package could change what is run; start the package by hand",
+				args[i])
 		}
 	}
 	return nil

@@ -202,8 +202,8 @@ func (o *order) isStream(x *exchange) bool {
 	return o.entries[x.request].Request.Method == http.MethodGet
 }
 
-// hasResult reports whether a response has a result. The result of a tool that has failed does not count, because the end
-// of the session may be the reason.
+// hasResult reports whether a response has a result. The result of a tool that has failed does not count, because the
+// end of the session may be the reason.
 func hasResult(e *traffic.Entry) bool {
 	result := parse(e.Message).Result
 	isError, _ := jsonrpc.Get(result, "isError")
@@ -248,12 +248,14 @@ func parse(raw []byte) *message {
 	var outer struct {
 		Params jsontext.Value `json:"params"`
 	}
-	_ = errors.Join(decode(raw, m), decode(raw, &outer), decode(outer.Params, &m.Params)) // members of other types remain empty
+	// members of other types remain empty
+	_ = errors.Join(decode(raw, m), decode(raw, &outer), decode(outer.Params, &m.Params))
 	m.raw = raw
 	return m
 }
 
-// isModern reports whether a message of the client has the revision 2026-07-28 or a later one, which each request names.
+// isModern reports whether a message of the client has the revision 2026-07-28 or a later one, which each request
+// names.
 func (m *message) isModern() bool {
 	var meta struct {
 		Version string `json:"io.modelcontextprotocol/protocolVersion"`
@@ -268,10 +270,12 @@ func (m *message) isPing() bool { return m.Method == "ping" }
 
 func (m *message) isRequest() bool { return m.Method != "" && m.ID != nil }
 
-// isChange reports whether a message is a notification of a change. A server may merge equal ones that it has not sent yet.
+// isChange reports whether a message is a notification of a change. A server may merge equal ones that it has not sent
+// yet.
 func (m *message) isChange() bool {
 	switch m.Method {
-	case mcp.NotificationToolListChanged, mcp.NotificationPromptListChanged, mcp.NotificationResourceListChanged, mcp.NotificationResourceUpdated:
+	case mcp.NotificationToolListChanged, mcp.NotificationPromptListChanged, mcp.NotificationResourceListChanged,
+		mcp.NotificationResourceUpdated:
 		return true
 	}
 	return false

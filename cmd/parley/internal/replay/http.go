@@ -102,7 +102,8 @@ func (p *httpPeer) setHeader(req *http.Request, header http.Header) {
 			continue
 		}
 		for _, value := range values {
-			if replayed, ok := p.r.values[value]; ok && (name == "Mcp-Session-Id" || name == "Last-Event-Id" || name == "Mcp-Name") {
+			if replayed, ok := p.r.values[value]; ok &&
+				(name == "Mcp-Session-Id" || name == "Last-Event-Id" || name == "Mcp-Name") {
 				value = replayed
 			} else if name != "Mcp-Session-Id" && strings.Contains(value, "redacted-") {
 				continue
@@ -176,10 +177,10 @@ func (p *httpPeer) close() {
 	p.client.CloseIdleConnections()
 }
 
-// onStreams returns the messages of a recording of HTTP as a client sends and receives them on byte streams. Their Exchange
-// is the number of the stream, from 1: each session has its own. Requests of 2026-07-28 share a stream unless their ids
-// are equal. recorded is the URL of the server. skipped is the number of requests without an answer of the protocol, such as those
-// to an authorization server.
+// onStreams returns the messages of a recording of HTTP as a client sends and receives them on byte streams. Their
+// Exchange is the number of the stream, from 1: each session has its own. Requests of 2026-07-28 share a stream unless
+// their ids are equal. recorded is the URL of the server. skipped is the number of requests without an answer of the
+// protocol, such as those to an authorization server.
 func onStreams(recorded *url.URL, entries []traffic.Entry) (messages []traffic.Entry, skipped int) {
 	c := converter{
 		recorded: recorded, exchanges: make(map[int64]*httpExchange), answered: make(map[int64]bool),
@@ -331,8 +332,8 @@ func (c *converter) response(e *traffic.Entry) {
 	c.add(e, x.stream, e.Message, false)
 }
 
-// closed adds the effect of a stream that the client closes: the session of HTTP+SSE ends, and a request of 2026-07-28 is
-// cancelled (basic/patterns/cancellation).
+// closed adds the effect of a stream that the client closes: the session of HTTP+SSE ends, and a request of 2026-07-28
+// is cancelled (basic/patterns/cancellation).
 func (c *converter) closed(e *traffic.Entry) {
 	x := c.exchanges[e.Exchange]
 	switch {
@@ -341,7 +342,8 @@ func (c *converter) closed(e *traffic.Entry) {
 		c.add(e, x.stream, nil, true)
 	case x.id != nil:
 		c.inFlight[x.stream][string(x.id)] = false
-		c.add(e, x.stream, []byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`+string(x.id)+`}}`), false)
+		c.add(e, x.stream, []byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`+string(x.id)+
+			`}}`), false)
 		x.id = nil
 	}
 }

@@ -105,7 +105,8 @@ type received struct {
 
 // ToCommand replays a recording to a program. If the recording has a server over HTTP, recorded is its URL, and each
 // recorded session has a process of its own.
-func ToCommand(ctx context.Context, recorded string, entries []traffic.Entry, command transport.CommandOptions, o Options) (*Report, error) {
+func ToCommand(ctx context.Context, recorded string, entries []traffic.Entry, command transport.CommandOptions,
+	o Options) (*Report, error) {
 	r, err := newReplayer(entries, o)
 	if err != nil {
 		return nil, err
@@ -152,16 +153,19 @@ func newReplayer(entries []traffic.Entry, o Options) (*replayer, error) {
 			return nil, fmt.Errorf("%w: line %d is %s, and earlier lines are %s", ErrWire, e.Line, e.Wire, entries[0].Wire)
 		}
 		if e.Truncated && e.From == traffic.Client {
-			return nil, fmt.Errorf("line %d: the message is incomplete, because it was longer than %d bytes", e.Line, traffic.MaxMessage)
+			return nil, fmt.Errorf("line %d: the message is incomplete, because it was longer than %d bytes", e.Line,
+				traffic.MaxMessage)
 		}
 	}
 	if o.Timeout <= 0 {
 		o.Timeout = 30 * time.Second
 	}
 	r := &replayer{
-		options: o, received: make(chan received, 64), pending: make(map[int64][]received), ended: make(map[int64]bool), closed: make(map[int64]bool), late: make(map[int64]bool),
-		subjects: make(map[string]string), serverID: make(map[string]jsontext.Value), values: make(map[string]string), cancelled: make(map[string]bool),
-		notified: make(map[string]int),
+		options: o, received: make(chan received, 64), pending: make(map[int64][]received), ended: make(map[int64]bool),
+		closed: make(map[int64]bool), late: make(map[int64]bool),
+		subjects: make(map[string]string), serverID: make(map[string]jsontext.Value), values: make(map[string]string),
+		cancelled: make(map[string]bool),
+		notified:  make(map[string]int),
 	}
 	r.report.Differences = []Difference{}
 	return r, nil
@@ -287,7 +291,8 @@ func (r *replayer) expect(ctx context.Context, e *traffic.Entry) {
 		if recorded.isResponse() && r.cancelled[requestKey(e.Exchange, recorded.ID)] {
 			return // which transports answer differently
 		}
-		if requests, ok := r.notified[changeKey(e.Exchange, recorded)]; ok && recorded.isChange() && requests == r.report.Requests {
+		if requests, ok := r.notified[changeKey(e.Exchange, recorded)]; ok && recorded.isChange() &&
+			requests == r.report.Requests {
 			return // the server may have merged it with the one before
 		}
 		got, ok := r.await(ctx, e.Exchange, func(g *received) bool { return g.answers(recorded) })
@@ -303,7 +308,9 @@ func (r *replayer) expect(ctx context.Context, e *traffic.Entry) {
 			r.compareMessages(e, subject, recorded, got)
 		}
 	} else if e.Stream != nil && len(e.Message) == 0 {
-		if got, ok := r.await(ctx, e.Exchange, func(g *received) bool { return g.head == nil && g.message == nil && g.endpoint == "" && !g.end }); ok && e.Stream.ID != "" {
+		if got, ok := r.await(ctx, e.Exchange,
+			func(g *received) bool { return g.head == nil && g.message == nil && g.endpoint == "" && !g.end }); ok &&
+			e.Stream.ID != "" {
 			r.values[e.Stream.ID] = got.id
 		} else if !ok {
 			r.missing(e, "event "+e.Stream.Name, "")
@@ -319,7 +326,8 @@ func (r *replayer) expect(ctx context.Context, e *traffic.Entry) {
 
 // answers reports whether the server has sent a recorded message, or will not respond to its request.
 func (g *received) answers(recorded *message) bool {
-	return g.message != nil && g.message.matches(recorded) || g.failure != "" && recorded.isResponse() && equalID(g.failed, recorded.ID)
+	return g.message != nil && g.message.matches(recorded) || g.failure != "" && recorded.isResponse() &&
+		equalID(g.failed, recorded.ID)
 }
 
 // await waits for something that the server sends on an exchange, and removes it from what is pending. After a
@@ -375,7 +383,9 @@ func (r *replayer) compareHeads(e *traffic.Entry, got *traffic.Response) {
 		}
 	}
 	if len(changes) > 0 {
-		r.report.Differences = append(r.report.Differences, Difference{Line: e.Line, Subject: "HTTP response to " + r.subjectOf(e.Exchange, nil), Problem: Different, Changes: changes})
+		r.report.Differences = append(r.report.Differences,
+			Difference{Line: e.Line, Subject: "HTTP response to " + r.subjectOf(e.Exchange, nil), Problem: Different,
+				Changes: changes})
 	}
 }
 
@@ -385,7 +395,9 @@ func (r *replayer) compareMessages(e *traffic.Entry, subject string, recorded *m
 	}
 	if recorded.invalid {
 		if string(recorded.raw) != string(got.message.raw) {
-			r.report.Differences = append(r.report.Differences, Difference{Line: e.Line, Subject: subject, Problem: Different, Changes: []Change{{"", string(recorded.raw), string(got.message.raw)}}})
+			r.report.Differences = append(r.report.Differences,
+				Difference{Line: e.Line, Subject: subject, Problem: Different,
+					Changes: []Change{{"", string(recorded.raw), string(got.message.raw)}}})
 		}
 		return
 	}
@@ -397,14 +409,17 @@ func (r *replayer) compareMessages(e *traffic.Entry, subject string, recorded *m
 	if recorded.Method == "notifications/cancelled" {
 		ignore = append(slices.Clone(ignore), []string{"params", "requestId"})
 	}
-	changes := compare(recorded.raw, got.message.raw, ignore, func(recorded, replayed string) { r.values[recorded] = replayed })
+	changes := compare(recorded.raw, got.message.raw, ignore,
+		func(recorded, replayed string) { r.values[recorded] = replayed })
 	if len(changes) > 0 {
-		r.report.Differences = append(r.report.Differences, Difference{Line: e.Line, Subject: subject, Problem: Different, Changes: changes})
+		r.report.Differences = append(r.report.Differences,
+			Difference{Line: e.Line, Subject: subject, Problem: Different, Changes: changes})
 	}
 }
 
 func (r *replayer) missing(e *traffic.Entry, subject, message string) {
-	r.report.Differences = append(r.report.Differences, Difference{Line: e.Line, Subject: subject, Problem: Missing, Message: message})
+	r.report.Differences = append(r.report.Differences,
+		Difference{Line: e.Line, Subject: subject, Problem: Missing, Message: message})
 }
 
 // unexpected reports the messages that the recording does not have. Those that a stream sends after the client
@@ -421,7 +436,8 @@ func (r *replayer) unexpected() {
 	}
 	for _, exchange := range slices.Sorted(maps.Keys(r.pending)) {
 		for _, got := range r.pending[exchange] {
-			if got.message == nil || r.closed[exchange] || got.message.isPing() || got.message.isResponse() && r.cancelled[requestKey(exchange, got.message.ID)] {
+			if got.message == nil || r.closed[exchange] || got.message.isPing() || got.message.isResponse() &&
+				r.cancelled[requestKey(exchange, got.message.ID)] {
 				continue
 			}
 			if _, ok := r.notified[changeKey(exchange, got.message)]; ok { // the recorded server has merged them
@@ -431,7 +447,8 @@ func (r *replayer) unexpected() {
 			if got.message.isResponse() {
 				subject = "response to " + r.subjectOf(exchange, got.message.ID)
 			}
-			r.report.Differences = append(r.report.Differences, Difference{Subject: subject, Problem: Unexpected, Message: string(got.message.raw)})
+			r.report.Differences = append(r.report.Differences,
+				Difference{Subject: subject, Problem: Unexpected, Message: string(got.message.raw)})
 		}
 	}
 }

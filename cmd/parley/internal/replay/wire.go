@@ -21,8 +21,8 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
-// wirePeer is a server over HTTP that receives the messages of a recording of stdio. The wires of the library add headers
-// and sessions.
+// wirePeer is a server over HTTP that receives the messages of a recording of stdio. The wires of the library add
+// headers and sessions.
 type wirePeer struct {
 	r       *replayer
 	ctx     context.Context
@@ -44,7 +44,8 @@ func newWirePeer(ctx context.Context, r *replayer, target string) peer {
 	p := &wirePeer{r: r, cancels: make(map[string]context.CancelFunc), marks: make(map[string][]schema.HeaderParam)}
 	p.ctx, p.cancel = context.WithCancel(ctx)
 	p.options = httpclient.Options{
-		URL: target, HTTP: r.options.HTTP, Header: r.options.Header, Logger: slog.New(slog.DiscardHandler), MaxMessage: traffic.MaxMessage, Trace: p.trace,
+		URL: target, HTTP: r.options.HTTP, Header: r.options.Header, Logger: slog.New(slog.DiscardHandler),
+		MaxMessage: traffic.MaxMessage, Trace: p.trace,
 	}
 	return p
 }
@@ -188,8 +189,8 @@ func (p *wirePeer) sendModern(raw []byte, m *message) (bool, error) {
 	return true, nil
 }
 
-// marksOf returns the parameters of a tool that a call repeats in headers. It lists the tools if the recording does not. It
-// returns none if the server does not list the tool.
+// marksOf returns the parameters of a tool that a call repeats in headers. It lists the tools if the recording does
+// not. It returns none if the server does not list the tool.
 func (p *wirePeer) marksOf(m *message) []schema.HeaderParam {
 	const maxPages = 100
 	cursor, last := "", false
@@ -203,7 +204,8 @@ func (p *wirePeer) marksOf(m *message) []schema.HeaderParam {
 		if known || last {
 			return marks
 		}
-		raw := []byte(`{"jsonrpc":"2.0","id":` + id + `,"method":"tools/list","params":{` + cursor + `"_meta":` + string(m.Params.Meta) + `}}`)
+		raw := []byte(`{"jsonrpc":"2.0","id":` + id + `,"method":"tools/list","params":{` + cursor + `"_meta":` +
+			string(m.Params.Meta) + `}}`)
 		parsed, err := jsonrpc.Parse(raw, jsonrpc.Limits{})
 		if err != nil {
 			return nil

@@ -40,9 +40,10 @@ func Open(path string) (*Dir, error) {
 // Close closes the directory.
 func (d *Dir) Close() error { return d.root.Close() }
 
-// Save writes data to a new file and returns its path. name is a name or a URI from a server; its last part becomes the name
-// of the file, in characters that every system allows. The MIME type determines the extension. If a file of that name
-// exists, Save adds a number: it overwrites no file, follows no link out of the directory, and creates no directory.
+// Save writes data to a new file and returns its path. name is a name or a URI from a server; its last part becomes the
+// name of the file, in characters that every system allows. The MIME type determines the extension. If a file of that
+// name exists, Save adds a number: it overwrites no file, follows no link out of the directory, and creates no
+// directory.
 func (d *Dir) Save(name, mimeType string, data []byte) (string, error) {
 	base, extension := fileName(name, mimeType)
 	for n := 1; n <= maxNumber; n++ {
@@ -162,8 +163,8 @@ var extensions = map[string][]string{
 	"video/webm":             {".webm"},
 }
 
-// extensionOf returns the extensions of a MIME type. For unknown types, a file keeps the extension of its name. The table
-// does not depend on the system, so that names do not.
+// extensionOf returns the extensions of a MIME type. For unknown types, a file keeps the extension of its name. The
+// table does not depend on the system, so that names do not.
 func extensionOf(mimeType string) []string {
 	mimeType, _, _ = strings.Cut(mimeType, ";")
 	if known := extensions[strings.ToLower(strings.TrimSpace(mimeType))]; known != nil {

@@ -11,12 +11,14 @@ import (
 // packageRegistries are the types of registries whose packages have a name and a version.
 var packageRegistries = []string{"npm", "pypi", "nuget", "cargo", "go"}
 
-// imageRegistries are the hosts of OCI images that the official registry accepts. An entry that begins with a dot means all
-// subdomains.
-var imageRegistries = []string{"docker.io", "registry-1.docker.io", "index.docker.io", "ghcr.io", "mcr.microsoft.com", ".pkg.dev", ".azurecr.io"}
+// imageRegistries are the hosts of OCI images that the official registry accepts. An entry that begins with a dot means
+// all subdomains.
+var imageRegistries = []string{"docker.io", "registry-1.docker.io", "index.docker.io", "ghcr.io", "mcr.microsoft.com",
+	".pkg.dev", ".azurecr.io"}
 
 func (p place) checkPackage() {
-	p.only("registryType", "registryBaseUrl", "identifier", "version", "fileSha256", "runtimeHint", "transport", "runtimeArguments", "packageArguments", "environmentVariables")
+	p.only("registryType", "registryBaseUrl", "identifier", "version", "fileSha256", "runtimeHint", "transport",
+		"runtimeArguments", "packageArguments", "environmentVariables")
 	identifier, kind := p.member("identifier"), p.member("registryType")
 	if strings.ContainsAny(identifier.text(), " \t\r\n") {
 		identifier.problem("identifier must not have spaces", fixes["identifier"])
@@ -34,7 +36,8 @@ func (p place) checkPackage() {
 	}
 	variables := p.checkArguments()
 	if len(p.member("runtimeArguments").elements()) > 0 && p.member("runtimeHint").text() == "" {
-		p.member("runtimeHint").warning("package has runtimeArguments, but no runtimeHint", "name the program that receives them, such as npx or docker")
+		p.member("runtimeHint").warning("package has runtimeArguments, but no runtimeHint",
+			"name the program that receives them, such as npx or docker")
 	}
 	p.member("transport").checkTransport(variables)
 }
@@ -65,9 +68,11 @@ func (p place) checkImage() {
 	}
 	switch {
 	case path == "" || strings.Contains(path, "://"):
-		identifier.problem("identifier must be a reference to an image", "write a reference such as docker.io/OWNER/IMAGE:1.0.2")
+		identifier.problem("identifier must be a reference to an image",
+			"write a reference such as docker.io/OWNER/IMAGE:1.0.2")
 	case !slices.ContainsFunc(imageRegistries, known):
-		identifier.problem("the official registry does not accept images of "+host, "publish the image at docker.io, ghcr.io, *.pkg.dev, *.azurecr.io or mcr.microsoft.com")
+		identifier.problem("the official registry does not accept images of "+host,
+			"publish the image at docker.io, ghcr.io, *.pkg.dev, *.azurecr.io or mcr.microsoft.com")
 	case !strings.ContainsAny(path[strings.LastIndexByte(path, '/')+1:], ":@"):
 		identifier.warning("image has no tag, so that it can change", "add the tag of the version, such as :1.0.2")
 	}
@@ -84,14 +89,17 @@ func (p place) checkBundle() {
 	if identifier.text() == "" {
 		return
 	}
-	if err != nil || u.Scheme != "https" || !isRelease(strings.TrimPrefix(strings.ToLower(u.Host), "www."), strings.Split(u.Path, "/")) {
-		identifier.problem("identifier must be the https URL of a file of a release at github.com or gitlab.com", "write a URL such as https://github.com/OWNER/REPOSITORY/releases/download/TAG/FILE.mcpb")
+	if err != nil || u.Scheme != "https" ||
+		!isRelease(strings.TrimPrefix(strings.ToLower(u.Host), "www."), strings.Split(u.Path, "/")) {
+		identifier.problem("identifier must be the https URL of a file of a release at github.com or gitlab.com",
+			"write a URL such as https://github.com/OWNER/REPOSITORY/releases/download/TAG/FILE.mcpb")
 	} else if !strings.Contains(strings.ToLower(identifier.text()), "mcp") {
 		identifier.problem(`URL must contain "mcp"`, "name the file so that it ends with .mcpb")
 	}
 }
 
-// isRelease reports whether the parts of the path of a URL, which begins with a slash, are those of a file of a release.
+// isRelease reports whether the parts of the path of a URL, which begins with a slash, are those of a file of a
+// release.
 func isRelease(host string, parts []string) bool {
 	if slices.Contains(parts[1:], "") {
 		return false
@@ -105,7 +113,8 @@ func isRelease(host string, parts []string) bool {
 			return false
 		}
 		rest := parts[at+1:]
-		return len(rest) == 4 && rest[0] == "releases" && rest[2] == "downloads" || len(rest) == 3 && rest[0] == "package_files" && rest[2] == "download"
+		return len(rest) == 4 && rest[0] == "releases" && rest[2] == "downloads" || len(rest) == 3 &&
+			rest[0] == "package_files" && rest[2] == "download"
 	}
 	return false
 }
@@ -117,8 +126,8 @@ func (p place) without(name, reason string) {
 	}
 }
 
-// checkArguments checks the arguments and environment variables of a package. It returns the names that the URL of its transport
-// can use.
+// checkArguments checks the arguments and environment variables of a package. It returns the names that the URL of its
+// transport can use.
 func (p place) checkArguments() (variables []string) {
 	for _, list := range []string{"runtimeArguments", "packageArguments"} {
 		for _, a := range p.member(list).elements() {
@@ -139,7 +148,8 @@ func (p place) checkArgument() {
 	switch p.member("type").text() {
 	case "positional":
 		if !p.member("value").exists() && !p.member("valueHint").exists() {
-			p.problem("positional argument must have a value or a valueHint", "add the value, or a valueHint that names what the user enters")
+			p.problem("positional argument must have a value or a valueHint",
+				"add the value, or a valueHint that names what the user enters")
 		}
 	case "named":
 		if name.text() == "" {
@@ -147,7 +157,8 @@ func (p place) checkArgument() {
 			return
 		}
 		if strings.ContainsAny(name.text(), "<> $") {
-			name.problem("name of an argument must not have spaces and the characters < > $", "write only the name, such as --port; its value belongs into value or default")
+			name.problem("name of an argument must not have spaces and the characters < > $",
+				"write only the name, such as --port; its value belongs into value or default")
 		}
 		for _, member := range []string{"value", "default"} {
 			if m := p.member(member); strings.HasPrefix(m.text(), name.text()) {
@@ -157,9 +168,11 @@ func (p place) checkArgument() {
 	}
 }
 
-// checkInput checks a value that the description sets, or that the user enters. Others are the names of its other members.
+// checkInput checks a value that the description sets, or that the user enters. Others are the names of its other
+// members.
 func (p place) checkInput(others ...string) {
-	p.only(append([]string{"description", "isRequired", "isSecret", "format", "value", "default", "placeholder", "choices"}, others...)...)
+	p.only(append([]string{"description", "isRequired", "isSecret", "format", "value", "default", "placeholder",
+		"choices"}, others...)...)
 	choices := p.member("choices").elements()
 	for _, name := range []string{"value", "default"} {
 		m := p.member(name)
@@ -169,7 +182,8 @@ func (p place) checkInput(others ...string) {
 		if p.member("isSecret").isTrue() && !strings.Contains(m.text(), "{") {
 			m.warning("secret is published with the file", "remove it; clients ask the user for the value")
 		}
-		if len(choices) > 0 && name == "default" && !slices.ContainsFunc(choices, func(c place) bool { return c.text() == m.text() }) {
+		if len(choices) > 0 && name == "default" &&
+			!slices.ContainsFunc(choices, func(c place) bool { return c.text() == m.text() }) {
 			m.warning("default is not one of the choices", "")
 		}
 	}
@@ -209,7 +223,8 @@ func (p place) checkRemote() {
 	host := u.Hostname()
 	switch {
 	case host == "localhost" || strings.HasSuffix(host, ".localhost") || host == "127.0.0.1":
-		address.problem("URL of a remote server must not be that of the local machine", "write the public URL, or describe a package with this transport")
+		address.problem("URL of a remote server must not be that of the local machine",
+			"write the public URL, or describe a package with this transport")
 	case u.Scheme != "https":
 		address.problem("URL of a remote server must begin with https://", "")
 	}
@@ -224,8 +239,8 @@ func (p place) checkHeaders() {
 // inBraces matches the variables of a URL.
 var inBraces = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{([^}]+)\}`) })
 
-// checkURL checks a URL in which the names of variables are in braces. what describes a variable. It returns the URL with a digit for
-// each variable, or nil if it is invalid.
+// checkURL checks a URL in which the names of variables are in braces. what describes a variable. It returns the URL
+// with a digit for each variable, or nil if it is invalid.
 func (p place) checkURL(variables []string, what string) *url.URL {
 	if p.text() == "" {
 		if !p.exists() {
@@ -234,7 +249,8 @@ func (p place) checkURL(variables []string, what string) *url.URL {
 		return nil
 	}
 	u, err := url.Parse(inBraces().ReplaceAllString(p.text(), "1"))
-	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || strings.ContainsAny(p.text(), " \t\r\n") {
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" ||
+		strings.ContainsAny(p.text(), " \t\r\n") {
 		p.problem("URL must begin with https:// or http:// and have a host", "")
 		return nil
 	}

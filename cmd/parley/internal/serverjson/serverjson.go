@@ -1,5 +1,5 @@
-// Package serverjson checks server.json files, with which servers are published in an MCP registry. It knows the form of the
-// schema 2025-12-11, and the rules of the official registry that need no network.
+// Package serverjson checks server.json files, with which servers are published in an MCP registry. It knows the form
+// of the schema 2025-12-11, and the rules of the official registry that need no network.
 package serverjson
 
 import (
@@ -100,7 +100,8 @@ func linesOf(file []byte) (map[string]int, error) {
 
 // syntaxFinding returns the finding of a file that is not JSON.
 func syntaxFinding(file []byte, err error) *Finding {
-	f := &Finding{Level: Problem, Line: 1, Text: "file must be JSON: " + err.Error(), Fix: "correct the syntax; server.json has no comments and no trailing commas"}
+	f := &Finding{Level: Problem, Line: 1, Text: "file must be JSON: " + err.Error(),
+		Fix: "correct the syntax; server.json has no comments and no trailing commas"}
 	var syntactic *jsontext.SyntacticError
 	if errors.As(err, &syntactic) {
 		f.Path = string(syntactic.JSONPointer)
@@ -143,7 +144,8 @@ func (c *checker) checkForm(file []byte) error {
 		return err
 	}
 	for _, issue := range invalid.Issues {
-		text, fix := "expected "+issue.Expected+", got "+issue.Got, fixes[issue.Path[strings.LastIndexByte(issue.Path, '/')+1:]]
+		text, fix := "expected "+issue.Expected+", got "+issue.Got,
+			fixes[issue.Path[strings.LastIndexByte(issue.Path, '/')+1:]]
 		if strings.HasPrefix(issue.Got, "nothing") {
 			text, fix = "required member is missing", "add it"+strings.TrimSuffix("; "+fix, "; ")
 		}
@@ -238,7 +240,8 @@ const (
 
 // checkServer checks the whole file.
 func (p place) checkServer() {
-	p.only("$schema", "name", "title", "description", "version", "websiteUrl", "repository", "icons", "packages", "remotes", "_meta")
+	p.only("$schema", "name", "title", "description", "version", "websiteUrl", "repository", "icons", "packages",
+		"remotes", "_meta")
 	p.member("$schema").checkSchema()
 	p.member("name").checkName()
 	p.member("version").checkVersion()
@@ -258,7 +261,8 @@ func (p place) checkServer() {
 		remote.checkRemote()
 	}
 	if len(p.member("packages").elements())+len(p.member("remotes").elements()) == 0 {
-		p.warning("server has no packages and no remotes, so that no client can use it", "add packages that clients run, or remotes that they connect to")
+		p.warning("server has no packages and no remotes, so that no client can use it",
+			"add packages that clients run, or remotes that they connect to")
 	}
 	p.member("_meta").checkMeta()
 }
@@ -267,7 +271,8 @@ func (p place) checkServer() {
 func (p place) checkSchema() {
 	id := p.text()
 	use := `write "` + SchemaID + `"`
-	at := slices.IndexFunc(changes, func(c struct{ version, next string }) bool { return id == schemaPrefix+c.version+schemaSuffix })
+	at := slices.IndexFunc(changes,
+		func(c struct{ version, next string }) bool { return id == schemaPrefix+c.version+schemaSuffix })
 	switch {
 	case id == "" || id == SchemaID:
 	case at >= 0:
@@ -276,7 +281,8 @@ func (p place) checkSchema() {
 		}
 		p.warning("schema "+changes[at].version+" is old; the current one is "+current, use)
 	case strings.HasPrefix(id, schemaPrefix) && id > SchemaID:
-		p.warning("schema is newer than "+current+", which parley knows, so that findings can be missing or wrong", "use a newer version of parley")
+		p.warning("schema is newer than "+current+", which parley knows, so that findings can be missing or wrong",
+			"use a newer version of parley")
 	default:
 		p.problem("schema is unknown", use)
 	}
@@ -293,9 +299,11 @@ func (p place) checkName() {
 	case strings.Count(p.text(), "/") != 1:
 		p.problem("name must have exactly one slash", fix)
 	case !isLabel(namespace, ".-"):
-		p.problem("namespace must have two or more letters, digits, dots and hyphens, and begin and end with a letter or digit", fix)
+		p.problem("namespace must have two or more letters, digits, dots and hyphens, and begin and end with a letter or "+
+			"digit", fix)
 	case !isLabel(name, "._-"):
-		p.problem("name after the slash must have two or more letters, digits, dots, underscores and hyphens, and begin and end with a letter or digit", fix)
+		p.problem("name after the slash must have two or more letters, digits, dots, underscores and hyphens, and begin "+
+			"and end with a letter or digit", fix)
 	case !strings.Contains(namespace, "."):
 		p.warning("namespace is not a domain in reverse order, so that no user can prove to own it", fix)
 	}
@@ -365,12 +373,14 @@ func (p place) checkRepository() {
 	case host == "":
 		source.problem("source must be github or gitlab", "leave the repository out if its source code is elsewhere")
 	case !isRepository(address.text(), host):
-		address.problem(fmt.Sprintf("URL must be that of a repository at %s", host), "write https://"+host+"/OWNER/REPOSITORY")
+		address.problem(fmt.Sprintf("URL must be that of a repository at %s", host), "write https://"+host+
+			"/OWNER/REPOSITORY")
 	}
 	folder := p.member("subfolder")
 	for _, part := range strings.Split(folder.text(), "/") {
 		if folder.text() != "" && (part == "" || part == "." || part == ".." || !isPath(part)) {
-			folder.problem("subfolder must be a relative path of letters, digits, dots, hyphens and underscores, without . and .. in it", "write a path such as src/server")
+			folder.problem("subfolder must be a relative path of letters, digits, dots, hyphens and underscores, without . "+
+				"and .. in it", "write a path such as src/server")
 			break
 		}
 	}
@@ -379,11 +389,13 @@ func (p place) checkRepository() {
 // isRepository reports whether a URL is that of a repository: an owner and a name, or several groups at gitlab.com.
 func isRepository(address, host string) bool {
 	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "https" && u.Scheme != "http" || strings.TrimPrefix(u.Host, "www.") != host || u.RawQuery != "" || u.Fragment != "" {
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || strings.TrimPrefix(u.Host, "www.") != host ||
+		u.RawQuery != "" || u.Fragment != "" {
 		return false
 	}
 	parts := strings.Split(strings.Trim(u.Path, "/"), "/")
-	return len(parts) >= 2 && (len(parts) == 2 || host == "gitlab.com") && !slices.ContainsFunc(parts, func(part string) bool { return !isPath(part) })
+	return len(parts) >= 2 && (len(parts) == 2 || host == "gitlab.com") &&
+		!slices.ContainsFunc(parts, func(part string) bool { return !isPath(part) })
 }
 
 // isPath reports whether a text is a part of a path of letters, digits, dots, hyphens and underscores.
@@ -398,7 +410,8 @@ func (p place) checkMeta() {
 	}
 	provided := p.member(publisherKey)
 	if text, err := json.Marshal(provided.value); err == nil && len(text) > maxPublisher {
-		provided.problem(fmt.Sprintf("value must have at most %d bytes of JSON, but has %d", maxPublisher, len(text)), "shorten it")
+		provided.problem(fmt.Sprintf("value must have at most %d bytes of JSON, but has %d", maxPublisher, len(text)),
+			"shorten it")
 	}
 }
 

@@ -41,8 +41,8 @@ func NewAdd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "add SERVER URL|-- COMMAND [flags]",
 		Short: "Add a server to your configuration",
-		Long: `Add a server to your configuration file, so that SERVER is a TARGET of all commands. parley does not connect to it.
-Comments and other members of the file stay as they are; parley help targets says where it is.
+		Long: `Add a server to your configuration file, so that SERVER is a TARGET of all commands. parley does not connect to
+it. Comments and other members of the file stay as they are; parley help targets says where it is.
 
 Values, header fields, the URL and the arguments can have references such as ${NAME}; see parley help
 configuration. parley offers to store a value that looks like a secret in the system's keyring. Without a keyring
@@ -135,7 +135,8 @@ func resolvePaths(cmd *cobra.Command, yes bool, s *config.Server) error {
 		first, _, nested := strings.Cut(filepath.ToSlash(path), "/")
 		if first != "." && first != ".." {
 			if _, err := os.Stat(arg); err == nil && !filepath.IsAbs(arg) && first != "" {
-				cmd.PrintErrf("parley: warning: %s is in the current directory; write .%c%[1]s if the argument is a path\n", terminal.Line(arg), filepath.Separator)
+				cmd.PrintErrf("parley: warning: %s is in the current directory; write .%c%[1]s if the argument is a path\n",
+					terminal.Line(arg), filepath.Separator)
 			}
 			continue
 		}
@@ -188,7 +189,8 @@ func offerKeyring(cmd *cobra.Command, s *config.Server) (stored keyringSecrets, 
 	for _, secret := range secrets {
 		cmd.PrintErrf("parley: %s looks like a secret\n", terminal.Line(secret.Where))
 	}
-	if agreed, err := form.Confirm(cmd, false, "Store in the system's keyring, and write references?"); err != nil || !agreed {
+	if agreed, err := form.Confirm(cmd, false, "Store in the system's keyring, and write references?"); err != nil ||
+		!agreed {
 		return nil, errors.Join(err, plain)
 	}
 	for i, secret := range slices.Backward(secrets) {
@@ -212,7 +214,8 @@ func (f *addFlags) server(cmd *cobra.Command, args []string) (*config.Server, er
 	case dash > 1:
 		return nil, fmt.Errorf("unexpected argument %q; write the command after --", args[1])
 	case dash < 0 && len(args) == 1, dash == 1 && len(args) == 1:
-		return nil, fmt.Errorf("no URL and no command; write %s URL, or %[1]s -- COMMAND", quoting.OfUser().Command([]string{"add"}, args[0]))
+		return nil, fmt.Errorf("no URL and no command; write %s URL, or %[1]s -- COMMAND",
+			quoting.OfUser().Command([]string{"add"}, args[0]))
 	case dash < 0 && len(args) > 2:
 		return nil, fmt.Errorf("unexpected argument %q; write -- before a command", args[2])
 	case dash < 0 && !dialing.IsURL(args[1]) && !strings.Contains(args[1], "${"):

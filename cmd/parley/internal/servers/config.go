@@ -22,8 +22,8 @@ func NewConfig() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
 		Short: "Check and show configuration files",
-		Long: `Check and show the configuration files of parley up, and print their JSON Schema. parley help configuration describes
-the files.`,
+		Long: `Check and show the configuration files of parley up, and print their JSON Schema. parley help configuration
+describes the files.`,
 		Args: program.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}

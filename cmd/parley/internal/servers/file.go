@@ -56,5 +56,6 @@ func (f *editedFile) open() (*jsonedit.File, *config.Config, error) {
 func referenceAdvice(name string) string {
 	variable := strings.ToUpper(strings.NewReplacer("-", "_", " ", "_").Replace(name))
 	quote := quoting.OfUser().Quote
-	return fmt.Sprintf("write a reference, such as %s or %s, or add --plain", quote("${"+variable+"}"), quote("${keyring:parley/"+name+"}"))
+	return fmt.Sprintf("write a reference, such as %s or %s, or add --plain", quote("${"+variable+"}"),
+		quote("${keyring:parley/"+name+"}"))
 }

@@ -135,7 +135,8 @@ func importServers(cmd *cobra.Command, flags *importFlags, args []string) error 
 	for _, s := range shown {
 		s.printRuns(cmd)
 	}
-	if agreed, err := form.Confirm(cmd, flags.yes, fmt.Sprintf("Add %s to %s?", terminal.Count(write, "server"), terminal.Line(file.Path()))); err != nil || !agreed {
+	if agreed, err := form.Confirm(cmd, flags.yes,
+		fmt.Sprintf("Add %s to %s?", terminal.Count(write, "server"), terminal.Line(file.Path()))); err != nil || !agreed {
 		return err
 	}
 	if err := file.Save(); err != nil {
@@ -185,7 +186,8 @@ func sourcesOf(args []string) ([]editors.Source, error) {
 
 func newImportedServer(p *editors.Import, flags *importFlags) *importedServer {
 	if p.Server == nil {
-		return &importedServer{Server: &listing.Server{Name: p.Name, Origin: p.Source.Origin()}, Action: "unusable", Detail: p.Err.Error()}
+		return &importedServer{Server: &listing.Server{Name: p.Name, Origin: p.Source.Origin()}, Action: "unusable",
+			Detail: p.Err.Error()}
 	}
 	s := &importedServer{Server: listing.NewServer(p.Server), Action: "add"}
 	switch {
@@ -194,7 +196,8 @@ func newImportedServer(p *editors.Import, flags *importFlags) *importedServer {
 	case p.Same != "":
 		s.Action, s.Detail = "same", s.Name+" is the same as "+p.Same
 	case p.Source.Project && flags.yes:
-		s.Action, s.Detail = "unseen", s.Name+" is in a file of the project; run parley import without --yes, or name the file"
+		s.Action, s.Detail = "unseen", s.Name+
+			" is in a file of the project; run parley import without --yes, or name the file"
 	case p.Taken != "" && flags.replace:
 		s.Action, s.Detail = "replace", s.Name+" replaces "+p.Taken
 	case p.Taken != "":

@@ -69,7 +69,9 @@ parley install files --client zed --remove`,
 	cmd.MarkFlagsMutuallyExclusive("bridge", "direct", "remove")
 	cmd.MarkFlagsMutuallyExclusive("remove", "replace")
 	completion.Add(cmd, &flags.config, completion.Target, completion.Nothing)
-	_ = cmd.RegisterFlagCompletionFunc("client", cobra.FixedCompletions(editors.Names(), cobra.ShellCompDirectiveNoFileComp)) // the flag exists
+	// the flag exists
+	_ = cmd.RegisterFlagCompletionFunc("client",
+		cobra.FixedCompletions(editors.Names(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
@@ -121,7 +123,8 @@ func install(cmd *cobra.Command, flags *installFlags, args []string) error {
 	question := "Write " + terminal.Line(file.Path()) + "?"
 	if result.taken && !flags.replace {
 		if flags.yes || !form.Interactive(cmd) {
-			return fmt.Errorf("%s has a server %q already; choose another name with --name, or add --replace", file.Path(), result.Name)
+			return fmt.Errorf("%s has a server %q already; choose another name with --name, or add --replace", file.Path(),
+				result.Name)
 		}
 		question = fmt.Sprintf("Replace the entry %s of %s?", terminal.Line(result.Name), terminal.Line(file.Path()))
 	}
@@ -140,7 +143,8 @@ func install(cmd *cobra.Command, flags *installFlags, args []string) error {
 		if flags.remove {
 			done = "Removed the entry %s from %s."
 		}
-		_, err := fmt.Fprintf(w, done+" Restart %s if it does not notice the change.\n", terminal.Line(result.Name), terminal.Line(file.Path()), c.Title)
+		_, err := fmt.Fprintf(w, done+" Restart %s if it does not notice the change.\n", terminal.Line(result.Name),
+			terminal.Line(file.Path()), c.Title)
 		return err
 	})
 }
@@ -161,7 +165,8 @@ func (f *installFlags) open(c *editors.Client) (*jsonedit.File, error) {
 }
 
 // set sets the entry of the target.
-func (f *installFlags) set(cmd *cobra.Command, c *editors.Client, file *jsonedit.File, words []string, result *installed) error {
+func (f *installFlags) set(cmd *cobra.Command, c *editors.Client, file *jsonedit.File, words []string,
+	result *installed) error {
 	s, bridge, err := f.server(cmd, words)
 	if err != nil {
 		return err

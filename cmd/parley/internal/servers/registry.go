@@ -104,7 +104,8 @@ func registrySearch(cmd *cobra.Command, flags *registryFlags, word string, limit
 			if status := statusOfEntry(&e); status != "" {
 				description = status + ": " + description
 			}
-			rows = append(rows, []string{terminal.Line(e.Server.Name), terminal.Line(e.Server.Version), terminal.Line(description)})
+			rows = append(rows, []string{terminal.Line(e.Server.Name), terminal.Line(e.Server.Version),
+				terminal.Line(description)})
 		}
 		if err := terminal.Table(w, terminal.Width(w), []string{"NAME", "VERSION", "DESCRIPTION"}, rows); err != nil {
 			return err
@@ -157,7 +158,8 @@ func (f *registryFlags) get(cmd *cobra.Command, name, version string) (*registry
 	}
 	e, err := c.Get(cmd.Context(), name, version)
 	if errors.Is(err, registry.ErrNotFound) {
-		return nil, fmt.Errorf("the registry has no version %s of the server %q; find servers with parley registry search", version, name)
+		return nil, fmt.Errorf("the registry has no version %s of the server %q; find servers with parley registry search",
+			version, name)
 	}
 	if err != nil {
 		return nil, failure.Unreachable(err)
@@ -308,7 +310,8 @@ func registryAdd(cmd *cobra.Command, flags *registryAddFlags, name string) error
 		return err
 	}
 	if other, err := existing.Find(flags.name); err == nil && !flags.replace {
-		return fmt.Errorf("%s has a server %q already; choose another name with --name, or add --replace", other.Source, flags.name)
+		return fmt.Errorf("%s has a server %q already; choose another name with --name, or add --replace", other.Source,
+			flags.name)
 	}
 	choice, err := flags.choose(cmd, &e.Server)
 	if err != nil {
@@ -328,7 +331,8 @@ func registryAdd(cmd *cobra.Command, flags *registryAddFlags, name string) error
 	for _, note := range asked.notes {
 		cmd.PrintErrln("  " + terminal.Line(note))
 	}
-	if agreed, err := form.Confirm(cmd, flags.yes, fmt.Sprintf("Add %s to %s?", flags.name, terminal.Line(file.Path()))); err != nil || !agreed {
+	if agreed, err := form.Confirm(cmd, flags.yes,
+		fmt.Sprintf("Add %s to %s?", flags.name, terminal.Line(file.Path()))); err != nil || !agreed {
 		return err
 	}
 	if err := asked.secrets.store(); err != nil {
@@ -363,7 +367,8 @@ func (f *registryAddFlags) choose(cmd *cobra.Command, s *registry.Server) (*regi
 	case len(usable) == 1:
 		return usable[0], nil
 	case !form.Interactive(cmd):
-		return nil, fmt.Errorf("the server can be used in several ways; choose one with --package: %s", strings.Join(kinds, ", "))
+		return nil, fmt.Errorf("the server can be used in several ways; choose one with --package: %s",
+			strings.Join(kinds, ", "))
 	}
 	chosen, err := form.ScreenOf(cmd).Choose(cmd.Context(), "Which one?", labels, labels[0])
 	if err != nil {
@@ -394,10 +399,13 @@ func (v *registryValues) ask(name string, in registry.Input) (string, error) {
 	case !interactive && !in.IsRequired:
 		return "", nil
 	case !interactive:
-		return "", fmt.Errorf("%s has no value; add --set %s, or run parley at a terminal", name, quoting.OfUser().Quote(name+"=VALUE"))
+		return "", fmt.Errorf("%s has no value; add --set %s, or run parley at a terminal", name,
+			quoting.OfUser().Quote(name+"=VALUE"))
 	default:
 		var err error
-		if value, err = dialing.Enter(v.cmd, v.server, &config.Input{ID: name, Description: strings.TrimSuffix(name+": "+in.Description, ": "), Default: in.Default, Options: in.Choices, Secret: in.IsSecret}); err != nil {
+		if value, err = dialing.Enter(v.cmd, v.server,
+			&config.Input{ID: name, Description: strings.TrimSuffix(name+": "+in.Description, ": "), Default: in.Default,
+				Options: in.Choices, Secret: in.IsSecret}); err != nil {
 			return "", err
 		}
 	}
@@ -410,7 +418,8 @@ func (v *registryValues) ask(name string, in registry.Input) (string, error) {
 	case credstore.System() == nil:
 		reference := strings.Trim(strings.ToUpper(regexp.MustCompile(`[^A-Za-z0-9]+`).ReplaceAllString(name, "_")), "_")
 		if value != "" {
-			return "", fmt.Errorf("the system has no keyring for the secret %s; add --set '%s=${%s}' instead, and set the environment variable", name, name, reference)
+			return "", fmt.Errorf("the system has no keyring for the secret %s; add --set '%s=${%s}' instead, and set the "+
+				"environment variable", name, name, reference)
 		}
 		v.notes = append(v.notes, "set the environment variable "+reference+" to the secret "+name)
 		if !in.IsRequired {

@@ -160,7 +160,8 @@ func newShownConfig(c *config.Config) *shownConfig {
 	}
 	for i := range c.Hooks {
 		h := &c.Hooks[i]
-		hook := shownHook{Source: h.Source, URL: config.WithoutSecrets(h.URL), Headers: namesOf(h.Headers), Server: h.Server, Tool: h.Tool, Except: h.Except}
+		hook := shownHook{Source: h.Source, URL: config.WithoutSecrets(h.URL), Headers: namesOf(h.Headers), Server: h.Server,
+			Tool: h.Tool, Except: h.Except}
 		if h.Request {
 			hook.On = append(hook.On, "request")
 		}
@@ -193,17 +194,22 @@ func newShownServer(s *config.Server) *shownServer {
 	}
 	return &shownServer{
 		Name: s.Name, Source: s.Source, Disabled: s.Disabled,
-		Command: s.Command, Args: len(s.Args), Env: namesOf(s.Env), URL: config.WithoutSecrets(s.URL), Headers: namesOf(s.Headers),
-		Lazy: s.Lazy, Idle: idle, Trusted: s.Trusted, Roots: s.Roots, Sharing: sharing, Callers: callers, Limits: newShownLimits(s.InputLimits), Extended: idsOf(s.Extensions), Result: s.MaxResult, Prefix: s.Prefix, Tools: newShownSelection(&s.Tools), Prompts: newShownSelection(&s.Prompts),
+		Command: s.Command, Args: len(s.Args), Env: namesOf(s.Env), URL: config.WithoutSecrets(s.URL),
+		Headers: namesOf(s.Headers),
+		Lazy:    s.Lazy, Idle: idle, Trusted: s.Trusted, Roots: s.Roots, Sharing: sharing, Callers: callers,
+		Limits: newShownLimits(s.InputLimits), Extended: idsOf(s.Extensions), Result: s.MaxResult, Prefix: s.Prefix,
+		Tools: newShownSelection(&s.Tools), Prompts: newShownSelection(&s.Prompts),
 	}
 }
 
 func newShownSelection(s *host.Selection) *shownSelection {
-	if s.Only == nil && s.Hide == nil && s.Rename == nil && !s.ReadOnly && !s.NonDestructive && !s.Idempotent && !s.ClosedWorld {
+	if s.Only == nil && s.Hide == nil && s.Rename == nil && !s.ReadOnly && !s.NonDestructive && !s.Idempotent &&
+		!s.ClosedWorld {
 		return nil
 	}
 	return &shownSelection{
-		s.Only, s.Hide, s.Rename, s.ReadOnly, s.NonDestructive, s.Idempotent, s.ClosedWorld, s.Only != nil && len(s.Only) == 0,
+		s.Only, s.Hide, s.Rename, s.ReadOnly, s.NonDestructive, s.Idempotent, s.ClosedWorld, s.Only != nil &&
+			len(s.Only) == 0,
 	}
 }
 
@@ -263,7 +269,8 @@ func (c *shownConfig) print(cmd *cobra.Command, out io.Writer) error {
 			rows[i][j] = terminal.Line(rows[i][j])
 		}
 	}
-	if err := terminal.Table(out, terminal.Width(out), []string{"NAME", "SOURCE", "TARGET", "SETTINGS"}, rows); err != nil {
+	if err := terminal.Table(out, terminal.Width(out), []string{"NAME", "SOURCE", "TARGET", "SETTINGS"},
+		rows); err != nil {
 		return err
 	}
 	for _, p := range c.Problems {
@@ -335,7 +342,8 @@ func (s *shownSelection) describe(words []string, what string) []string {
 		set  bool
 		name string
 	}{
-		{s.Nothing, "none"}, {s.ReadOnly, "read-only"}, {s.NonDestructive, "not destructive"}, {s.Idempotent, "idempotent"}, {s.ClosedWorld, "closed world"},
+		{s.Nothing, "none"}, {s.ReadOnly, "read-only"}, {s.NonDestructive, "not destructive"}, {s.Idempotent, "idempotent"},
+		{s.ClosedWorld, "closed world"},
 	} {
 		if by.set {
 			words = append(words, what+" "+by.name)

@@ -67,12 +67,14 @@ func validateServerJSON(cmd *cobra.Command, path string) error {
 	err = output.Show(cmd, result, func(w io.Writer) error {
 		var b strings.Builder
 		for _, f := range findings {
-			fmt.Fprintf(&b, "%s:%d: %s: %s\n", terminal.Line(path), f.Line, f.Level, terminal.Line(strings.TrimPrefix(f.Path+": "+f.Text, ": ")))
+			fmt.Fprintf(&b, "%s:%d: %s: %s\n", terminal.Line(path), f.Line, f.Level,
+				terminal.Line(strings.TrimPrefix(f.Path+": "+f.Text, ": ")))
 			if f.Fix != "" {
 				b.WriteString("  → " + terminal.Line(f.Fix) + "\n")
 			}
 		}
-		fmt.Fprintf(&b, "%s, %s\n", terminal.Count(counts[serverjson.Problem], "problem"), terminal.Count(counts[serverjson.Warning], "warning"))
+		fmt.Fprintf(&b, "%s, %s\n", terminal.Count(counts[serverjson.Problem], "problem"),
+			terminal.Count(counts[serverjson.Warning], "warning"))
 		_, err := io.WriteString(w, b.String())
 		return err
 	})

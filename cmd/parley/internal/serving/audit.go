@@ -28,7 +28,8 @@ type auditFlags struct {
 }
 
 func (f *auditFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.path, "audit", "", "append a record of each request and denial to this `file`, as lines of JSON")
+	cmd.Flags().StringVar(&f.path, "audit", "",
+		"append a record of each request and denial to this `file`, as lines of JSON")
 	cmd.Flags().BoolVar(&f.values, "audit-values", false, "record the values of arguments, too")
 	cmd.Flags().BoolVar(&f.required, "audit-required", false, "reject requests that cannot be recorded")
 }
@@ -145,7 +146,8 @@ func (a *auditLog) watchLogins(resource *auth.ProtectedResource) {
 		return
 	}
 	resource.OnReject = func(r *http.Request, info *auth.Info, rejection *auth.Rejection) {
-		record := &host.AuditRecord{Time: time.Now(), Event: host.AuditLogin, Reason: rejection.Reason, Outcome: "error", Error: fmt.Sprintf("status %d", rejection.Status)}
+		record := &host.AuditRecord{Time: time.Now(), Event: host.AuditLogin, Reason: rejection.Reason, Outcome: "error",
+			Error: fmt.Sprintf("status %d", rejection.Status)}
 		switch {
 		case info != nil:
 			p := info.Principal

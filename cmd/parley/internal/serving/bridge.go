@@ -53,7 +53,8 @@ parley bridge --addr 127.0.0.1:8080 -- ./my-server`,
 	}
 	flags.AddTo(cmd, "end a call if the server sends nothing for this `time`, such as 90s (default 10m)")
 	flags.http.Add(cmd)
-	cmd.Flags().BoolVar(&flags.login, "login", false, "log in with the browser if the server requires a login and there is none")
+	cmd.Flags().BoolVar(&flags.login, "login", false,
+		"log in with the browser if the server requires a login and there is none")
 	completion.Add(cmd, &flags, completion.Target, completion.Nothing)
 	return cmd
 }

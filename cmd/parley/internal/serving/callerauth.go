@@ -50,9 +50,10 @@ type callerAuth struct {
 	broker *oauth.Broker // for config.CallerLogin
 }
 
-// newCallerAuths returns the ways for the endpoint at a URL, which s serves; the URL is empty with --stdio. Logins are in
-// the memory of this process if s has no store.
-func newCallerAuths(s *server.Server, endpointURL string, flags *endpoint.AuthFlag, logger *slog.Logger, status *endpoint.Status, audit *auditLog) *callerAuths {
+// newCallerAuths returns the ways for the endpoint at a URL, which s serves; the URL is empty with --stdio. Logins are
+// in the memory of this process if s has no store.
+func newCallerAuths(s *server.Server, endpointURL string, flags *endpoint.AuthFlag, logger *slog.Logger,
+	status *endpoint.Status, audit *auditLog) *callerAuths {
 	a := &callerAuths{
 		stdio: endpointURL == "", resource: s.Auth, kv: s.KV, keys: s.Keys, logger: logger, status: status, audit: audit,
 		client:   oauth.Registration{ClientID: flags.ClientID, ClientSecret: flags.ClientSecret},
@@ -86,7 +87,8 @@ func (a *callerAuths) of(name, address string, c *config.Credentials) (*host.Cal
 	}
 	switch {
 	case a.stdio:
-		return nil, errors.New("credentials of callers require that callers are authenticated, over HTTP; remove --stdio, or the credentials to use those of the operator")
+		return nil, errors.New("credentials of callers require that callers are authenticated, over HTTP; remove --stdio, " +
+			"or the credentials to use those of the operator")
 	case a.resource == nil:
 		return nil, errors.New("credentials of callers require that callers are authenticated; add --auth issuer=URL")
 	}
@@ -111,8 +113,9 @@ func (a *callerAuths) of(name, address string, c *config.Credentials) (*host.Cal
 // newClient returns a client without a store.
 func (a *callerAuths) newClient(c *config.Credentials, registrations ...oauth.Registration) *oauth.Client {
 	return &oauth.Client{
-		Name: "Parley", URI: "https://github.com/parley-mcp/parley", Logger: a.logger, Registrations: registrations, Networks: c.Networks,
-		Proxy: http.ProxyFromEnvironment,
+		Name: "Parley", URI: "https://github.com/parley-mcp/parley", Logger: a.logger, Registrations: registrations,
+		Networks: c.Networks,
+		Proxy:    http.ProxyFromEnvironment,
 	}
 }
 
@@ -126,13 +129,15 @@ func (a *callerAuths) newExchanging(address string, c *config.Credentials) *oaut
 		}
 		return exchanging
 	}
-	registered := oauth.Registration{Issuer: c.ServerIssuer, ClientID: c.ServerClientID, ClientSecret: c.ServerClientSecret}
+	registered := oauth.Registration{Issuer: c.ServerIssuer, ClientID: c.ServerClientID,
+		ClientSecret: c.ServerClientSecret}
 	if registered.Issuer == "" {
 		registered.Server = address
 	}
 	enterprise := a.newClient(c, registered)
 	enterprise.Grant = &oauth.Enterprise{
-		Issuer: c.Issuer, TokenEndpoint: c.TokenEndpoint, ClientID: c.ClientID, ClientSecret: c.ClientSecret, SubjectType: c.SubjectTokenType,
+		Issuer: c.Issuer, TokenEndpoint: c.TokenEndpoint, ClientID: c.ClientID, ClientSecret: c.ClientSecret,
+		SubjectType: c.SubjectTokenType,
 	}
 	return enterprise
 }
@@ -156,7 +161,8 @@ func (a *callerAuths) newBroker(name string, of *callerAuth) *oauth.Broker {
 				}
 			}
 			if of.config.ClientID != "" {
-				registrations = append(registrations, oauth.Registration{Server: of.url, ClientID: of.config.ClientID, ClientSecret: of.config.ClientSecret})
+				registrations = append(registrations,
+					oauth.Registration{Server: of.url, ClientID: of.config.ClientID, ClientSecret: of.config.ClientSecret})
 			}
 			return a.newClient(&of.config, registrations...)
 		},

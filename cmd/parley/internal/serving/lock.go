@@ -42,7 +42,8 @@ type lockFlags struct {
 func (f *lockFlags) add(cmd *cobra.Command) {
 	f.files.Add(cmd)
 	cmd.Flags().StringVar(&f.path, "lock", "", "lock `file` (default mcp.lock next to the first file)")
-	cmd.Flags().DurationVar(&f.timeout, "timeout", time.Minute, "`time` for the servers to start and list their definitions")
+	cmd.Flags().DurationVar(&f.timeout, "timeout", time.Minute,
+		"`time` for the servers to start and list their definitions")
 }
 
 func NewLock() *cobra.Command {
@@ -50,7 +51,9 @@ func NewLock() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lock [flags]",
 		Short: "Record the definitions of the servers of a configuration file",
-		Long:  "Start or connect to each server of a configuration file, and write its definitions to a new lock file,\nmcp.lock. With it, parley up does not offer definitions that are new or have changed until you accept them; see\nparley help audit.",
+		Long: "Start or connect to each server of a configuration file, and write its definitions to a new lock " +
+			"file,\nmcp.lock. With it, parley up does not offer definitions that are new or have changed until you accept " +
+			"them; see\nparley help audit.",
 		Example: `
 parley lock --config mcp.json
 parley lock diff --config mcp.json
@@ -67,9 +70,10 @@ parley lock accept --config mcp.json files read_text_file`,
 func newLockDiff() *cobra.Command {
 	var flags lockFlags
 	cmd := &cobra.Command{
-		Use:     "diff [SERVER [NAME]] [flags]",
-		Short:   "Show the definitions that differ from the lock file",
-		Long:    "Start or connect to the servers, and show how their definitions differ from the lock file, with the command\nthat accepts what is shown. The exit code is 1 if there are differences.",
+		Use:   "diff [SERVER [NAME]] [flags]",
+		Short: "Show the definitions that differ from the lock file",
+		Long: "Start or connect to the servers, and show how their definitions differ from the lock file, with the " +
+			"command\nthat accepts what is shown. The exit code is 1 if there are differences.",
 		Example: "parley lock diff --config mcp.json",
 		RunE:    func(cmd *cobra.Command, args []string) error { return diffLock(cmd, &flags, args) },
 	}
@@ -138,7 +142,8 @@ func (f *lockFlags) list(cmd *cobra.Command, only string) (*listed, error) {
 }
 
 // definitions starts servers and returns their definitions.
-func (f *lockFlags) definitions(cmd *cobra.Command, authorizer client.Authorizer, servers []host.ServerConfig) (*listed, error) {
+func (f *lockFlags) definitions(cmd *cobra.Command, authorizer client.Authorizer, servers []host.ServerConfig) (*listed,
+	error) {
 	quiet := slog.New(slog.DiscardHandler)
 	all := &listed{byName: make(map[string][]host.Definition)}
 	var mu sync.Mutex
@@ -203,7 +208,8 @@ func (l *listed) complete() error {
 func createLock(cmd *cobra.Command, flags *lockFlags) error {
 	if len(flags.files.Paths) > 0 {
 		if path := lockPath(flags.path, &flags.files); exists(path) {
-			return fmt.Errorf("lock file %s exists; see the changes with parley lock diff, and accept them with parley lock accept", path)
+			return fmt.Errorf("lock file %s exists; see the changes with parley lock diff, and accept them with parley lock "+
+				"accept", path)
 		}
 	}
 	all, err := flags.list(cmd, "")
@@ -228,7 +234,8 @@ func createLock(cmd *cobra.Command, flags *lockFlags) error {
 		Definitions int      `json:"definitions"` // the number
 	}{path, append([]string{}, all.servers...), n}
 	return output.Show(cmd, written, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "Wrote %s of %s to %s.\n", terminal.Count(n, "definition"), terminal.Count(len(all.servers), "server"), path)
+		_, err := fmt.Fprintf(w, "Wrote %s of %s to %s.\n", terminal.Count(n, "definition"),
+			terminal.Count(len(all.servers), "server"), path)
 		return err
 	})
 }
@@ -285,7 +292,8 @@ func (l *listed) differences(file *lock.File, only, name string) *differences {
 	}
 	for _, server := range slices.Sorted(maps.Keys(file.Servers)) {
 		if only == "" && len(l.missing) == 0 && !slices.Contains(l.servers, server) {
-			found.Differences = append(found.Differences, difference{Server: server, Change: "- the configuration has no such server"})
+			found.Differences = append(found.Differences,
+				difference{Server: server, Change: "- the configuration has no such server"})
 			all = append(all, file.Compare(server, nil)...)
 		}
 	}
@@ -330,7 +338,8 @@ func diffLock(cmd *cobra.Command, flags *lockFlags, args []string) error {
 		if err := found.print(w); err != nil || found.Digest == "" || len(all.missing) > 0 {
 			return err
 		}
-		_, err := fmt.Fprintf(w, "Accept these differences with:\n  %s\n", terminal.Verbatim(flags.acceptCommand(found.Digest, args)))
+		_, err := fmt.Fprintf(w, "Accept these differences with:\n  %s\n",
+			terminal.Verbatim(flags.acceptCommand(found.Digest, args)))
 		return err
 	})
 	if err != nil {
@@ -382,7 +391,8 @@ func acceptLock(cmd *cobra.Command, flags *lockFlags, args []string) error {
 	accepted := []string{}
 	removed := 0
 	for _, server := range all.servers {
-		if name != "" && len(found.Differences) == 0 && !slices.ContainsFunc(all.byName[server], func(d host.Definition) bool { return d.Name == name }) {
+		if name != "" && len(found.Differences) == 0 &&
+			!slices.ContainsFunc(all.byName[server], func(d host.Definition) bool { return d.Name == name }) {
 			return fmt.Errorf("server %q has no definition %q", server, name)
 		}
 		if file.Accept(server, name, all.byName[server]) {
@@ -431,7 +441,8 @@ func (f *lockFlags) review(cmd *cobra.Command, found *differences, args []string
 		return false, err
 	}
 	if !form.Interactive(cmd) {
-		return false, fmt.Errorf("nothing was written, because parley cannot ask without a terminal; if you accept these differences, run: %s", f.acceptCommand(found.Digest, args))
+		return false, fmt.Errorf("nothing was written, because parley cannot ask without a terminal; if you accept these "+
+			"differences, run: %s", f.acceptCommand(found.Digest, args))
 	}
 	return form.Confirm(cmd, false, "Accept these differences?")
 }

@@ -155,7 +155,8 @@ func (s *ruleSet) unknownTools(status *host.ServerStatus) (found []string) {
 			rule := &p.Rules.Rules[i]
 			offered := slices.ContainsFunc(status.Tools, func(t host.MergedTool) bool { return t.Definition.Name == rule.Tool })
 			if rule.Server == server && rule.Tool != "" && !strings.ContainsAny(rule.Tool, "*?") && !offered {
-				found = append(found, fmt.Sprintf("rule %d of the policy names the tool %q, which server %q does not offer; correct or remove it", i+1, rule.Tool, server))
+				found = append(found, fmt.Sprintf("rule %d of the policy names the tool %q, which server %q does not offer; "+
+					"correct or remove it", i+1, rule.Tool, server))
 			}
 		}
 	}
@@ -198,7 +199,8 @@ func (r *rules) Hides(caller principal.Principal) func(*host.Request) bool {
 	}
 	return func(request *host.Request) bool {
 		asked := set.asWritten(request)
-		return slices.ContainsFunc(set.covering(asked.Server), func(p *scopedPolicy) bool { return hides[p] != nil && hides[p](asked) })
+		return slices.ContainsFunc(set.covering(asked.Server),
+			func(p *scopedPolicy) bool { return hides[p] != nil && hides[p](asked) })
 	}
 }
 
@@ -214,7 +216,8 @@ func (r *rules) request(ctx context.Context, request *host.Request) error {
 	return nil
 }
 
-func (r *rules) response(ctx context.Context, request *host.Request, result json.RawMessage) (_ json.RawMessage, err error) {
+func (r *rules) response(ctx context.Context, request *host.Request, result json.RawMessage) (_ json.RawMessage,
+	err error) {
 	set := r.current.Load()
 	asked := set.asWritten(request)
 	for i := range set.hooks {
@@ -257,8 +260,8 @@ type userApprover struct {
 	turn   chan struct{} // capacity 1: held while a question is shown
 }
 
-// approve prints what the arguments and the reason are, and asks below them, so that the question is on the screen also if
-// the arguments are long.
+// approve prints what the arguments and the reason are, and asks below them, so that the question is on the screen also
+// if the arguments are long.
 func (u *userApprover) approve(ctx context.Context, a *host.Approval) error {
 	select {
 	case u.turn <- struct{}{}:

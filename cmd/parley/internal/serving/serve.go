@@ -23,8 +23,8 @@ func NewServe() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve [flags]",
 		Short: "Serve demo tools or the files of a directory",
-		Long: `Serve demo tools over HTTP or, with --stdio, over standard input and output. With --dir, serve the files of a directory
-as resources, and notify clients when they change. parley up serves the servers of a configuration file.
+		Long: `Serve demo tools over HTTP or, with --stdio, over standard input and output. With --dir, serve the files of a
+directory as resources, and notify clients when they change. parley up serves the servers of a configuration file.
 
 ` + endpoint.Help,
 		Example: `
@@ -64,7 +64,8 @@ func newServer(cmd *cobra.Command, dirs *dirFlag, authorized bool) (*server.Serv
 	case len(dirs.dirs) == 0:
 		s = demo.New(program.Version())
 	default:
-		s = &server.Server{Name: "parley-files", Title: "Parley files", Version: program.Version(), Description: "The files of a directory"}
+		s = &server.Server{Name: "parley-files", Title: "Parley files", Version: program.Version(),
+			Description: "The files of a directory"}
 	}
 	s.Logger = program.NewLogger(cmd.ErrOrStderr(), slog.LevelWarn)
 	served, err := dirs.serve(s, s.Logger)

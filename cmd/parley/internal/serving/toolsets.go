@@ -143,7 +143,8 @@ func (a *protection) limit(s *server.Server, c *config.Toolset, path string) err
 type toolsetAuthError struct{ toolset *config.Toolset }
 
 func (e *toolsetAuthError) Error() string {
-	return e.toolset.Source + `: toolset "` + e.toolset.Name + `": scopes and principals require --auth; add --auth issuer=URL`
+	return e.toolset.Source + `: toolset "` + e.toolset.Name +
+		`": scopes and principals require --auth; add --auth issuer=URL`
 }
 
 // onlyFor returns middleware that rejects the calls of principals who may not use a toolset, and records them.
@@ -160,7 +161,8 @@ func (a *protection) onlyFor(c *config.Toolset) call.Middleware {
 				if a.audit != nil {
 					// The call is rejected in any case.
 					_ = a.audit.record(ctx, &host.AuditRecord{
-						Time: time.Now(), Event: host.AuditDenied, Decision: host.Deny.String(), Reason: err.Message, Method: asked.Method(),
+						Time: time.Now(), Event: host.AuditDenied, Decision: host.Deny.String(), Reason: err.Message,
+						Method: asked.Method(),
 						Issuer: who.Issuer(), Subject: who.Subject(), Client: who.Client(), Outcome: "error",
 					})
 				}

@@ -34,8 +34,8 @@ func NewUp() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "up [flags]",
 		Short: "Serve all servers of a configuration file at one endpoint",
-		Long: `Start or connect to the servers of a configuration file, and serve all their tools, resources and prompts at one
-endpoint. Without --config and --dir, serve demo tools. parley help configuration describes the file.`,
+		Long: `Start or connect to the servers of a configuration file, and serve all their tools, resources and prompts at
+one endpoint. Without --config and --dir, serve demo tools. parley help configuration describes the file.`,
 		Example: `
 parley up
 parley up --config mcp.json --dir docs
@@ -87,7 +87,8 @@ type upOptions struct {
 
 // checkWithoutConfig returns an error if a flag is set that has an effect only on the servers of configuration files.
 func checkWithoutConfig(cmd *cobra.Command) error {
-	for _, name := range []string{"lock", "audit", "audit-values", "audit-required", "discover", "discover-over", "input", "max-name", "policy", "require-ready", "toolset"} {
+	for _, name := range []string{"lock", "audit", "audit-values", "audit-required", "discover", "discover-over", "input",
+		"max-name", "policy", "require-ready", "toolset"} {
 		if cmd.Flags().Changed(name) {
 			return fmt.Errorf("--%s requires the servers of a configuration file; add --config FILE", name)
 		}
@@ -95,7 +96,8 @@ func checkWithoutConfig(cmd *cobra.Command) error {
 	return nil
 }
 
-func up(cmd *cobra.Command, flags *endpoint.Flags, dirs *dirFlag, files *dialing.ConfigFlags, discover *discoverFlags, guard *guardFlags, o *upOptions) error {
+func up(cmd *cobra.Command, flags *endpoint.Flags, dirs *dirFlag, files *dialing.ConfigFlags, discover *discoverFlags,
+	guard *guardFlags, o *upOptions) error {
 	u := &upstreams{cmd: cmd, files: files, options: o}
 	loaded, err := u.load()
 	if err != nil {
@@ -262,8 +264,8 @@ func up(cmd *cobra.Command, flags *endpoint.Flags, dirs *dirFlag, files *dialing
 // firstListsTimeout limits the time that the client of standard input waits for the servers.
 const firstListsTimeout = 10 * time.Second
 
-// awaitFirstLists waits until the servers are ready or have failed. A client that starts parley would list the tools before
-// that, and many clients do so only once.
+// awaitFirstLists waits until the servers are ready or have failed. A client that starts parley would list the tools
+// before that, and many clients do so only once.
 func awaitFirstLists(ctx context.Context, g *gateway.Gateway) {
 	ctx, cancel := context.WithTimeout(ctx, firstListsTimeout)
 	defer cancel()
@@ -272,7 +274,8 @@ func awaitFirstLists(ctx context.Context, g *gateway.Gateway) {
 
 // registered yields statuses when the gateway has registered what they list, so that a user who sees that a server is
 // ready can call its tools.
-func registered(ctx context.Context, g *gateway.Gateway, statuses iter.Seq[host.ServerStatus]) iter.Seq[host.ServerStatus] {
+func registered(ctx context.Context, g *gateway.Gateway,
+	statuses iter.Seq[host.ServerStatus]) iter.Seq[host.ServerStatus] {
 	return func(yield func(host.ServerStatus) bool) {
 		for status := range statuses {
 			if g.Await(ctx, status) != nil || !yield(status) {
@@ -285,11 +288,12 @@ func registered(ctx context.Context, g *gateway.Gateway, statuses iter.Seq[host.
 // newGatewayServer returns a server without tools.
 func newGatewayServer(logger *slog.Logger) *server.Server {
 	return &server.Server{
-		Name:        "parley",
-		Title:       "Parley",
-		Version:     program.Version(),
-		Description: "The tools, resources and prompts of several servers. The names of tools and prompts begin with the name of their server.",
-		Logger:      logger,
+		Name:    "parley",
+		Title:   "Parley",
+		Version: program.Version(),
+		Description: "The tools, resources and prompts of several servers. The names of tools and prompts begin with the " +
+			"name of their server.",
+		Logger: logger,
 	}
 }
 
@@ -303,8 +307,10 @@ type discoverFlags struct {
 }
 
 func (f *discoverFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.mode, "discover", "auto", "`when` clients search for tools instead of listing them: auto, always or never")
-	cmd.Flags().IntVar(&f.over, "discover-over", defaultDiscoverOver, "maximum size of the definitions of all listed tools, in `bytes`, with --discover auto; a token is about 4 bytes")
+	cmd.Flags().StringVar(&f.mode, "discover", "auto",
+		"`when` clients search for tools instead of listing them: auto, always or never")
+	cmd.Flags().IntVar(&f.over, "discover-over", defaultDiscoverOver,
+		"maximum size of the definitions of all listed tools, in `bytes`, with --discover auto; a token is about 4 bytes")
 }
 
 // apply sets the budget of g, and prints when the list of tools changes because of it.
@@ -339,7 +345,8 @@ func printCatalog(p *endpoint.Status, c gateway.Catalog, mode string, over int) 
 	case mode == "always":
 		p.Note("tools", "not listed (--discover always): clients use search_tools, describe_tool and call_tool")
 	default:
-		p.Note("tools", fmt.Sprintf("not listed: the definitions have %s, the limit is %s (--discover-over); clients use search_tools, describe_tool and call_tool",
+		p.Note("tools", fmt.Sprintf("not listed: the definitions have %s, the limit is %s (--discover-over); clients use "+
+			"search_tools, describe_tool and call_tool",
 			kib(c.Bytes), kib(over)))
 	}
 }

@@ -131,7 +131,8 @@ func (u *upstreams) watch(ctx context.Context, stop func()) {
 	}
 	changed, err := watchFiles(ctx, paths)
 	if err != nil {
-		u.cmd.PrintErrln("parley: warning: cannot watch the configuration files; send SIGHUP to reload them: " + terminal.Line(err.Error()))
+		u.cmd.PrintErrln("parley: warning: cannot watch the configuration files; send SIGHUP to reload them: " +
+			terminal.Line(err.Error()))
 	}
 	for {
 		select {
@@ -230,7 +231,8 @@ func (u *upstreams) reload(ctx context.Context) error {
 	if err := u.host.SetServers(servers); err != nil {
 		return err
 	}
-	if now, err := u.standardOf(loaded); err != nil || (now == nil) != (u.standard == nil) || now != nil && !sameToolset(*now, *u.standard) {
+	if now, err := u.standardOf(loaded); err != nil || (now == nil) != (u.standard == nil) || now != nil &&
+		!sameToolset(*now, *u.standard) {
 		u.cmd.PrintErrln("parley: warning: the toolset of the endpoint has changed; restart parley to use it")
 	}
 	u.status.Print("  Configuration reloaded.\n")

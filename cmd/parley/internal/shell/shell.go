@@ -1,4 +1,5 @@
-// Package shell has the parts of an interactive shell: command lines, their history, and an editor for them at a terminal.
+// Package shell has the parts of an interactive shell: command lines, their history, and an editor for them at a
+// terminal.
 package shell
 
 import (
@@ -89,8 +90,8 @@ func (c Candidates) choose(word string) (inserted, list string) {
 	return word, strings.Join(c.Words, "  ")
 }
 
-// ReadLine shows a prompt and returns a line. It returns ErrInterrupted after Ctrl-C, and io.EOF after Ctrl-D in an empty
-// line, or when the terminal is closed.
+// ReadLine shows a prompt and returns a line. It returns ErrInterrupted after Ctrl-C, and io.EOF after Ctrl-D in an
+// empty line, or when the terminal is closed.
 func (e *Editor) ReadLine(prompt string) (string, error) {
 	state, err := term.MakeRaw(int(e.in.Fd()))
 	if err != nil {
@@ -131,8 +132,8 @@ func (e *Editor) Print(text string) bool {
 	return true
 }
 
-// keys reads from a terminal. It replaces Ctrl-C, which the terminal of package term takes for the end of the input, by the
-// keys that clear the line and end it.
+// keys reads from a terminal. It replaces Ctrl-C, which the terminal of package term takes for the end of the input, by
+// the keys that clear the line and end it.
 type keys struct {
 	io.Reader
 	interrupted bool
@@ -174,8 +175,8 @@ func Split(line string) (words []string, err error) {
 	return words, err
 }
 
-// Cursor splits the part of a line before the cursor into the words before the current one, and the current one. An open
-// quotation is part of the current word. start is the index in the line at which the current word begins.
+// Cursor splits the part of a line before the cursor into the words before the current one, and the current one. An
+// open quotation is part of the current word. start is the index in the line at which the current word begins.
 func Cursor(line string) (before []string, current string, start int) {
 	before, current, start, _ = Syntax{}.Cursor(line)
 	return before, current, start
@@ -307,7 +308,8 @@ func (h *History) keep(line string) {
 // Add implements term.History. It appends the line to the file; the user sees no error of that.
 func (h *History) Add(line string) {
 	trimmed := strings.TrimSpace(line)
-	if trimmed == "" || len(line) > maxLine || strings.ContainsAny(trimmed, "\r\n") || len(h.lines) > 0 && h.lines[len(h.lines)-1] == line {
+	if trimmed == "" || len(line) > maxLine || strings.ContainsAny(trimmed, "\r\n") || len(h.lines) > 0 &&
+		h.lines[len(h.lines)-1] == line {
 		return
 	}
 	h.keep(line)

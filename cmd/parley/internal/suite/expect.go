@@ -147,7 +147,8 @@ func valueAt(v jsontext.Value, place jsontext.Pointer) jsontext.Value {
 			}
 		case '[':
 			var elements []jsontext.Value
-			if i, err := strconv.ParseUint(token, 10, 31); err == nil && schema.Decode(v, &elements) == nil && i < uint64(len(elements)) {
+			if i, err := strconv.ParseUint(token, 10, 31); err == nil && schema.Decode(v, &elements) == nil &&
+				i < uint64(len(elements)) {
 				next = elements[i]
 			}
 		}

@@ -1,5 +1,5 @@
-// Package suite reads files with tests of an MCP server, runs the tests, and reports the results. [Schema] describes the
-// files.
+// Package suite reads files with tests of an MCP server, runs the tests, and reports the results. [Schema] describes
+// the files.
 package suite
 
 import (
@@ -99,8 +99,8 @@ var Schema []byte
 // defaultTimeout is the time for a test if the file does not say another one.
 const defaultTimeout = 30 * time.Second
 
-// Read reads a file. env returns the environment variables to which the file refers. The error has a line for each mistake,
-// with its position.
+// Read reads a file. env returns the environment variables to which the file refers. The error has a line for each
+// mistake, with its position.
 func Read(path string, env func(name string) (value string, ok bool)) (*File, error) {
 	document, err := yamldoc.Read(path)
 	if err != nil {
@@ -306,7 +306,8 @@ func (v *variables) get(name string) (jsontext.Value, error) {
 type unknownVariableError struct{ name string }
 
 func (e *unknownVariableError) Error() string {
-	return fmt.Sprintf("${%s} has no value; capture it in an earlier test, write ${env:NAME} for an environment variable, or $${ for the text ${", e.name)
+	return fmt.Sprintf("${%s} has no value; capture it in an earlier test, write ${env:NAME} for an environment "+
+		"variable, or $${ for the text ${", e.name)
 }
 
 // text returns a string with the values of its references. A value that is not a string becomes its JSON.
@@ -344,8 +345,8 @@ func (v *variables) texts(all texts) (texts, error) {
 	return expanded, nil
 }
 
-// value returns a JSON value with the values of the references in its strings. A string that is one reference becomes the
-// value with its type. Names of members stay as they are. A nil value stays nil.
+// value returns a JSON value with the values of the references in its strings. A string that is one reference becomes
+// the value with its type. Names of members stay as they are. A nil value stays nil.
 func (v *variables) value(raw jsontext.Value) (jsontext.Value, error) {
 	if !bytes.Contains(raw, []byte("${")) {
 		return raw, nil

@@ -205,14 +205,16 @@ func (x *xmlWriter) suite(r *Report) {
 			unreachable--
 		}
 	}
-	attributes := append([]string{"name", name, "file", r.File, "timestamp", r.Time.UTC().Format("2006-01-02T15:04:05")}, countsOf(counts, unreachable, r.took())...)
+	attributes := append([]string{"name", name, "file", r.File, "timestamp", r.Time.UTC().Format("2006-01-02T15:04:05")},
+		countsOf(counts, unreachable, r.took())...)
 	x.open("testsuite", attributes...)
 	x.open("properties")
 	x.empty("property", "name", "target", "value", r.Target)
 	x.empty("property", "name", "revision", "value", string(r.Revision))
 	x.close("properties")
 	for _, t := range r.Tests {
-		attributes := []string{"name", t.Name, "classname", name, "file", r.File, "line", fmt.Sprint(t.Line), "time", seconds(t.took)}
+		attributes := []string{"name", t.Name, "classname", name, "file", r.File, "line", fmt.Sprint(t.Line), "time",
+			seconds(t.took)}
 		if t.Status == Passed {
 			x.empty("testcase", attributes...)
 			continue

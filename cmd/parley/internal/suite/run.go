@@ -29,8 +29,8 @@ type Options struct {
 	Done     func(*Result)          // is called after each test
 }
 
-// Run runs the tests with a client that [File.Configure] has configured. If the context ends, Run returns the results so far
-// and the cause.
+// Run runs the tests with a client that [File.Configure] has configured. If the context ends, Run returns the results
+// so far and the cause.
 func (f *File) Run(ctx context.Context, c *client.Client, o Options) ([]*Result, error) {
 	r := &runner{file: f, client: c, options: o, listed: make(map[string]bool)}
 	r.variables = &variables{captured: make(map[string]jsontext.Value), env: f.env}
@@ -95,7 +95,8 @@ func (r *runner) run(ctx context.Context, t *test) []Failure {
 	switch {
 	case unanswered: // the outcome is not that of the answers
 	case o.err != nil && context.Cause(ctx) == errTime:
-		failures.add("", Failure{Message: fmt.Sprintf("not finished within %v; set timeout if that is not enough", t.timeout)})
+		failures.add("", Failure{Message: fmt.Sprintf("not finished within %v; set timeout if that is not enough",
+			t.timeout)})
 	case o.err != nil:
 		failures.add("", Failure{Message: r.options.Explain(o.err)})
 	default:
@@ -112,7 +113,8 @@ func (r *runner) capture(t *test, result jsontext.Value, failures *failures) {
 	for _, name := range slices.Sorted(maps.Keys(t.Capture)) {
 		value := valueAt(result, t.Capture[name])
 		if value == nil {
-			failures.add(jsontext.Pointer("/capture").AppendToken(name), Failure{Check: "capture", Path: string(t.Capture[name]), Want: "a value", Got: "nothing"})
+			failures.add(jsontext.Pointer("/capture").AppendToken(name),
+				Failure{Check: "capture", Path: string(t.Capture[name]), Want: "a value", Got: "nothing"})
 			continue
 		}
 		r.variables.captured[name] = value
@@ -231,7 +233,8 @@ func (r *runner) listTools(ctx context.Context) {
 	}
 }
 
-func (o *outcome) call(ctx context.Context, c *client.Client, t *test, options ...client.CallOption) (*mcp.CallToolResult, error) {
+func (o *outcome) call(ctx context.Context, c *client.Client, t *test,
+	options ...client.CallOption) (*mcp.CallToolResult, error) {
 	result, err := c.CallTool(ctx, t.Call, argumentsOf(t), options...)
 	if err != nil {
 		return nil, err
@@ -291,7 +294,8 @@ func (o *outcome) list(ctx context.Context, c *client.Client, what string, optio
 		all, err := collect(c.Resources(ctx, options...), &names, func(r *mcp.Resource) string { return r.URI })
 		return map[string]any{"resources": all}, err
 	case "templates":
-		all, err := collect(c.ResourceTemplates(ctx, options...), &names, func(t *mcp.ResourceTemplate) string { return t.URITemplate })
+		all, err := collect(c.ResourceTemplates(ctx, options...), &names,
+			func(t *mcp.ResourceTemplate) string { return t.URITemplate })
 		return map[string]any{"resourceTemplates": all}, err
 	}
 	all, err := collect(c.Prompts(ctx, options...), &names, func(p *mcp.Prompt) string { return p.Name })
@@ -345,16 +349,19 @@ func (q *questions) answer(params *mcp.ElicitParams) (*mcp.ElicitResult, error) 
 	return nil, errUnanswered
 }
 
-// check adds the questions without an answer and the answers without a question. It reports whether a question was not answered.
+// check adds the questions without an answer and the answers without a question. It reports whether a question was not
+// answered.
 func (q *questions) check(failures *failures) (unanswered bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, message := range q.unanswered {
-		failures.add("/answers", Failure{Check: "answers", Message: fmt.Sprintf("the server asks %s; add an answer", quote(message))})
+		failures.add("/answers", Failure{Check: "answers",
+			Message: fmt.Sprintf("the server asks %s; add an answer", quote(message))})
 	}
 	for i, used := range q.used {
 		if !used {
-			failures.add(jsontext.Pointer("/answers").AppendToken(strconv.Itoa(i)), Failure{Check: "answers", Message: "the server has not asked for this answer"})
+			failures.add(jsontext.Pointer("/answers").AppendToken(strconv.Itoa(i)),
+				Failure{Check: "answers", Message: "the server has not asked for this answer"})
 		}
 	}
 	return len(q.unanswered) > 0

@@ -265,7 +265,8 @@ func nameProxy(resp *http.Response, target string) error {
 	if location, ok := cutOrigin(resp.Header.Get("Location"), target); ok {
 		resp.Header.Set("Location", proxy+location)
 	}
-	if media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); media == "text/event-stream" && resp.Request.Method == http.MethodGet {
+	if media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); media == "text/event-stream" &&
+		resp.Request.Method == http.MethodGet {
 		resp.Body = &endpointReader{ReadCloser: resp.Body, target: target, proxy: proxy}
 	}
 	return nil

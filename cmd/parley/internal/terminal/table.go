@@ -34,8 +34,8 @@ func Table(w io.Writer, width int, head []string, rows [][]string) error {
 	})
 }
 
-// WrappedTable writes rows with aligned columns as Table does, but with all columns and all of their text: what does not
-// fit into a line continues on the next one.
+// WrappedTable writes rows with aligned columns as Table does, but with all columns and all of their text: what does
+// not fit into a line continues on the next one.
 func WrappedTable(w io.Writer, width int, head []string, rows [][]string) error {
 	widths := columns(head, rows, ansi.StringWidth)
 	if width > 0 {
@@ -89,8 +89,8 @@ func longestWord(cell string) (width int) {
 	return width
 }
 
-// narrow reduces widths until a row fits into width: the widest columns become equally wide, but not narrower than their
-// longest words, unless these are longer than a third of width.
+// narrow reduces widths until a row fits into width: the widest columns become equally wide, but not narrower than
+// their longest words, unless these are longer than a third of width.
 func narrow(widths, words []int, width int) {
 	order := make([]int, len(widths)) // the columns, from the narrowest to the widest
 	needed := 0                       // for words of columns that have no width yet
@@ -108,8 +108,8 @@ func narrow(widths, words []int, width int) {
 	}
 }
 
-// Wrap returns the lines of a text, each of at most width columns; a width of 0 means one line. A word that is longer than
-// a line is divided.
+// Wrap returns the lines of a text, each of at most width columns; a width of 0 means one line. A word that is longer
+// than a line is divided.
 func Wrap(text string, width int) (lines []string) {
 	if width <= 0 || ansi.StringWidth(text) <= width {
 		return []string{text}

@@ -81,8 +81,8 @@ func (n node) unknown(key string) error {
 	return nearest.Unknown(n.doc.noun, key, n.properties(), n.usage())
 }
 
-// Undefined returns an error for each argument that the schema allows and does not define. It returns none if the schema
-// describes the values of all further arguments, or defines no argument at all.
+// Undefined returns an error for each argument that the schema allows and does not define. It returns none if the
+// schema describes the values of all further arguments, or defines no argument at all.
 func Undefined(schema, arguments json.RawMessage) (errs []error) {
 	n := parseSchema(schema)
 	n.doc.noun = "argument"
@@ -94,7 +94,8 @@ func Undefined(schema, arguments json.RawMessage) (errs []error) {
 		return nil
 	}
 	for _, key := range given.names {
-		if property, defined := n.propertyOf(key); !defined && !property.never && (property.all == nil || nearest.Name(key, n.properties()) != "") {
+		if property, defined := n.propertyOf(key); !defined && !property.never &&
+			(property.all == nil || nearest.Name(key, n.properties()) != "") {
 			errs = append(errs, n.unknown(key))
 		}
 	}
@@ -254,7 +255,8 @@ func describe(types []string) string {
 
 // isNumber reports whether text is a JSON number.
 func isNumber(text string) bool {
-	return text != "" && (text[0] == '-' || '0' <= text[0] && text[0] <= '9') && json.Valid([]byte(text)) && text == strings.TrimSpace(text)
+	return text != "" && (text[0] == '-' || '0' <= text[0] && text[0] <= '9') && json.Valid([]byte(text)) &&
+		text == strings.TrimSpace(text)
 }
 
 func isInteger(text string) bool {

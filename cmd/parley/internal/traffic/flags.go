@@ -48,7 +48,8 @@ func (f *Flags) Start(target string) (*Recorder, error) {
 	if f.path == "" {
 		return nil, nil
 	}
-	w, file, err := Create(f.path, WriterOptions{Program: "parley " + program.Version(), Target: target, KeepSecrets: f.NoRedact})
+	w, file, err := Create(f.path, WriterOptions{Program: "parley " + program.Version(), Target: target,
+		KeepSecrets: f.NoRedact})
 	if err != nil {
 		return nil, err
 	}
@@ -78,8 +79,8 @@ func (r *Recorder) close() error {
 	return nil
 }
 
-// RecordedTarget returns the target in the header of a recording. A URL is complete, so that parley replay finds the requests
-// to it. The recording replaces its secrets.
+// RecordedTarget returns the target in the header of a recording. A URL is complete, so that parley replay finds the
+// requests to it. The recording replaces its secrets.
 func RecordedTarget(target client.Target) string {
 	if at, ok := target.(*client.HTTPTarget); ok {
 		return at.URL

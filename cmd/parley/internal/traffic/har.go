@@ -127,8 +127,9 @@ type harPair struct {
 
 func newHAREntry(e *Event) *harEntry {
 	return &harEntry{
-		Started:  e.Time,
-		Request:  harRequest{HTTPVersion: "HTTP/1.1", Cookies: []harPair{}, Headers: []harPair{}, Query: []harPair{}, HeadersSize: -1},
+		Started: e.Time,
+		Request: harRequest{HTTPVersion: "HTTP/1.1", Cookies: []harPair{}, Headers: []harPair{}, Query: []harPair{},
+			HeadersSize: -1},
 		Response: harResponse{HTTPVersion: "HTTP/1.1", Cookies: []harPair{}, Headers: []harPair{}, HeadersSize: -1},
 	}
 }

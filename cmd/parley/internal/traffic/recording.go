@@ -1,5 +1,6 @@
 // Package traffic writes and reads recordings of MCP traffic. A recording is a file of JSON lines: a
-// [Header], then one [Event] per line, in the order of their times. docs/program/appendix-recording.md describes the format.
+// [Header], then one [Event] per line, in the order of their times. docs/program/appendix-recording.md describes the
+// format.
 package traffic
 
 import (
@@ -144,7 +145,8 @@ func NewReader(r io.Reader) (*Reader, error) {
 		return nil, errors.New("line 1: not a recording: the first line must be an object with parleyRecording")
 	}
 	if in.header.Version > Version {
-		return nil, fmt.Errorf("line 1: the recording has version %d, and this program reads versions up to %d; use a newer parley", in.header.Version, Version)
+		return nil, fmt.Errorf("line 1: the recording has version %d, and this program reads versions up to %d; use a "+
+			"newer parley", in.header.Version, Version)
 	}
 	return in, nil
 }

@@ -138,7 +138,8 @@ func (r *redactor) query(query string) string {
 }
 
 // oauthSecrets are the parameters of OAuth and of sessions whose names do not say that they are secret.
-var oauthSecrets = []string{"code", "codeverifier", "assertion", "clientassertion", "state", "nonce", "sessionid", "session", "sig", "signature", "key", "auth", "jwt"}
+var oauthSecrets = []string{"code", "codeverifier", "assertion", "clientassertion", "state", "nonce", "sessionid",
+	"session", "sig", "signature", "key", "auth", "jwt"}
 
 // isSecretParameter reports whether a parameter of a URL or form is secret.
 func isSecretParameter(name string) bool {
@@ -154,7 +155,8 @@ func isSecretName(name string) bool {
 	}
 	for _, w := range words {
 		switch w {
-		case "password", "passwd", "pwd", "passphrase", "passcode", "secret", "secrets", "credential", "credentials", "authorization", "apikey", "bearer":
+		case "password", "passwd", "pwd", "passphrase", "passcode", "secret", "secrets", "credential", "credentials",
+			"authorization", "apikey", "bearer":
 			return true
 		}
 	}
@@ -163,7 +165,8 @@ func isSecretName(name string) bool {
 		return true
 	}
 	if last == "key" && len(words) > 1 {
-		return slices.Contains([]string{"api", "private", "access", "auth", "secret", "encryption", "signing"}, words[len(words)-2])
+		return slices.Contains([]string{"api", "private", "access", "auth", "secret", "encryption", "signing"},
+			words[len(words)-2])
 	}
 	return false
 }
@@ -183,7 +186,8 @@ func wordsOf(name string) []string {
 		case !unicode.IsLetter(c) && !unicode.IsDigit(c):
 			add(i)
 			start = i + 1
-		case unicode.IsUpper(c) && i > start && (!unicode.IsUpper(runes[i-1]) || i+1 < len(runes) && unicode.IsLower(runes[i+1])):
+		case unicode.IsUpper(c) && i > start &&
+			(!unicode.IsUpper(runes[i-1]) || i+1 < len(runes) && unicode.IsLower(runes[i+1])):
 			add(i)
 			start = i
 		}
@@ -206,12 +210,15 @@ func (r *redactor) message(message []byte) []byte {
 }
 
 func isSecretMember(name string, isMCP bool) bool {
-	return isSecretName(name) || !isMCP && slices.Contains([]string{"code_verifier", "device_code", "user_code", "assertion", "client_assertion", "registration_access_token"}, name)
+	return isSecretName(name) || !isMCP &&
+		slices.Contains([]string{"code_verifier", "device_code", "user_code", "assertion", "client_assertion",
+			"registration_access_token"}, name)
 }
 
 // isMessage reports whether a text is a message of JSON-RPC, or a batch.
 func isMessage(text []byte) bool {
-	d := jsontext.NewDecoder(strings.NewReader(string(text)), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	d := jsontext.NewDecoder(strings.NewReader(string(text)), jsontext.AllowDuplicateNames(true),
+		jsontext.AllowInvalidUTF8(true))
 	for {
 		token, err := d.ReadToken()
 		if err != nil {
@@ -245,7 +252,8 @@ func mayHaveSecrets(place jsontext.Pointer) bool {
 // JSON. Edit returns text itself if nothing is replaced. In text that is not JSON, it replaces nothing after the
 // first error.
 func Edit(text []byte, edit func(place jsontext.Pointer, value string) (replacement []byte, ok bool)) []byte {
-	d := jsontext.NewDecoder(strings.NewReader(string(text)), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	d := jsontext.NewDecoder(strings.NewReader(string(text)), jsontext.AllowDuplicateNames(true),
+		jsontext.AllowInvalidUTF8(true))
 	var out []byte
 	copied := 0
 	for {

@@ -63,7 +63,8 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // request reports a request, now or when its body has been read, and returns the request to send.
 func (t *Transport) request(n int64, req *http.Request) *http.Request {
-	e := Event{From: Client, Wire: HTTP, Exchange: n, Request: &Request{Method: req.Method, URL: req.URL.String(), Header: req.Header.Clone()}}
+	e := Event{From: Client, Wire: HTTP, Exchange: n,
+		Request: &Request{Method: req.Method, URL: req.URL.String(), Header: req.Header.Clone()}}
 	if req.Body == nil || req.Body == http.NoBody {
 		t.Report(e)
 		return req
@@ -89,8 +90,8 @@ func endedBy(req *http.Request) Side {
 	return Server
 }
 
-// responseBody reports the body of a response at its end, or the events of an event stream. If the length is known, the end
-// is the last byte: with that, the client may send its next request before it reads io.EOF.
+// responseBody reports the body of a response at its end, or the events of an event stream. If the length is known, the
+// end is the last byte: with that, the client may send its next request before it reads io.EOF.
 type responseBody struct {
 	io.ReadCloser
 	request  *http.Request
@@ -153,7 +154,8 @@ func (b *responseBody) end(e Event) {
 	if b.head != nil {
 		e.Response, e.Truncated = b.head, e.From == Client || e.Error != ""
 		if e.From == Client {
-			b.report(Event{From: Server, Wire: HTTP, Exchange: b.exchange, Response: b.head, Message: e.Message, Truncated: true})
+			b.report(Event{From: Server, Wire: HTTP, Exchange: b.exchange, Response: b.head, Message: e.Message,
+				Truncated: true})
 			e.Response, e.Message, e.Truncated = nil, nil, false
 		}
 	}
@@ -172,8 +174,8 @@ type Observer struct {
 	exchanges atomic.Int64
 }
 
-// maxUnread is the number of bytes of a body that an Observer reads when the handler has not read it, such as in a request
-// without authorization. net/http reads the same number.
+// maxUnread is the number of bytes of a body that an Observer reads when the handler has not read it, such as in a
+// request without authorization. net/http reads the same number.
 const maxUnread = 256 << 10
 
 // Handler returns a handler that reports the requests to next and their responses.
@@ -186,7 +188,8 @@ func (o *Observer) Handler(next http.Handler) http.Handler {
 		}
 		body := &requestBody{
 			ReadCloser: r.Body, report: report,
-			event: Event{From: Client, Request: &Request{Method: r.Method, URL: o.Origin + r.URL.RequestURI(), Header: r.Header.Clone()}},
+			event: Event{From: Client, Request: &Request{Method: r.Method, URL: o.Origin + r.URL.RequestURI(),
+				Header: r.Header.Clone()}},
 		}
 		if r.Body == http.NoBody {
 			body.end(io.EOF)
@@ -331,8 +334,8 @@ func (b *requestBody) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// end reports the request, unless that was done. err is the error of the last read: io.EOF after the whole body, and nil
-// if the rest of the body is not read.
+// end reports the request, unless that was done. err is the error of the last read: io.EOF after the whole body, and
+// nil if the rest of the body is not read.
 func (b *requestBody) end(err error) {
 	b.mu.Lock()
 	done, e := b.done, b.event

@@ -138,7 +138,8 @@ func (c *Client) Request(ctx context.Context, h *Hook, r *host.Request) error {
 }
 
 // Response calls the hook with a result, and returns the result for the caller.
-func (c *Client) Response(ctx context.Context, h *Hook, r *host.Request, result json.RawMessage) (json.RawMessage, error) {
+func (c *Client) Response(ctx context.Context, h *Hook, r *host.Request, result json.RawMessage) (json.RawMessage,
+	error) {
 	if !h.OnResponse || h.Matches != nil && !h.Matches(r) {
 		return result, nil
 	}
@@ -201,7 +202,8 @@ func read(response *http.Response, from string) (*answer, error) {
 		return &answer{Action: "allow"}, nil
 	case http.StatusOK:
 	default:
-		return nil, fmt.Errorf("the hook at %s has answered with the status %d; it must be 200 or 204", from, response.StatusCode)
+		return nil, fmt.Errorf("the hook at %s has answered with the status %d; it must be 200 or 204", from,
+			response.StatusCode)
 	}
 	if kind, _, err := mime.ParseMediaType(response.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return nil, fmt.Errorf("the answer of the hook at %s must have the content type application/json", from)

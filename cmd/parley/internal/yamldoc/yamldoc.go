@@ -80,7 +80,8 @@ func Parse(path string, data []byte) (*Document, error) {
 // syntaxError returns an error of the parser, which is like "yaml: line 3: did not find expected key".
 func syntaxError(path string, err error) error {
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
-	if line, rest, found := strings.Cut(strings.TrimPrefix(text, "line "), ": "); found && strings.HasPrefix(text, "line ") {
+	if line, rest, found := strings.Cut(strings.TrimPrefix(text, "line "), ": "); found &&
+		strings.HasPrefix(text, "line ") {
 		return fmt.Errorf("%s:%s: invalid YAML: %s", path, line, rest)
 	}
 	return fmt.Errorf("%s: invalid YAML: %s", path, text)

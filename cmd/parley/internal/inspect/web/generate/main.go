@@ -1,5 +1,5 @@
-// Command generate bundles the page of parley inspect. It needs no Node, but the packages that scripts/tools installs. It
-// writes the files, compressed with gzip, to the directory dist of the package inspect, or to the directory of -out.
+// Command generate bundles the page of parley inspect. It needs no Node, but the packages that scripts/tools installs.
+// It writes the files, compressed with gzip, to the directory dist of the package inspect, or to the directory of -out.
 package main
 
 import (
