@@ -15,7 +15,8 @@ func TestFlagsOfTheEndpointRequireHTTP(t *testing.T) {
 			cmd.SetOut(io.Discard)
 			cmd.SetErr(new(bytes.Buffer))
 			name, _, _ := strings.Cut(flag, "=")
-			if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.HasPrefix(err.Error(), name+" has an effect over HTTP only") {
+			if err := cmd.ExecuteContext(t.Context()); err == nil ||
+				!strings.HasPrefix(err.Error(), name+" has an effect over HTTP only") {
 				t.Errorf("%v %s: %v", args, flag, err)
 			}
 		}

@@ -105,8 +105,11 @@ func TestKeysOfAServerAreSentByHand(t *testing.T) {
 		code       int
 	}{
 		{"call " + url + " whoami --header Authorization:Bearer_k", "", 0},
-		{"call " + url + " whoami", "cannot discover the authorization server: " + url + " names none, so requests need an API key or another token of the server" + send, failure.ExitUnauthorized},
-		{"call " + url + " whoami --header X-Api-Key:k", "although the request has the header X-Api-Key: cannot discover the authorization server: " + url + " names none, so requests need an API key or another token of the server" + send, failure.ExitUnauthorized},
+		{"call " + url + " whoami", "cannot discover the authorization server: " + url +
+			" names none, so requests need an API key or another token of the server" + send, failure.ExitUnauthorized},
+		{"call " + url + " whoami --header X-Api-Key:k",
+			"although the request has the header X-Api-Key: cannot discover the authorization server: " + url +
+				" names none, so requests need an API key or another token of the server" + send, failure.ExitUnauthorized},
 		{"login " + url, "names none, so requests need an API key or another token of the server", failure.ExitOther},
 	} {
 		args := strings.Fields(tc.args)
@@ -114,12 +117,14 @@ func TestKeysOfAServerAreSentByHand(t *testing.T) {
 			args[i] = strings.ReplaceAll(args[i], "_", " ")
 		}
 		out, err := run(t, args...)
-		if code := failure.Code(t.Context(), err); code != tc.code || err != nil && !strings.HasSuffix(failure.Explain(err), tc.want) {
+		if code := failure.Code(t.Context(), err); code != tc.code || err != nil &&
+			!strings.HasSuffix(failure.Explain(err), tc.want) {
 			t.Errorf("%q: exit code %d, %v\n%s", args, code, err, out)
 		}
 	}
 	out, _ := run(t, "doctor", url)
-	if !strings.Contains(out, "note     login         requires credentials, and names no authorization server") || strings.Contains(out, "parley login") {
+	if !strings.Contains(out, "note     login         requires credentials, and names no authorization server") ||
+		strings.Contains(out, "parley login") {
 		t.Errorf("doctor:\n%s", out)
 	}
 }
@@ -177,7 +182,8 @@ func TestCommandsRefreshALoginOfARegisteredClient(t *testing.T) {
 		first = now
 	}
 	// Log in again with the stored client and redirect URI.
-	if out, err = run(t, "login", url); err != nil || !strings.Contains(out, strings.TrimSuffix(redirectURI, "oauth/return")+"login/") {
+	if out, err = run(t, "login", url); err != nil ||
+		!strings.Contains(out, strings.TrimSuffix(redirectURI, "oauth/return")+"login/") {
 		t.Fatalf("%v\n%s", err, out)
 	}
 }

@@ -90,7 +90,8 @@ func (c *collector) await(t *testing.T, spans, metrics []string) {
 	for {
 		c.mu.Lock()
 		missing := slices.DeleteFunc(slices.Clone(spans), func(name string) bool { return c.spans[name] != nil })
-		missing = append(missing, slices.DeleteFunc(slices.Clone(metrics), func(name string) bool { return slices.Contains(c.metrics, name) })...)
+		missing = append(missing, slices.DeleteFunc(slices.Clone(metrics),
+			func(name string) bool { return slices.Contains(c.metrics, name) })...)
 		c.mu.Unlock()
 		if len(missing) == 0 {
 			return
@@ -103,8 +104,8 @@ func (c *collector) await(t *testing.T, spans, metrics []string) {
 	}
 }
 
-// tracedServer returns the URL of a server with the tool echo, and a function that returns the trace context of its last
-// call.
+// tracedServer returns the URL of a server with the tool echo, and a function that returns the trace context of its
+// last call.
 func tracedServer(t *testing.T) (url string, parent func() string) {
 	var last atomic.Pointer[string]
 	s := &server.Server{Name: "far", Middleware: []call.Middleware{func(next call.Handler) call.Handler {
@@ -115,7 +116,8 @@ func tracedServer(t *testing.T) (url string, parent func() string) {
 			return next(ctx, c)
 		}
 	}}}
-	server.AddTool(s, mcp.Tool{Name: "echo", Description: "Return nothing"}, func(context.Context, struct{}) (string, error) { return "", nil })
+	server.AddTool(s, mcp.Tool{Name: "echo", Description: "Return nothing"},
+		func(context.Context, struct{}) (string, error) { return "", nil })
 	web := httptest.NewServer(s)
 	t.Cleanup(web.Close)
 	return web.URL, func() string { return *last.Load() }
@@ -141,7 +143,8 @@ func TestTracesGoThroughTheGateway(t *testing.T) {
 			}
 			own := sdktrace.NewTracerProvider()
 			d := client.Dialer{
-				Name: "caller", Middleware: []call.Middleware{otel.Client(otel.Options{TracerProvider: own, Propagator: propagation.TraceContext{}})},
+				Name: "caller", Middleware: []call.Middleware{otel.Client(otel.Options{TracerProvider: own,
+					Propagator: propagation.TraceContext{}})},
 			}
 			args := append(args, "--otlp", c.URL)
 			t.Run("call", func(t *testing.T) { // the program ends with it
@@ -171,9 +174,11 @@ func TestTracesGoThroughTheGateway(t *testing.T) {
 					t.Errorf("the server received the trace context %q of trace %s", got, trace)
 				}
 			})
-			c.await(t, []string{"SERVER tools/call " + tool, "CLIENT tools/call echo"}, []string{"mcp.server.operation.duration", "mcp.client.operation.duration"})
+			c.await(t, []string{"SERVER tools/call " + tool, "CLIENT tools/call echo"},
+				[]string{"mcp.server.operation.duration", "mcp.client.operation.duration"})
 			inner, outer := c.spans["CLIENT tools/call echo"], c.spans["SERVER tools/call "+tool]
-			if want := hex.EncodeToString(inner.TraceId) + "-" + hex.EncodeToString(inner.SpanId); !strings.Contains(parent(), want) || !bytes.Equal(inner.TraceId, outer.TraceId) ||
+			if want := hex.EncodeToString(inner.TraceId) + "-" +
+				hex.EncodeToString(inner.SpanId); !strings.Contains(parent(), want) || !bytes.Equal(inner.TraceId, outer.TraceId) ||
 				!bytes.Equal(inner.ParentSpanId, outer.SpanId) {
 				t.Errorf("the server received the trace context %q, want %s", parent(), want)
 			}
@@ -220,17 +225,20 @@ func TestTraceOfARequestIsThatOfItsHeaders(t *testing.T) {
 		resp.Body.Close()
 	})
 	c.await(t, []string{"SERVER initialize"}, nil)
-	if span := c.spans["SERVER initialize"]; hex.EncodeToString(span.TraceId) != trace || hex.EncodeToString(span.ParentSpanId) != "b7ad6b7169203331" {
+	if span := c.spans["SERVER initialize"]; hex.EncodeToString(span.TraceId) != trace ||
+		hex.EncodeToString(span.ParentSpanId) != "b7ad6b7169203331" {
 		t.Errorf("span %v", span)
 	}
 }
 
 func TestAnInvalidURLOfACollectorIsAnError(t *testing.T) {
-	for _, args := range [][]string{{"serve", "--addr", "127.0.0.1:0"}, {"serve", "--stdio"}, {"up", "--addr", "127.0.0.1:0"}, {"up", "--stdio"}, {"bridge", "http://127.0.0.1:1/mcp"}} {
+	for _, args := range [][]string{{"serve", "--addr", "127.0.0.1:0"}, {"serve", "--stdio"},
+		{"up", "--addr", "127.0.0.1:0"}, {"up", "--stdio"}, {"bridge", "http://127.0.0.1:1/mcp"}} {
 		cmd := newRoot()
 		cmd.SetArgs(append(args, "--otlp", "collector"))
 		cmd.SetErr(io.Discard)
-		if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "--otlp must be the URL of a collector") {
+		if err := cmd.ExecuteContext(t.Context()); err == nil ||
+			!strings.HasPrefix(err.Error(), "--otlp must be the URL of a collector") {
 			t.Errorf("%v: %v", args, err)
 		}
 	}

@@ -17,13 +17,16 @@ func TestCommandsOfAShellHaveNoFlagsOfTheConnection(t *testing.T) {
 	connection := &cobra.Command{RunE: func(*cobra.Command, []string) error { return nil }}
 	new(sessionFlags).add(connection)
 	names := longFlag.FindAllString(connection.Flags().FlagUsages(), -1)
-	for _, path := range [][]string{{"ls"}, {"call"}, {"read"}, {"prompt"}, {"complete"}, {"watch"}, {"ping"}, {"task", "get"}, {"task", "wait"}, {"task", "ls"}} {
+	for _, path := range [][]string{{"ls"}, {"call"}, {"read"}, {"prompt"}, {"complete"}, {"watch"}, {"ping"},
+		{"task", "get"}, {"task", "wait"}, {"task", "ls"}} {
 		cmd, _, err := root.Find(path)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, flag := range longFlag.FindAllString(cmd.Flags().FlagUsages(), -1) {
-			if slices.Contains(names, flag) && !slices.Contains([]string{"--timeout", "--save", "--images", "--answer", "--answers", "--decline"}, flag) && (flag != "--log-level" || path[0] != "watch") {
+			if slices.Contains(names, flag) &&
+				!slices.Contains([]string{"--timeout", "--save", "--images", "--answer", "--answers", "--decline"}, flag) &&
+				(flag != "--log-level" || path[0] != "watch") {
 				t.Errorf("%s has %s", path, flag)
 			}
 		}

@@ -21,7 +21,8 @@ func snapshotOf(t *testing.T, tools ...*mcp.Tool) snapshot {
 }
 
 func TestChangesToComparesEntries(t *testing.T) {
-	was := snapshotOf(t, &mcp.Tool{Name: "same"}, &mcp.Tool{Name: "gone"}, &mcp.Tool{Name: "other", Title: "a", Description: "a"})
+	was := snapshotOf(t, &mcp.Tool{Name: "same"}, &mcp.Tool{Name: "gone"},
+		&mcp.Tool{Name: "other", Title: "a", Description: "a"})
 	now := snapshotOf(t, &mcp.Tool{Name: "new"}, &mcp.Tool{Name: "same"}, &mcp.Tool{Name: "other", Description: "b"})
 	var lines []string
 	for _, e := range was.changesTo(now) {
@@ -80,7 +81,8 @@ func TestLogLineReturnsOneLine(t *testing.T) {
 		`[1,2]`:                                            "server: info: disk: [1,2]",
 		`null`:                                             "server: info: disk:",
 	} {
-		if got := logLine(mcp.LoggingMessageParams{Level: mcp.LevelInfo, Logger: "disk", Data: json.RawMessage(data)}); got != want {
+		if got := logLine(mcp.LoggingMessageParams{Level: mcp.LevelInfo, Logger: "disk",
+			Data: json.RawMessage(data)}); got != want {
 			t.Errorf("logLine of %s = %q, want %q", data, got, want)
 		}
 	}

@@ -25,7 +25,8 @@ func TestRootOfReturnsAFileURI(t *testing.T) {
 
 func TestRootsOfAServerAreItsDirectories(t *testing.T) {
 	dir := t.TempDir()
-	c, err := config.Parse("/", dir+"/mcp.json", []byte(`{"mcpServers":{"a":{"url":"http://x","roots":["."],"trusted":true},"b":{"url":"http://x","roots":[]},"c":{"url":"http://x"},"d":{"url":"http://x","roots":["missing"]}}}`))
+	c, err := config.Parse("/", dir+"/mcp.json",
+		[]byte(`{"mcpServers":{"a":{"url":"http://x","roots":["."],"trusted":true},"b":{"url":"http://x","roots":[]},"c":{"url":"http://x"},"d":{"url":"http://x","roots":["missing"]}}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +38,8 @@ func TestRootsOfAServerAreItsDirectories(t *testing.T) {
 		}
 		got = append(got, roots)
 	}
-	if len(got[0]) != 1 || got[0][0].URI != "file://"+dir || got[1] == nil || len(got[1]) != 0 || got[2] != nil || !c.Servers[0].Trusted || c.Servers[1].Trusted {
+	if len(got[0]) != 1 || got[0][0].URI != "file://"+dir || got[1] == nil || len(got[1]) != 0 || got[2] != nil ||
+		!c.Servers[0].Trusted || c.Servers[1].Trusted {
 		t.Errorf("roots: %+v", got)
 	}
 	if _, err := RootsOf(&c.Servers[3], &config.Values{}); err == nil || !strings.HasPrefix(err.Error(), "roots: ") {

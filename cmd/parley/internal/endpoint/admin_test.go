@@ -60,9 +60,12 @@ func TestReadinessDependsOnTheStore(t *testing.T) {
 		status int
 		body   string
 	}{
-		"empty":       {func(context.Context) error { return store.ErrNotFound }, http.StatusOK, `{"ready":true,"store":"reachable"}`},
-		"broken":      {func(context.Context) error { return errors.New("password=hunter2") }, http.StatusServiceUnavailable, unreachable},
-		"hangs":       {func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, http.StatusServiceUnavailable, unreachable},
+		"empty": {func(context.Context) error { return store.ErrNotFound }, http.StatusOK,
+			`{"ready":true,"store":"reachable"}`},
+		"broken": {func(context.Context) error { return errors.New("password=hunter2") }, http.StatusServiceUnavailable,
+			unreachable},
+		"hangs": {func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, http.StatusServiceUnavailable,
+			unreachable},
 		"has a value": {func(context.Context) error { return nil }, http.StatusOK, `{"ready":true,"store":"reachable"}`},
 	} {
 		synctest.Test(t, func(t *testing.T) {

@@ -27,8 +27,9 @@ func writeCertificate(t *testing.T, serial int64, certFile, keyFile string) {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: "test"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: "test"},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore:   time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
@@ -38,7 +39,8 @@ func writeCertificate(t *testing.T, serial int64, certFile, keyFile string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for file, block := range map[string]*pem.Block{certFile: {Type: "CERTIFICATE", Bytes: der}, keyFile: {Type: "PRIVATE KEY", Bytes: private}} {
+	for file, block := range map[string]*pem.Block{certFile: {Type: "CERTIFICATE", Bytes: der},
+		keyFile: {Type: "PRIVATE KEY", Bytes: private}} {
 		if file != "" {
 			replaceFile(t, file, pem.EncodeToMemory(block))
 		}
@@ -52,7 +54,8 @@ func replaceFile(t *testing.T, path string, text []byte) {
 	if info, err := os.Stat(path); err == nil && !time.After(info.ModTime()) {
 		time = info.ModTime().Add(1e6)
 	}
-	for _, err := range []error{os.WriteFile(path+".new", text, 0o600), os.Chtimes(path+".new", time, time), os.Rename(path+".new", path)} {
+	for _, err := range []error{os.WriteFile(path+".new", text, 0o600), os.Chtimes(path+".new", time, time),
+		os.Rename(path+".new", path)} {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,7 +66,8 @@ func replaceFile(t *testing.T, path string, text []byte) {
 // connection is an old one.
 func (s *served) serial(t *testing.T) (serial int64, version int, reused bool) {
 	t.Helper()
-	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) { reused = c.Reused }})
+	ctx := httptrace.WithClientTrace(t.Context(),
+		&httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) { reused = c.Reused }})
 	r, err := http.NewRequestWithContext(ctx, "POST", s.url+Path, strings.NewReader(initialize))
 	if err != nil {
 		t.Fatal(err)
@@ -98,7 +102,8 @@ func TestRenewedCertificatesAreServedToNewConnections(t *testing.T) {
 	check := func(when string, want int64, wantReused bool) {
 		t.Helper()
 		if serial, version, reused := s.serial(t); serial != want || version != 2 || reused != wantReused {
-			t.Errorf("%s: certificate %d over HTTP/%d, old connection: %v; want certificate %d, %v", when, serial, version, reused, want, wantReused)
+			t.Errorf("%s: certificate %d over HTTP/%d, old connection: %v; want certificate %d, %v", when, serial, version,
+				reused, want, wantReused)
 		}
 	}
 	fresh := &served{s.url, s.output, s.flags, &http.Client{Transport: insecure()}}
@@ -122,7 +127,8 @@ func TestRenewedCertificatesAreServedToNewConnections(t *testing.T) {
 			t.Errorf("certificate %d after a renewal that failed", serial)
 		}
 	}
-	if out := s.output.String(); strings.Count(out, "the previous certificate stays in use") != 1 || !strings.Contains(out, "private key does not match") {
+	if out := s.output.String(); strings.Count(out, "the previous certificate stays in use") != 1 ||
+		!strings.Contains(out, "private key does not match") {
 		t.Errorf("printed %s", out)
 	}
 	writeCertificate(t, 4, cert, key)
@@ -156,11 +162,13 @@ func TestTLSIsRequiredAndAtLeast12(t *testing.T) {
 			conn.Close()
 		}
 	}
-	if resp, body := s.request(t, "POST", "http://"+address+Path, initialize); resp.StatusCode != http.StatusBadRequest || !strings.Contains(body, "HTTPS") {
+	if resp, body := s.request(t, "POST", "http://"+address+Path, initialize); resp.StatusCode != http.StatusBadRequest ||
+		!strings.Contains(body, "HTTPS") {
 		t.Errorf("without TLS: %s %s", resp.Status, body)
 	}
 	writeCertificate(t, 2, cert, "")
-	if _, err := serveWith(t, new(Flags), "--tls-cert", cert, "--tls-key", key); err == nil || !strings.Contains(err.Error(), "private key does not match") || !strings.Contains(err.Error(), "--tls-key") {
+	if _, err := serveWith(t, new(Flags), "--tls-cert", cert, "--tls-key", key); err == nil ||
+		!strings.Contains(err.Error(), "private key does not match") || !strings.Contains(err.Error(), "--tls-key") {
 		t.Errorf("with another key: %v", err)
 	}
 }

@@ -20,7 +20,8 @@ import (
 
 func TestLimitFlagsSetTheRatesOfTheServer(t *testing.T) {
 	for args, want := range map[[2]string]server.Limits{
-		{}:                                     {CallsPerSecond: defaultLimitCalls, CallBurst: 2 * defaultLimitCalls, ListsPerSecond: defaultLimitLists},
+		{}: {CallsPerSecond: defaultLimitCalls, CallBurst: 2 * defaultLimitCalls,
+			ListsPerSecond: defaultLimitLists},
 		{"--limit-calls=5", "--limit-lists=7"}: {CallsPerSecond: 5, CallBurst: 10, ListsPerSecond: 7},
 		{"--limit-calls=0", "--limit-lists=0"}: {CallsPerSecond: -1},
 	} {
@@ -41,14 +42,18 @@ func TestLimitFlagsSetTheRatesOfTheServer(t *testing.T) {
 // A proxy on this machine forwards requests of others, so what it forwards is not from the user of this machine.
 func TestForwardedRequestsAreNotOfTheLocalUser(t *testing.T) {
 	for header, local := range map[string]bool{
-		"": true, "X-Other": true, "Forwarded": false, "X-Forwarded-For": false, "X-Real-IP": false, "Via": false, "via": false,
+		"": true, "X-Other": true, "Forwarded": false, "X-Forwarded-For": false, "X-Real-IP": false, "Via": false,
+		"via": false,
 	} {
 		r := httptest.NewRequest(http.MethodPost, Path, nil)
 		if header != "" {
 			r.Header.Set(header, "")
 		}
 		var user any
-		ofLocalUser(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { user = rpc.UserOf(r.Context(), new(rpc.Call)) })).ServeHTTP(nil, r)
+		ofLocalUser(http.HandlerFunc(func(_ http.ResponseWriter,
+			r *http.Request) {
+			user = rpc.UserOf(r.Context(), new(rpc.Call))
+		})).ServeHTTP(nil, r)
 		if (user == principal.Local) != local {
 			t.Errorf("with the header %q: %v", header, user)
 		}
@@ -107,7 +112,8 @@ func TestTraceDoesNotDelayEvents(t *testing.T) {
 func TestStatusTellsWhichServersHaveOneClientPerCaller(t *testing.T) {
 	p := NewStatus(io.Discard)
 	for sharing, want := range map[host.Sharing]bool{host.Shared: false, host.PerCaller: true} {
-		if text := p.summary(host.ServerStatus{State: host.Ready, Sharing: sharing}); strings.Contains(text, "one client per caller") != want {
+		if text := p.summary(host.ServerStatus{State: host.Ready, Sharing: sharing}); strings.Contains(text,
+			"one client per caller") != want {
 			t.Errorf("%v: %s", sharing, text)
 		}
 	}

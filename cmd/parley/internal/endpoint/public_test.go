@@ -31,7 +31,8 @@ type served struct {
 func serveWith(t *testing.T, flags *Flags, args ...string) (_ *served, err error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	cmd, output, showed, ended := &cobra.Command{Use: "serve"}, new(syncbuffer.Buffer), make(chan bool), make(chan error, 1)
+	cmd, output, showed, ended := &cobra.Command{Use: "serve"}, new(syncbuffer.Buffer), make(chan bool),
+		make(chan error, 1)
 	cmd.SetErr(output)
 	cmd.SetContext(ctx)
 	flags.Add(cmd)
@@ -48,7 +49,8 @@ func serveWith(t *testing.T, flags *Flags, args ...string) (_ *served, err error
 		return nil, err
 	case <-showed:
 	}
-	client := &http.Client{Transport: &http.Transport{}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client := &http.Client{Transport: &http.Transport{},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	t.Cleanup(func() {
 		client.CloseIdleConnections()
 		cancel()
@@ -105,7 +107,8 @@ func TestRequestsMustNameAnAllowedHost(t *testing.T) {
 			t.Fatal(err)
 		}
 		resp, body := s.request(t, "POST", s.url+Path, initialize, "Host", tc.host)
-		if got := resp.Status + body; !strings.Contains(got, tc.want) || tc.want == advice && resp.StatusCode != http.StatusForbidden {
+		if got := resp.Status + body; !strings.Contains(got, tc.want) || tc.want == advice &&
+			resp.StatusCode != http.StatusForbidden {
 			t.Errorf("%s, Host %q: %s, want %s", tc.flags, tc.host, got, tc.want)
 		}
 	}
@@ -113,31 +116,37 @@ func TestRequestsMustNameAnAllowedHost(t *testing.T) {
 
 // A page of another origin uses an endpoint behind a proxy, which keeps the Host header and forwards paths as they are.
 func TestABrowserUsesTheEndpointBehindAProxy(t *testing.T) {
-	s, err := serveWith(t, new(Flags), "--public-url", "https://mcp.example.com/base", "--allow-origin", "https://app.example.com")
+	s, err := serveWith(t, new(Flags), "--public-url", "https://mcp.example.com/base", "--allow-origin",
+		"https://app.example.com")
 	if err != nil {
 		t.Fatal(err)
 	}
 	to, _ := url.Parse(s.url)
-	proxy := httptest.NewServer(&httputil.ReverseProxy{Transport: s.client.Transport, Rewrite: func(r *httputil.ProxyRequest) {
-		r.SetURL(to)
-		r.Out.Host = r.In.Host
-	}})
+	proxy := httptest.NewServer(&httputil.ReverseProxy{Transport: s.client.Transport,
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(to)
+			r.Out.Host = r.In.Host
+		}})
 	defer proxy.Close()
 	for _, tc := range []struct {
 		origin  string
 		allowed bool
-	}{{"https://app.example.com", true}, {"https://evil.example", false}, {"http://localhost:6274", false}, {"null", false}} {
+	}{{"https://app.example.com", true}, {"https://evil.example", false}, {"http://localhost:6274", false},
+		{"null", false}} {
 		ask, body := s.request(t, "OPTIONS", proxy.URL+"/base", "", "Host", "mcp.example.com", "Origin", tc.origin,
 			"Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "content-type,mcp-protocol-version")
 		if tc.allowed {
-			if ask.StatusCode != http.StatusNoContent || ask.Header.Get("Access-Control-Allow-Headers") != "content-type, mcp-protocol-version" {
+			if ask.StatusCode != http.StatusNoContent ||
+				ask.Header.Get("Access-Control-Allow-Headers") != "content-type, mcp-protocol-version" {
 				t.Errorf("%s: %s %v", tc.origin, ask.Status, ask.Header)
 			}
 			resp, body := s.request(t, "POST", proxy.URL+"/base", initialize, "Host", "mcp.example.com", "Origin", tc.origin)
-			if resp.StatusCode != http.StatusOK || resp.Header.Get("Access-Control-Allow-Origin") != tc.origin || !strings.Contains(body, `"serverInfo"`) {
+			if resp.StatusCode != http.StatusOK || resp.Header.Get("Access-Control-Allow-Origin") != tc.origin ||
+				!strings.Contains(body, `"serverInfo"`) {
 				t.Errorf("%s: %s %v %s", tc.origin, resp.Status, resp.Header, body)
 			}
-		} else if ask.StatusCode != http.StatusForbidden || ask.Header.Get("Access-Control-Allow-Origin") != "" || !strings.Contains(body, "--allow-origin") {
+		} else if ask.StatusCode != http.StatusForbidden || ask.Header.Get("Access-Control-Allow-Origin") != "" ||
+			!strings.Contains(body, "--allow-origin") {
 			t.Errorf("%s: %s %v %s", tc.origin, ask.Status, ask.Header, body)
 		}
 	}
@@ -145,19 +154,23 @@ func TestABrowserUsesTheEndpointBehindAProxy(t *testing.T) {
 
 func TestThePublicURLIsPrintedServedAndAnnounced(t *testing.T) {
 	const resource = `"resource":"https://mcp.example.com/base"`
-	s, err := serveWith(t, new(Flags), "--public-url", "https://mcp.example.com/base/", "--auth", "issuer=https://login.example.com")
+	s, err := serveWith(t, new(Flags), "--public-url", "https://mcp.example.com/base/", "--auth",
+		"issuer=https://login.example.com")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if out := s.output.String(); !strings.Contains(out, "  https://mcp.example.com/base\n\n  Listening on http://127.0.0.1:") {
+	if out := s.output.String(); !strings.Contains(out,
+		"  https://mcp.example.com/base\n\n  Listening on http://127.0.0.1:") {
 		t.Errorf("printed %s", out)
 	}
-	for path, status := range map[string]int{"/base": 401, "/base/": 401, "/mcp": 401, "/mcp/": 401, "/": 404, "/other": 404, "/bases": 404} {
+	for path, status := range map[string]int{"/base": 401, "/base/": 401, "/mcp": 401, "/mcp/": 401, "/": 404,
+		"/other": 404, "/bases": 404} {
 		resp, body := s.request(t, "POST", s.url+path, initialize, "Host", "mcp.example.com")
 		if resp.StatusCode != status {
 			t.Errorf("%s: %s %s, want %d", path, resp.Status, body, status)
 		}
-		if challenge := resp.Header.Get("WWW-Authenticate"); status == 401 && !strings.Contains(challenge, `"https://mcp.example.com/.well-known/oauth-protected-resource/base"`) {
+		if challenge := resp.Header.Get("WWW-Authenticate"); status == 401 &&
+			!strings.Contains(challenge, `"https://mcp.example.com/.well-known/oauth-protected-resource/base"`) {
 			t.Errorf("%s: %s", path, challenge)
 		}
 	}
@@ -186,11 +199,15 @@ func TestMetadataOfAnEndpointWithASlashIsThatOfTheEndpoint(t *testing.T) {
 func TestPathsOfTheEndpointAndOfToolsets(t *testing.T) {
 	for public, paths := range map[string]map[string]string{
 		"": {
-			"/mcp": "/mcp", "/mcp/": "/mcp", "/mcp//": "/mcp", "/mcp/docs": "/mcp/docs", "/mcp/docs/": "/mcp/docs", "/": "/", "/mcpx/": "/mcpx",
-			"/login/tracker/": "/login/tracker", "/.well-known/oauth-protected-resource/mcp/": "/.well-known/oauth-protected-resource/mcp",
+			"/mcp": "/mcp", "/mcp/": "/mcp", "/mcp//": "/mcp", "/mcp/docs": "/mcp/docs", "/mcp/docs/": "/mcp/docs", "/": "/",
+			"/mcpx/":          "/mcpx",
+			"/login/tracker/": "/login/tracker",
+			"/.well-known/oauth-protected-resource/mcp/": "/.well-known/oauth-protected-resource/mcp",
 		},
-		"https://h.example":           {"/": "/mcp", "/docs": "/mcp/docs", "/mcp": "/mcp", "/mcp/docs/": "/mcp/docs", "/login/x": "/login/x", "/.well-known/oauth-protected-resource": "/.well-known/oauth-protected-resource"},
-		"https://h.example/base":      {"/base": "/mcp", "/base/docs/": "/mcp/docs", "/mcp/docs": "/mcp/docs", "/": "/", "/based": "/based"},
+		"https://h.example": {"/": "/mcp", "/docs": "/mcp/docs", "/mcp": "/mcp", "/mcp/docs/": "/mcp/docs",
+			"/login/x": "/login/x", "/.well-known/oauth-protected-resource": "/.well-known/oauth-protected-resource"},
+		"https://h.example/base": {"/base": "/mcp", "/base/docs/": "/mcp/docs", "/mcp/docs": "/mcp/docs", "/": "/",
+			"/based": "/based"},
 		"https://h.example/mcp":       {"/mcp": "/mcp", "/mcp/docs": "/mcp/docs"},
 		"https://h.example/mcp/inner": {"/mcp/inner": "/mcp", "/mcp/inner/docs": "/mcp/docs", "/mcp": "/mcp"},
 	} {
@@ -198,7 +215,10 @@ func TestPathsOfTheEndpointAndOfToolsets(t *testing.T) {
 		for path, want := range paths {
 			got := ""
 			r := httptest.NewRequest("POST", path, nil)
-			flags.handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.URL.Path })).ServeHTTP(httptest.NewRecorder(), r)
+			flags.handler(http.HandlerFunc(func(_ http.ResponseWriter,
+				r *http.Request) {
+				got = r.URL.Path
+			})).ServeHTTP(httptest.NewRecorder(), r)
 			if got != want || r.URL.Path != path {
 				t.Errorf("%q: %s is served as %s, want %s", public, path, got, want)
 			}
@@ -246,7 +266,8 @@ func TestFlagsOfTheEndpointAreChecked(t *testing.T) {
 		"--public-url https://h.example/mcp?a=b":     "must be a URL without query",
 		"--public-url https://h.example/login/x":     "must not be below /login",
 		"--public-url http://h.example/mcp" + issuer: "https://",
-		"--public-url https://h.example/mcp" + issuer + " --auth resource=https://other.example/mcp": "must have the scheme and host of --public-url https://h.example/mcp",
+		"--public-url https://h.example/mcp" + issuer +
+			" --auth resource=https://other.example/mcp": "must have the scheme and host of --public-url https://h.example/mcp",
 		"--allow-host h.example" + issuer:              "add --public-url https://…",
 		"--allow-host h.example --auth dev":            "--auth dev logs in any user",
 		"--public-url https://h.example --auth dev":    "--auth dev logs in any user",

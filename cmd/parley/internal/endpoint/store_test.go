@@ -77,11 +77,14 @@ func TestStoreFlagsExplainErrors(t *testing.T) {
 		{"redis://127.0.0.1:1", "", failure.ExitOther, "--store requires keys"},
 		{"redis://127.0.0.1:1", file + "2", failure.ExitOther, "--key-file: open "},
 		{"redis://:s3cr3t@127.0.0.1:1", file, failure.ExitOther, "--store: other users can see the password"},
-		{"redis://:${NO_SUCH_PASSWORD}@127.0.0.1:1", file, failure.ExitOther, "--store: environment variable NO_SUCH_PASSWORD is not set"},
+		{"redis://:${NO_SUCH_PASSWORD}@127.0.0.1:1", file, failure.ExitOther,
+			"--store: environment variable NO_SUCH_PASSWORD is not set"},
 		{"", file, failure.ExitOther, "--store: scheme of the URL must be redis or rediss"},
 		{"http://127.0.0.1:1", file, failure.ExitOther, "scheme of the URL must be redis or rediss"},
-		{"redis://:${STORE_PASSWORD}@127.0.0.1:1", file, failure.ExitUnreachable, "cannot connect to the store: dial tcp 127.0.0.1:1: "},
-		{"rediss://:${STORE_PASSWORD}@127.0.0.1:1?cluster=true", file, failure.ExitUnreachable, "cannot connect to the store"},
+		{"redis://:${STORE_PASSWORD}@127.0.0.1:1", file, failure.ExitUnreachable,
+			"cannot connect to the store: dial tcp 127.0.0.1:1: "},
+		{"rediss://:${STORE_PASSWORD}@127.0.0.1:1?cluster=true", file, failure.ExitUnreachable,
+			"cannot connect to the store"},
 		{"redis://127.0.0.1:1?master=main&addr=127.0.0.1:2", file, failure.ExitUnreachable, "cannot connect to the store"},
 	} {
 		args := []string{"--store", c.url}

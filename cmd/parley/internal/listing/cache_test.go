@@ -117,7 +117,8 @@ func TestReadersSeeWholeFiles(t *testing.T) {
 	for i := range 4 {
 		writers.Go(func() {
 			for range 50 {
-				if err := c.Update("key", c.SetLists("", &Lists{Tools: names(slices.Repeat([]string{fmt.Sprint(i)}, 500)...)})); err != nil {
+				if err := c.Update("key", c.SetLists("",
+					&Lists{Tools: names(slices.Repeat([]string{fmt.Sprint(i)}, 500)...)})); err != nil {
 					t.Error(err)
 					return
 				}

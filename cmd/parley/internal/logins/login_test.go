@@ -14,7 +14,8 @@ func TestStoredRegistrationHasARedirectURI(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := stored.Store.Save(t.Context(), credstore.RegistrationsKey, []byte(`[{"server":"https://old.example/","client_id":"a","port":3118}]`)); err != nil {
+	if err := stored.Store.Save(t.Context(), credstore.RegistrationsKey,
+		[]byte(`[{"server":"https://old.example/","client_id":"a","port":3118}]`)); err != nil {
 		t.Fatal(err)
 	}
 	flags := &loginFlags{clientID: "b", port: 4000}
@@ -26,7 +27,8 @@ func TestStoredRegistrationHasARedirectURI(t *testing.T) {
 		t.Fatal(err)
 	}
 	for server, want := range map[string]string{
-		"https://old.example/": "http://127.0.0.1:3118/callback", "https://new.example/": "http://127.0.0.1:4000/callback", "https://other.example/": "",
+		"https://old.example/": "http://127.0.0.1:3118/callback", "https://new.example/": "http://127.0.0.1:4000/callback",
+		"https://other.example/": "",
 	} {
 		if got, err := stored.RedirectURI(t.Context(), server); err != nil || got != want {
 			t.Errorf("%s: %q, %v", server, got, err)

@@ -22,7 +22,8 @@ func TestLinesForTheUserAreLogRecords(t *testing.T) {
 		_, rest, _ := strings.Cut(line, `,`)
 		got = append(got, strings.TrimSpace(rest))
 	}
-	want := []string{`"level":"WARN","msg":"a \u001b[31mred"}`, `"level":"INFO","msg":"light"}`, `"level":"INFO","msg":"one line"}`, `"level":"INFO","msg":"a record","n":1}`}
+	want := []string{`"level":"WARN","msg":"a \u001b[31mred"}`, `"level":"INFO","msg":"light"}`,
+		`"level":"INFO","msg":"one line"}`, `"level":"INFO","msg":"a record","n":1}`}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}

@@ -29,10 +29,12 @@ import (
 // newTestCallerAuths returns the ways for an endpoint at https://mcp.example/mcp, and what is printed.
 func newTestCallerAuths(t *testing.T) (*callerAuths, *bytes.Buffer) {
 	t.Helper()
-	s := &server.Server{Auth: jwt.Protect(&auth.ProtectedResource{URI: "https://mcp.example/mcp", Issuers: []string{"https://as.example"}})}
+	s := &server.Server{Auth: jwt.Protect(&auth.ProtectedResource{URI: "https://mcp.example/mcp",
+		Issuers: []string{"https://as.example"}})}
 	var printed bytes.Buffer
 	flags := &endpoint.AuthFlag{ClientID: "browser-client"}
-	return newCallerAuths(s, "http://127.0.0.1:7777/mcp", flags, slog.New(slog.DiscardHandler), endpoint.NewStatus(&printed), nil), &printed
+	return newCallerAuths(s, "http://127.0.0.1:7777/mcp", flags, slog.New(slog.DiscardHandler),
+		endpoint.NewStatus(&printed), nil), &printed
 }
 
 func TestCallerAuthContinuesWithTheSameConfiguration(t *testing.T) {
@@ -44,16 +46,20 @@ func TestCallerAuthContinuesWithTheSameConfiguration(t *testing.T) {
 		}
 		return got
 	}
-	login, exchange := &config.Credentials{Type: config.CallerLogin}, &config.Credentials{Type: config.TokenExchange, TokenEndpoint: "https://sts.example/token"}
+	login, exchange := &config.Credentials{Type: config.CallerLogin},
+		&config.Credentials{Type: config.TokenExchange, TokenEndpoint: "https://sts.example/token"}
 	first, second := of("one", "https://one.example/mcp", login), of("two", "https://two.example/mcp", exchange)
-	if first == nil || second == nil || first != of("one", "https://one.example/mcp", &config.Credentials{Type: config.CallerLogin}) {
+	if first == nil || second == nil ||
+		first != of("one", "https://one.example/mcp", &config.Credentials{Type: config.CallerLogin}) {
 		t.Error("the same configuration has another value")
 	}
-	if first == of("one", "https://other.example/mcp", login) || second == of("two", "https://two.example/mcp", login) || of("three", "https://three.example", nil) != nil {
+	if first == of("one", "https://other.example/mcp", login) || second == of("two", "https://two.example/mcp", login) ||
+		of("three", "https://three.example", nil) != nil {
 		t.Error("another configuration has the same value")
 	}
 	a.print()
-	if want := "one  each caller logs in at https://mcp.example/login/start/one\n"; !strings.Contains(printed.String(), want) {
+	if want := "one  each caller logs in at https://mcp.example/login/start/one\n"; !strings.Contains(printed.String(),
+		want) {
 		t.Errorf("printed %q, want %q", printed, want)
 	}
 	open := func(path string) int {
@@ -62,8 +68,10 @@ func TestCallerAuthContinuesWithTheSameConfiguration(t *testing.T) {
 		return w.Code
 	}
 	for path, want := range map[string]int{
-		"/login/start/three": http.StatusNotFound, "/login/start/": http.StatusNotFound, "/login/end/three": http.StatusNotFound, "/login/end/one": http.StatusMethodNotAllowed,
-		"/login/callback": http.StatusBadRequest, "/login/callback/one": http.StatusBadRequest, "/login/callback/three": http.StatusNotFound,
+		"/login/start/three": http.StatusNotFound, "/login/start/": http.StatusNotFound,
+		"/login/end/three": http.StatusNotFound, "/login/end/one": http.StatusMethodNotAllowed,
+		"/login/callback": http.StatusBadRequest, "/login/callback/one": http.StatusBadRequest,
+		"/login/callback/three": http.StatusNotFound,
 	} {
 		if got := open(path); got != want {
 			t.Errorf("%s: status %d, want %d", path, got, want)
@@ -85,26 +93,34 @@ func TestCredentialsAreThoseOfTheConfiguration(t *testing.T) {
 		want   []oauth.Registration
 	}{
 		{
-			config.Credentials{Type: config.TokenExchange, Issuer: "i", TokenEndpoint: "e", ClientID: "c", ClientSecret: "s", Audience: "a", Scopes: []string{"x"}, SubjectTokenType: "t"},
-			&oauth.TokenExchange{Issuer: "i", TokenEndpoint: "e", ClientID: "c", ClientSecret: "s", Audience: "a", Scopes: []string{"x"}, SubjectType: "t"}, nil,
+			config.Credentials{Type: config.TokenExchange, Issuer: "i", TokenEndpoint: "e", ClientID: "c", ClientSecret: "s",
+				Audience: "a", Scopes: []string{"x"}, SubjectTokenType: "t"},
+			&oauth.TokenExchange{Issuer: "i", TokenEndpoint: "e", ClientID: "c", ClientSecret: "s", Audience: "a",
+				Scopes: []string{"x"}, SubjectType: "t"}, nil,
 		},
 		{
-			config.Credentials{Type: config.Enterprise, Issuer: "i", ClientID: "c", ClientSecret: "s", ServerClientID: "sc", ServerClientSecret: "ss", Networks: networks},
-			&oauth.Enterprise{Issuer: "i", ClientID: "c", ClientSecret: "s"}, []oauth.Registration{{Server: url, ClientID: "sc", ClientSecret: "ss"}},
+			config.Credentials{Type: config.Enterprise, Issuer: "i", ClientID: "c", ClientSecret: "s", ServerClientID: "sc",
+				ServerClientSecret: "ss", Networks: networks},
+			&oauth.Enterprise{Issuer: "i", ClientID: "c", ClientSecret: "s"},
+			[]oauth.Registration{{Server: url, ClientID: "sc", ClientSecret: "ss"}},
 		},
 		{
-			config.Credentials{Type: config.Enterprise, Issuer: "i", TokenEndpoint: "e", SubjectTokenType: "t", ServerIssuer: "as", ServerClientID: "sc", ServerClientSecret: "ss"},
-			&oauth.Enterprise{Issuer: "i", TokenEndpoint: "e", SubjectType: "t"}, []oauth.Registration{{Issuer: "as", ClientID: "sc", ClientSecret: "ss"}},
+			config.Credentials{Type: config.Enterprise, Issuer: "i", TokenEndpoint: "e", SubjectTokenType: "t",
+				ServerIssuer: "as", ServerClientID: "sc", ServerClientSecret: "ss"},
+			&oauth.Enterprise{Issuer: "i", TokenEndpoint: "e", SubjectType: "t"},
+			[]oauth.Registration{{Issuer: "as", ClientID: "sc", ClientSecret: "ss"}},
 		},
 	} {
 		c := a.newExchanging(url, &tc.config)
-		if diff := cmp.Diff(tc.grant, c.Grant) + cmp.Diff(tc.want, c.Registrations, cmpopts.EquateEmpty()); diff != "" || len(c.Networks) != len(tc.config.Networks) {
+		if diff := cmp.Diff(tc.grant, c.Grant) + cmp.Diff(tc.want, c.Registrations, cmpopts.EquateEmpty()); diff != "" ||
+			len(c.Networks) != len(tc.config.Networks) {
 			t.Errorf("%+v: %s %v", tc.config, diff, c.Networks)
 		}
 	}
 	login := &callerAuth{url: url, config: config.Credentials{ClientID: "c", ClientSecret: "s", Networks: networks}}
 	c := a.newBroker("one", login).New()
-	want := []oauth.Registration{{Issuer: "https://as.example", ClientID: "browser-client"}, {Server: url, ClientID: "c", ClientSecret: "s"}}
+	want := []oauth.Registration{{Issuer: "https://as.example", ClientID: "browser-client"},
+		{Server: url, ClientID: "c", ClientSecret: "s"}}
 	if diff := cmp.Diff(want, c.Registrations); diff != "" || len(c.Networks) != 1 {
 		t.Error(diff, c.Networks)
 	}
@@ -116,7 +132,8 @@ func TestNeededLoginsAreReportedOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, err := range []error{oauth.ErrInteraction, oauth.ErrInteraction, &oauth.ServerError{Endpoint: "token", Code: "invalid_grant"}, oauth.ErrInteraction, nil, oauth.ErrInteraction} {
+	for _, err := range []error{oauth.ErrInteraction, oauth.ErrInteraction,
+		&oauth.ServerError{Endpoint: "token", Code: "invalid_grant"}, oauth.ErrInteraction, nil, oauth.ErrInteraction} {
 		a.reportLogin(ada, "one", err)
 	}
 	var got []string
@@ -125,7 +142,8 @@ func TestNeededLoginsAreReportedOnce(t *testing.T) {
 	}
 	const needs = "✗ one ada at https://as.example needs a login; open https://mcp.example/login/start/one"
 	want := []string{
-		needs, "✗ one the login of ada at https://as.example has failed: error from the token endpoint of the authorization server: invalid_grant",
+		needs, "✗ one the login of ada at https://as.example has failed: error from the token endpoint of the " +
+			"authorization server: invalid_grant",
 		needs, "– one ada at https://as.example has logged in", needs,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -58,10 +58,11 @@ func TestWebhooksOfTheConfigurationAreCalled(t *testing.T) {
 	defer hook.Close()
 	var received []string
 	s := &server.Server{Name: "up"}
-	err := s.RegisterTool(mcp.Tool{Name: "echo", InputSchema: json.RawMessage(`{"type":"object"}`)}, func(_ context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error) {
-		received = append(received, string(arguments))
-		return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text("done")}}, nil
-	})
+	err := s.RegisterTool(mcp.Tool{Name: "echo", InputSchema: json.RawMessage(`{"type":"object"}`)},
+		func(_ context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error) {
+			received = append(received, string(arguments))
+			return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text("done")}}, nil
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,13 +76,15 @@ func TestWebhooksOfTheConfigurationAreCalled(t *testing.T) {
 	r := newRules(cmd)
 	defer r.client.Close()
 	values := &config.Values{Env: func(string) (string, bool) { return "k3y", true }}
-	text := `{"mcpServers":{"up":{"command":"a"}},"hooks":[{"url":"` + hook.URL + `","headers":{"Authorization":"Bearer ${KEY}"},"server":"up","tool":"e*","timeout":"10s"}]}`
+	text := `{"mcpServers":{"up":{"command":"a"}},"hooks":[{"url":"` + hook.URL +
+		`","headers":{"Authorization":"Bearer ${KEY}"},"server":"up","tool":"e*","timeout":"10s"}]}`
 	set, err := r.load(parsed(t, text), values)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.set(set)
-	h := &host.Host{Servers: []host.ServerConfig{{Name: "up", Target: client.URL(upstream.URL)}, {Name: "other", Target: client.URL(upstream.URL)}}, Logger: slog.New(slog.DiscardHandler)}
+	h := &host.Host{Servers: []host.ServerConfig{{Name: "up", Target: client.URL(upstream.URL)},
+		{Name: "other", Target: client.URL(upstream.URL)}}, Logger: slog.New(slog.DiscardHandler)}
 	r.apply(h)
 	if err := h.Start(); err != nil {
 		t.Fatal(err)
@@ -104,7 +107,8 @@ func TestWebhooksOfTheConfigurationAreCalled(t *testing.T) {
 		t.Errorf("the servers have received %q, want %q; the hook was called %d times", received, want, calls.Load())
 	}
 	hook.Close()
-	if err := call("up", "good"); err == nil || !strings.Contains(err.Error(), "a hook rejects it: cannot get the decision of a webhook") {
+	if err := call("up", "good"); err == nil ||
+		!strings.Contains(err.Error(), "a hook rejects it: cannot get the decision of a webhook") {
 		t.Errorf("call without the hook: %v", err)
 	}
 	if text := printed.String(); !strings.Contains(text, "cannot call the hook at 127.0.0.1") {
@@ -123,9 +127,12 @@ func TestRulesThatCannotBeUsedAreErrors(t *testing.T) {
 	defer r.client.Close()
 	for text, want := range map[string]string{
 		`{"policy":{"default":"deny","rules":[{"when":"1","action":"deny"}]}}`: "/srv/mcp.json:1: policy.rules[0].when: ",
-		`{"policy":{"default":"deny","approvalTimeout":"2h"}}`:                 "/srv/mcp.json:1: policy.approvalTimeout must not exceed 1h",
-		`{"hooks":[{"url":"x"}]}`:                                              "/srv/mcp.json:1: the URL of a hook must begin with http",
-		`{"hooks":[{"url":"${MISSING}"}]}`:                                     "/srv/mcp.json:1: url: environment variable MISSING is not set",
+		`{"policy":{"default":"deny","approvalTimeout":"2h"}}`: "/srv/mcp.json:1: policy.approvalTimeout " +
+			"must not exceed 1h",
+		`{"hooks":[{"url":"x"}]}`: "/srv/mcp.json:1: the URL of a hook must " +
+			"begin with http",
+		`{"hooks":[{"url":"${MISSING}"}]}`: "/srv/mcp.json:1: url: environment " +
+			"variable MISSING is not set",
 	} {
 		if _, err := r.load(parsed(t, text), &config.Values{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", text, err, want)
@@ -156,7 +163,8 @@ func TestRulesMatchNamesAsTheyAreWritten(t *testing.T) {
 				t.Fatal(err)
 			}
 			r.set(set)
-			return &host.Request{Server: loaded.Servers[0].Name, Method: mcp.MethodCallTool, Kind: host.KindTool, Name: "t", Caller: new(auth.Info)}
+			return &host.Request{Server: loaded.Servers[0].Name, Method: mcp.MethodCallTool, Kind: host.KindTool, Name: "t",
+				Caller: new(auth.Info)}
 		}
 		for _, rule := range []string{`"server":"` + name + `"`, `"when":"server == '` + name + `'"`} {
 			request := load(rule)
@@ -177,7 +185,8 @@ func TestRulesMatchNamesAsTheyAreWritten(t *testing.T) {
 			seen = nil
 			err := r.request(t.Context(), request)
 			_, responseErr := r.response(t.Context(), request, json.RawMessage("{}"))
-			if want := []string{"request " + name, "response " + name}; err != nil || responseErr != nil || !slices.Equal(seen, want) {
+			if want := []string{"request " + name, "response " + name}; err != nil || responseErr != nil ||
+				!slices.Equal(seen, want) {
 				t.Errorf("%s: the webhook has received %q: %v %v", rule, seen, err, responseErr)
 			}
 			path := filepath.Join(t.TempDir(), "audit.log")
@@ -232,7 +241,8 @@ func TestStrictestPolicyDecides(t *testing.T) {
 			{"theirs", "allowed", host.Deny}, {"theirs", "denied", host.Deny}, {"theirs", "any", host.Ask},
 			{"removed", "allowed", host.Deny},
 		} {
-			request := &host.Request{Server: c.server, Method: mcp.MethodCallTool, Kind: host.KindTool, Name: c.tool, Caller: new(auth.Info)}
+			request := &host.Request{Server: c.server, Method: mcp.MethodCallTool, Kind: host.KindTool, Name: c.tool,
+				Caller: new(auth.Info)}
 			d, err := r.Decide(t.Context(), request)
 			if err != nil || d.Action != c.want || !strings.Contains(d.Version, "1") || !strings.Contains(d.Version, "2") {
 				t.Errorf("%s %s: %+v %v, want %v", c.server, c.tool, d, err, c.want)
@@ -266,7 +276,8 @@ func TestAllPoliciesThatAskAreTheRule(t *testing.T) {
 	}
 	rules := make(map[string]bool)
 	for _, d := range []host.Decision{
-		decide("a", host.Ask, host.Ask), decide("a", host.Ask, host.Allow), decide("a", host.Allow, host.Ask), decide("b", host.Ask, host.Ask),
+		decide("a", host.Ask, host.Ask), decide("a", host.Ask, host.Allow), decide("a", host.Allow, host.Ask),
+		decide("b", host.Ask, host.Ask),
 	} {
 		rules[d.Rule] = true
 	}
@@ -287,7 +298,8 @@ func TestPolicyHasChangedIfItDecidesAboutOtherServers(t *testing.T) {
 		now     *ruleSet
 		changed bool
 	}{
-		{set("a b", "one"), false}, {set("a b", "one", "two"), true}, {set("a b"), true}, {set("a.b"), true}, {new(ruleSet), true},
+		{set("a b", "one"), false}, {set("a b", "one", "two"), true}, {set("a b"), true}, {set("a.b"), true},
+		{new(ruleSet), true},
 	} {
 		if changed := r.set(test.now); changed != test.changed {
 			t.Errorf("%d: changed is %v", i, changed)
@@ -298,9 +310,10 @@ func TestPolicyHasChangedIfItDecidesAboutOtherServers(t *testing.T) {
 func TestLockNamesTheReasonOfMissingDefinitions(t *testing.T) {
 	flags := &lockFlags{timeout: time.Second}
 	for want, status := range map[string]host.ServerStatus{
-		`server "files": tools: too many entries`: {Name: "files", State: host.Degraded, Incomplete: errors.New("tools: too many entries")},
-		`server "files": exit status 1`:           {Name: "files", State: host.Down, Err: errors.New("exit status 1")},
-		"has not started within 1s":               {Name: "files", State: host.Starting},
+		`server "files": tools: too many entries`: {Name: "files", State: host.Degraded,
+			Incomplete: errors.New("tools: too many entries")},
+		`server "files": exit status 1`: {Name: "files", State: host.Down, Err: errors.New("exit status 1")},
+		"has not started within 1s":     {Name: "files", State: host.Starting},
 	} {
 		if err := flags.missing(&status); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, want %q", status.State, err, want)
