@@ -1,17 +1,24 @@
 package call_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/syncbuffer"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
+	"github.com/parley-mcp/parley/store"
 )
 
 // clock is a clock that the test sets.
@@ -123,5 +130,280 @@ func TestLimitRateWithoutALimitLetsEverythingThrough(t *testing.T) {
 		if err := do(call.Description{Method: mcp.MethodCallTool}); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// rateStore counts operations, and can be made to fail or to block.
+type rateStore struct {
+	*store.Memory
+	operations atomic.Int64
+	down       atomic.Bool
+	stalls     atomic.Bool // until the context ends
+
+	mu   sync.Mutex
+	keys []string
+}
+
+func newRateStore() *rateStore {
+	return &rateStore{Memory: store.NewMemory(store.MemoryOptions{})}
+}
+
+func (s *rateStore) begin(ctx context.Context, key string) error {
+	s.operations.Add(1)
+	s.mu.Lock()
+	s.keys = append(s.keys, key)
+	s.mu.Unlock()
+	if s.stalls.Load() {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	if s.down.Load() {
+		return errors.New("connection refused")
+	}
+	return nil
+}
+
+func (s *rateStore) Get(ctx context.Context, key string) (store.Item, error) {
+	if err := s.begin(ctx, key); err != nil {
+		return store.Item{}, err
+	}
+	return s.Memory.Get(ctx, key)
+}
+
+func (s *rateStore) Put(ctx context.Context, key string, value []byte, opt store.PutOptions) (uint64, error) {
+	if err := s.begin(ctx, key); err != nil {
+		return 0, err
+	}
+	return s.Memory.Put(ctx, key, value, opt)
+}
+
+var toolCall = call.Description{Method: mcp.MethodCallTool, Principal: principal.Local}
+
+// limitedReplicas returns functions that make a call at one of n replicas.
+func limitedReplicas(t *testing.T, n int, limit call.RateLimit) (all []func(call.Description) error) {
+	for range n {
+		all = append(all, limited(t, limit))
+	}
+	return all
+}
+
+// Rule Y1: the limit is one of all replicas. Each may let a sixteenth of the burst more through.
+func TestReplicasShareARateLimit(t *testing.T) {
+	const replicas = 3
+	for _, burst := range []int{1, 10, 64, 2000} {
+		synctest.Test(t, func(t *testing.T) {
+			all := limitedReplicas(t, replicas, call.RateLimit{PerSecond: 500, Burst: burst, KV: newRateStore()})
+			passed := 0
+			round := func() {
+				for i := range 2 * burst {
+					if all[i%replicas](toolCall) == nil {
+						passed++
+					}
+				}
+			}
+			for range 100 { // 10 s in which the caller sends more than it may
+				round()
+				round()
+				time.Sleep(100 * time.Millisecond)
+			}
+			most := burst + 10*500 + replicas*max(burst/16, 2)
+			if least := min(burst, 50) * 100 * 9 / 10; passed > most || passed < least {
+				t.Errorf("burst %d: %d calls in 10 s, want %d to %d", burst, passed, least, most)
+			}
+		})
+	}
+}
+
+// Concurrent calls of a caller at all replicas stay within the limit.
+func TestConcurrentCallsShareARateLimit(t *testing.T) {
+	const replicas, burst = 3, 640
+	clock := &clock{at: time.Unix(1e9, 0)}
+	all := limitedReplicas(t, replicas, call.RateLimit{PerSecond: 1, Burst: burst, KV: newRateStore(), Now: clock.now})
+	var passed atomic.Int64
+	var callers sync.WaitGroup
+	for i := range 12 {
+		callers.Go(func() {
+			for range burst {
+				if all[i%replicas](toolCall) == nil {
+					passed.Add(1)
+				}
+			}
+		})
+	}
+	callers.Wait()
+	if n := passed.Load(); n < burst || n > burst+replicas*burst/16 {
+		t.Errorf("%d calls, want %d to %d", n, burst, burst+replicas*burst/16)
+	}
+}
+
+func TestFewCallsOfASharedRateLimitNeedTheStore(t *testing.T) {
+	shared := newRateStore()
+	all := limitedReplicas(t, 3, call.RateLimit{PerSecond: 1000, Burst: 2000, KV: shared})
+	for i := range 1500 {
+		if err := all[i%3](toolCall); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Each replica writes 8 times, and has to read what another has written.
+	if n := shared.operations.Load(); n == 0 || n > 1500/62*3 {
+		t.Errorf("%d operations for 1,500 calls", n)
+	}
+	alone := newRateStore()
+	one := limited(t, call.RateLimit{PerSecond: 1000, Burst: 2000, KV: alone})
+	for range 1240 {
+		if err := one(toolCall); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := alone.operations.Load(); n != 1+1240/62 { // it reads once
+		t.Errorf("%d operations for 1,240 calls at one replica", n)
+	}
+}
+
+// The store must not be needed to serve: without it, each replica has the limit alone.
+func TestSharedRateLimitIsLocalWhileTheStoreFails(t *testing.T) {
+	for name, fail := range map[string]func(*rateStore, bool){
+		"it is down":          func(s *rateStore, on bool) { s.down.Store(on) },
+		"it does not respond": func(s *rateStore, on bool) { s.stalls.Store(on) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				shared := newRateStore()
+				var logged syncbuffer.Buffer
+				limit := call.RateLimit{PerSecond: 0.01, Burst: 100, KV: shared, Logger: slog.New(slog.NewTextHandler(&logged, nil))}
+				all := limitedReplicas(t, 2, limit)
+				fail(shared, true)
+				started := time.Now()
+				passed := 0
+				for i := range 400 {
+					if all[i%2](toolCall) == nil {
+						passed++
+					}
+				}
+				if waited := time.Since(started); passed != 200 || waited > 2*time.Second {
+					t.Errorf("%d calls, waited %v", passed, waited)
+				}
+				if n := shared.operations.Load(); n != 2 || strings.Count(logged.String(), "rate limit is not shared") != 2 {
+					t.Errorf("%d operations; %s", n, logged.String())
+				}
+				fail(shared, false)
+				time.Sleep(6 * time.Second)
+				other := limited(t, limit)
+				for range 400 {
+					_ = other(toolCall)
+				}
+				if all[0](toolCall) == nil {
+					t.Error("the replicas do not share the limit again")
+				}
+			})
+		})
+	}
+}
+
+// A call that cannot go on without the store is not stuck if its client is gone.
+func TestSharedRateLimitDoesNotDelayCancelledCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared := newRateStore()
+		shared.stalls.Store(true)
+		handle := call.LimitRate(call.RateLimit{PerSecond: 1, Burst: 4, KV: shared, Logger: slog.New(slog.DiscardHandler)})(
+			func(context.Context, *call.Call) (any, error) { return &mcp.EmptyResult{}, nil })
+		go func() { _, _ = handle(t.Context(), call.New(toolCall)) }() // reports
+		synctest.Wait()
+		_, _ = handle(t.Context(), call.New(toolCall)) // passes meanwhile
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan time.Time)
+		began := time.Now()
+		go func() { _, _ = handle(ctx, call.New(toolCall)); ended <- time.Now() }()
+		synctest.Wait()
+		cancel()
+		if at := <-ended; at.Sub(began) > 0 {
+			t.Errorf("the call ended after %v", at.Sub(began))
+		}
+		time.Sleep(2 * time.Second)
+	})
+}
+
+// Callers do not share tokens, and ids of sessions are not in keys.
+func TestSharedRateLimitsOfCallersAreIndependent(t *testing.T) {
+	shared := newRateStore()
+	limit := call.RateLimit{PerSecond: 0.01, Burst: 3, KV: shared}
+	all := limitedReplicas(t, 2, limit)
+	ada, err := principal.New("https://issuer.example", "ada", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range []call.Description{
+		toolCall, {Method: mcp.MethodCallTool, Principal: ada},
+		{Method: mcp.MethodCallTool, Source: "session-1"}, {Method: mcp.MethodCallTool, Source: "session-2"},
+	} {
+		passed := 0
+		for i := range 10 {
+			if all[i%2](d) == nil {
+				passed++
+			}
+		}
+		if passed != 3 {
+			t.Errorf("%v: %d calls", d.Principal, passed)
+		}
+	}
+	if keys := fmt.Sprint(shared.keys); strings.Contains(keys, "session-") || !strings.Contains(keys, ada.Key()+"rate/") {
+		t.Errorf("keys: %s", keys)
+	}
+}
+
+// A replica whose clock is wrong must not empty the buckets of the others.
+func TestSharedRateLimitSurvivesAWrongClock(t *testing.T) {
+	clock, wrong := &clock{at: time.Unix(1e9, 0)}, &clock{at: time.Unix(1e9, 0).Add(time.Hour)}
+	limit := call.RateLimit{PerSecond: 1, Burst: 3, KV: newRateStore(), Now: clock.now}
+	right := limited(t, limit)
+	limit.Now = wrong.now
+	ahead := limited(t, limit)
+	for range 3 {
+		_ = ahead(toolCall)
+	}
+	if right(toolCall) == nil {
+		t.Error("the bucket is not shared")
+	}
+	clock.advance(4 * time.Second)
+	if err := right(toolCall); err != nil {
+		t.Error(err)
+	}
+}
+
+// Rule R6.
+func TestLogCallsWritesOneLineWithoutParametersAndResult(t *testing.T) {
+	result := func(result any) call.Handler {
+		return func(context.Context, *call.Call) (any, error) { return result, nil }
+	}
+	fail := func(err error) call.Handler {
+		return func(context.Context, *call.Call) (any, error) { return nil, err }
+	}
+	for name, tt := range map[string]struct {
+		handler call.Handler
+		want    string
+	}{
+		"attributes":     {result(&mcp.CallToolResult{}), "level=INFO msg=call method=tools/call name=pay revision=2025-11-25 took="},
+		"ok":             {result(&mcp.CallToolResult{}), "outcome=ok"},
+		"failed":         {result(&mcp.CallToolResult{IsError: true}), "outcome=failed"},
+		"input required": {result(&mcp.InputRequiredResult{}), `outcome="input required"`},
+		"protocol error": {fail(jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "hunter2")), `outcome="error -32602"`},
+		"internal error": {fail(errors.New("hunter2")), `level=WARN msg=call method=tools/call`},
+		"panic":          {func(context.Context, *call.Call) (any, error) { panic("hunter2") }, `outcome=panic`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			handle := call.LogCalls(slog.New(slog.NewTextHandler(&out, nil)))(tt.handler)
+			c := call.New(call.Description{
+				Method: mcp.MethodCallTool, Revision: mcp.V20251125,
+				Params: jsonrpc.MembersOf([]byte(`{"name":"pay","arguments":{"card":"hunter2"}}`)),
+			})
+			func() {
+				defer func() { _ = recover() }()
+				_, _ = handle(t.Context(), c)
+			}()
+			if got := out.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, tt.want) || strings.Contains(got, "hunter2") {
+				t.Errorf("logged %q, want %q", got, tt.want)
+			}
+		})
 	}
 }

@@ -3,11 +3,18 @@ package client_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -246,5 +253,268 @@ func TestServerRequestsAreAnsweredInSessionsOnly(t *testing.T) {
 				t.Errorf("%s: the client sent %d responses: %s", revision, n, received)
 			}
 		})
+	}
+}
+
+// The compatibility matrix of 2026-07-28, basic/versioning, over HTTP
+// (basic/transports/streamable-http, Backward Compatibility).
+
+// mock is an HTTP server with fixed answers.
+type mock struct {
+	answers   map[string][]reply // successive answers to each method; the last one is repeated
+	otherwise reply              // to other methods
+
+	streams chan string // messages of the event stream; not nil for a server of 2024-11-05
+
+	mu       sync.Mutex
+	received []string
+	counts   map[string]int
+}
+
+// reply is an HTTP response. $id in the body is replaced by the id of the request.
+type reply struct {
+	status int
+	kind   string // the content type; empty means JSON
+	body   string
+	header http.Header
+}
+
+func ok(members string) reply {
+	return reply{status: 200, body: `{"jsonrpc":"2.0","id":$id,` + members + `}`}
+}
+
+func status(code int, body string) reply { return reply{status: code, kind: "text/plain", body: body} }
+
+func failing(code int, members string) reply {
+	return reply{status: code, body: `{"jsonrpc":"2.0","id":$id,` + members + `}`}
+}
+
+func (m *mock) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPost {
+		m.count(r.Method)
+		if r.Method == http.MethodGet && m.streams != nil {
+			m.stream(w, r)
+			return
+		}
+		w.WriteHeader(http.StatusMethodNotAllowed)
+		return
+	}
+	body, _ := io.ReadAll(r.Body)
+	msg, err := jsonrpc.Parse(body, jsonrpc.Limits{})
+	if err != nil {
+		panic(err)
+	}
+	n := m.count(msg.Method)
+	if m.streams != nil {
+		if r.URL.Path != "/messages" {
+			w.WriteHeader(http.StatusMethodNotAllowed)
+			return
+		}
+		w.WriteHeader(http.StatusAccepted)
+		if all := m.answers[msg.Method]; len(all) > 0 {
+			m.streams <- strings.ReplaceAll(all[0].body, "$id", msg.ID.String())
+		}
+		return
+	}
+	answer := m.otherwise
+	if all := m.answers[msg.Method]; len(all) > 0 {
+		answer = all[min(n, len(all))-1]
+	} else if msg.Kind == jsonrpc.Notification {
+		answer = reply{status: http.StatusAccepted}
+	}
+	if answer.status == 0 { // never answer
+		<-r.Context().Done()
+		return
+	}
+	answer.write(w, msg.ID)
+}
+
+func (r *reply) write(w http.ResponseWriter, id jsonrpc.ID) {
+	w.Header().Set("Content-Type", r.kind)
+	if r.kind == "" {
+		w.Header().Set("Content-Type", "application/json")
+	}
+	for name, values := range r.header {
+		w.Header()[name] = values
+	}
+	w.WriteHeader(r.status)
+	io.WriteString(w, strings.ReplaceAll(r.body, "$id", id.String()))
+}
+
+func (m *mock) stream(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	fmt.Fprint(w, "event: endpoint\ndata: /messages\n\n")
+	for {
+		w.(http.Flusher).Flush()
+		select {
+		case msg := <-m.streams:
+			fmt.Fprintf(w, "data: %s\n\n", msg)
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// count records a method and returns how often it was received.
+func (m *mock) count(method string) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.received = append(m.received, method)
+	if m.counts == nil {
+		m.counts = make(map[string]int)
+	}
+	m.counts[method]++
+	return m.counts[method]
+}
+
+func (m *mock) methods() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return strings.Join(m.received, " ")
+}
+
+// dial serves the mock over HTTP and connects to it, until the test ends.
+func (m *mock) dial(t *testing.T, d client.Dialer) (*client.Client, error) {
+	t.Helper()
+	s := httptest.NewServer(m)
+	t.Cleanup(s.Close)
+	d.HTTPClient = s.Client()
+	c, err := d.Dial(t.Context(), client.URL(s.URL+"/mcp"))
+	if err == nil {
+		t.Cleanup(func() { c.Close() })
+	}
+	return c, err
+}
+
+func hasStatus(code int) func(error) bool {
+	return func(err error) bool {
+		var status *call.StatusError
+		return errors.As(err, &status) && status.Status == code
+	}
+}
+
+func TestDialFindsTheEraOverHTTP(t *testing.T) {
+	all := func(pairs ...any) map[string][]reply {
+		m := map[string][]reply{"initialize": {ok(initialized)}, "tools/call": {ok(called)}}
+		for i := 0; i < len(pairs); i += 2 {
+			switch v := pairs[i+1].(type) {
+			case reply:
+				m[pairs[i].(string)] = []reply{v}
+			case []reply:
+				m[pairs[i].(string)] = v
+			}
+		}
+		return m
+	}
+	const fellBack = probed + " " + handshaken
+	for _, test := range []struct {
+		name     string
+		answers  map[string][]reply
+		sse      bool // the server has the transport of 2024-11-05
+		pinned   mcp.Revision
+		want     mcp.Revision
+		fails    func(error) bool
+		received string
+	}{
+		{name: "modern", answers: all("server/discover", ok(discovered)), want: mcp.V20260728, received: probed},
+		{name: "modern, and the answer is an event", answers: all("server/discover", reply{200, "text/event-stream", "data: {\"jsonrpc\":\"2.0\",\"id\":$id," + discovered + "}\n\n", nil}), want: mcp.V20260728, received: probed},
+
+		{name: "legacy: an empty result", answers: all("server/discover", ok(`"result":{}`)), want: mcp.V20250618, received: fellBack},
+		{name: "legacy: -32601 with 200", answers: all("server/discover", ok(methodNotFound)), want: mcp.V20250618, received: fellBack},
+		{name: "legacy: -32601 with 404", answers: all("server/discover", failing(404, methodNotFound)), want: mcp.V20250618, received: fellBack},
+		{name: "legacy: -32000 without id", answers: all("server/discover", reply{400, "", `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Bad Request: Server not initialized"}}`, nil}), want: mcp.V20250618, received: fellBack},
+		{name: "legacy: 400 and text", answers: all("server/discover", status(400, "no session")), want: mcp.V20250618, received: fellBack},
+		{name: "legacy: 400 and nothing", answers: all("server/discover", status(400, "")), want: mcp.V20250618, received: fellBack},
+		{name: "legacy: 404", answers: all("server/discover", status(404, "nothing here")), want: mcp.V20250618, received: fellBack},
+		{name: "legacy: 405", answers: all("server/discover", status(405, "")), want: mcp.V20250618, received: fellBack},
+		{name: "legacy: 415", answers: all("server/discover", status(415, "")), want: mcp.V20250618, received: fellBack},
+		{name: "legacy: 422", answers: all("server/discover", status(422, `{"detail":[]}`)), want: mcp.V20250618, received: fellBack},
+		{name: "2024-11-05", answers: all("initialize", ok(strings.ReplaceAll(initialized, "2025-06-18", "2024-11-05"))), sse: true, want: mcp.V20241105,
+			received: probed + " initialize GET " + handshaken},
+
+		// Errors that are independent of the era do not cause a fallback.
+		{name: "401", answers: all("server/discover", status(401, "")), fails: hasStatus(401), received: probed},
+		{name: "401 with an error", answers: all("server/discover", failing(401, `"error":{"code":-32001,"message":"token?"}`)), fails: hasStatus(401), received: probed},
+		{name: "403", answers: all("server/discover", status(403, "")), fails: hasStatus(403), received: probed},
+		{name: "429", answers: all("server/discover", status(429, "")), fails: hasStatus(429), received: probed},
+		{name: "500", answers: all("server/discover", status(500, "")), fails: hasStatus(500), received: probed},
+		{name: "503 with an error", answers: all("server/discover", failing(503, `"error":{"code":-32603,"message":"later"}`)), fails: hasStatus(503), received: probed},
+		{name: "redirect", answers: all("server/discover", reply{302, "text/plain", "", http.Header{"Location": {"https://example.com/"}}}), fails: hasStatus(302), received: probed},
+
+		// Rule U5: errors that only modern servers report.
+		{name: "rejects, and lists an older revision", answers: all("server/discover", failing(400, unsupported(`"2025-06-18"`))), want: mcp.V20250618, received: fellBack},
+		{name: "rejects a revision once that it lists", answers: all("server/discover", []reply{failing(400, unsupported(`"2026-07-28"`)), ok(discovered)}), want: mcp.V20260728, received: probed + " " + probed},
+		{name: "rejects a revision always that it lists", answers: all("server/discover", failing(400, unsupported(`"2026-07-28","2025-06-18"`))), fails: reports(-32022), received: probed + " " + probed},
+		{name: "rejects, with no common revision", answers: all("server/discover", failing(400, unsupported(`"2099-01-01"`))), fails: is(client.ErrRevision), received: probed},
+		{name: "requires a capability", answers: all("server/discover", failing(400, `"error":{"code":-32021,"message":"no"}`)), fails: reports(-32021), received: probed},
+		{name: "reports a header mismatch", answers: all("server/discover", failing(400, `"error":{"code":-32020,"message":"no"}`)), fails: reports(-32020), received: probed},
+		{name: "supports no common revision", answers: all("server/discover", ok(`"result":{"resultType":"complete","supportedVersions":["2099-01-01"],"capabilities":{}}`)), fails: is(client.ErrRevision), received: probed},
+		{name: "supports older revisions only", answers: all("server/discover", ok(`"result":{"resultType":"complete","supportedVersions":["2025-06-18"],"capabilities":{}}`)), want: mcp.V20250618, received: fellBack},
+
+		{name: "answers the handshake with an unknown revision", answers: all("server/discover", status(400, ""), "initialize", ok(strings.ReplaceAll(initialized, "2025-06-18", "1999-01-01"))),
+			fails: is(client.ErrRevision), received: probed + " initialize"},
+		{name: "not an MCP endpoint", answers: map[string][]reply{}, fails: hasStatus(404), received: probed + " initialize GET"},
+		{name: "web page", answers: all("server/discover", reply{200, "text/html", "<html>", nil}, "initialize", reply{200, "text/html", "<html>", nil}),
+			fails: func(err error) bool { return strings.Contains(err.Error(), "MCP endpoint") }, received: probed + " initialize"},
+
+		{name: "pinned to a legacy revision", answers: all("server/discover", ok(discovered)), pinned: mcp.V20250618, want: mcp.V20250618, received: handshaken},
+		{name: "pinned to the modern revision", answers: all("server/discover", status(400, "")), pinned: mcp.V20260728, fails: hasStatus(400), received: probed},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			m := &mock{answers: test.answers, otherwise: status(404, "")}
+			if test.sse {
+				m.streams = make(chan string, 10)
+			}
+			d := quiet()
+			d.Revision = test.pinned
+			c, err := m.dial(t, d)
+			(&compat{want: test.want, fails: test.fails}).check(t, c, err)
+			if received := strings.TrimSuffix(m.methods(), " tools/call"); received != test.received {
+				t.Errorf("the server received %s, want %s", received, test.received)
+			}
+		})
+	}
+}
+
+func TestUnreachableServerIsAnError(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	listener.Close()
+	d := quiet()
+	d.HTTPClient = &http.Client{Transport: &http.Transport{}}
+	if _, err := d.Dial(t.Context(), client.URL("http://"+address)); !errors.Is(err, client.ErrConnectionLost) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// The client does not fall back to an older revision if the server does not answer.
+func TestUnresponsiveServerIsAnError(t *testing.T) {
+	m := &mock{}
+	d := quiet()
+	d.Timeouts.Initialize = time.Second // also for the connection
+	if _, err := m.dial(t, d); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+	if received := m.methods(); received != probed {
+		t.Errorf("the server received %s", received)
+	}
+}
+
+func TestInvalidURLsAreRejected(t *testing.T) {
+	for _, url := range []string{"", "example.com/mcp", "ftp://example.com", "http://", "http://[::1", "/mcp", "file:///etc/passwd"} {
+		if _, err := client.Dial(t.Context(), client.URL(url)); err == nil || !strings.Contains(err.Error(), "http://") && !strings.Contains(err.Error(), "malformed") {
+			t.Errorf("%q: %v", url, err)
+		}
+	}
+}
+
+// Errors do not contain the secrets of a URL.
+func TestErrorsContainNoPasswords(t *testing.T) {
+	_, err := client.Dial(t.Context(), client.URL("ftp://user:hunter2@example.com/?token=hunter2#hunter2"))
+	if err == nil || strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("got %v", err)
 	}
 }

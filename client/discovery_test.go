@@ -2,12 +2,19 @@ package client_test
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
 )
 
 // The server's details are those of the Discovery until Discover is called.
@@ -68,3 +75,332 @@ func TestSharedCacheAvoidsDiscovery(t *testing.T) {
 		t.Errorf("the server received %s", received)
 	}
 }
+
+// stored returns the Discovery of a client, after a round trip through JSON.
+func stored(t *testing.T, c *client.Client) *client.Discovery {
+	t.Helper()
+	raw, err := json.Marshal(c.Discovery())
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := new(client.Discovery)
+	if err := json.Unmarshal(raw, d); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// dialStored connects to the server before, and returns a client that begins with its
+// Discovery and finds the server now at the same URL.
+func dialStored(t *testing.T, before, now *mock, d client.Dialer) *client.Client {
+	t.Helper()
+	var mu sync.Mutex
+	current := before
+	s := httptest.NewServer(handlerFunc(func() *mock {
+		mu.Lock()
+		defer mu.Unlock()
+		return current
+	}))
+	t.Cleanup(s.Close)
+	first, err := d.Dial(t.Context(), client.URL(s.URL))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Discovery = stored(t, first)
+	first.Close()
+	mu.Lock()
+	current = now
+	mu.Unlock()
+	c, err := d.Dial(t.Context(), client.URL(s.URL))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	if received := now.methods(); received != "" {
+		t.Errorf("Dial sent %s", received)
+	}
+	if c.Revision() != first.Revision() || c.Server().Info.Name != first.Server().Info.Name {
+		t.Errorf("the client has revision %s and details %+v", c.Revision(), c.Server())
+	}
+	return c
+}
+
+// newMock returns a server with answers to pairs of a method and a reply, and to tools and ping.
+func newMock(pairs ...any) *mock {
+	m := &mock{answers: map[string][]reply{"tools/call": {ok(called)}, "tools/list": {ok(listed)}, "ping": {ok(`"result":{}`)}}, otherwise: status(404, "")}
+	for i := 0; i < len(pairs); i += 2 {
+		m.answers[pairs[i].(string)] = []reply{pairs[i+1].(reply)}
+	}
+	return m
+}
+
+func modernMock() *mock { return newMock("server/discover", ok(discovered)) }
+
+// legacyMock returns a server with sessions, which answers requests of 2026-07-28 with rejection.
+func legacyMock(rejection reply) *mock {
+	m := newMock("initialize", ok(initialized), "server/discover", rejection)
+	for _, method := range []string{"tools/call", "tools/list"} {
+		m.answers[method] = []reply{rejection, m.answers[method][0]}
+	}
+	return m
+}
+
+func TestDialWithDiscoverySendsNothing(t *testing.T) {
+	sse := newMock("initialize", ok(strings.ReplaceAll(initialized, "2025-06-18", "2024-11-05")))
+	sse.streams = make(chan string, 10)
+	sseAgain := newMock("initialize", ok(strings.ReplaceAll(initialized, "2025-06-18", "2024-11-05")))
+	sseAgain.streams = make(chan string, 10)
+	for name, c := range map[string]struct {
+		before, now *mock
+		received    string
+	}{
+		"2026-07-28": {modernMock(), modernMock(), "tools/call tools/list"},
+		"2025-06-18": {newMock("initialize", ok(initialized)), newMock("initialize", ok(initialized)), handshaken + " tools/call tools/list"},
+		"2024-11-05": {sse, sseAgain, "GET " + handshaken + " tools/call tools/list"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := dialStored(t, c.before, c.now, quiet())
+			if text, err := client.CallTool[string](t.Context(), got, "a", nil); err != nil || text != "called" {
+				t.Errorf("%q, %v", text, err)
+			}
+			if all := names(t, got); all != "a" {
+				t.Errorf("tools %s", all)
+			}
+			if received := c.now.methods(); received != c.received {
+				t.Errorf("the server received %s, want %s", received, c.received)
+			}
+		})
+	}
+}
+
+// Rule U5: an answer that only a server of another era sends corrects the Discovery. The caller does
+// not notice: the rejected request is sent again.
+func TestStaleDiscoveryIsCorrected(t *testing.T) {
+	const found = probed + " " + handshaken
+	for name, c := range map[string]struct {
+		now      *mock
+		received string // by the server, for one call
+	}{
+		"400 and text":      {legacyMock(status(400, "no session")), "tools/call " + found + " tools/call"},
+		"404":               {legacyMock(status(404, "")), "tools/call " + found + " tools/call"},
+		"405":               {legacyMock(status(405, "")), "tools/call " + found + " tools/call"},
+		"-32601":            {legacyMock(ok(methodNotFound)), "tools/call " + found + " tools/call"},
+		"-32000 with 400":   {legacyMock(failing(400, `"error":{"code":-32000,"message":"no session"}`)), "tools/call " + found + " tools/call"},
+		"-32022 with older": {legacyMock(failing(400, unsupported(`"2025-06-18"`))), "tools/call " + found + " tools/call"},
+		"-32022 with 200":   {legacyMock(ok(unsupported(`"2025-06-18"`))), "tools/call " + found + " tools/call"},
+		"-32601 with 404":   {legacyMock(failing(404, methodNotFound)), "tools/call " + found + " tools/call"},
+		"list, rejected":    {legacyMock(status(400, "")), "tools/list " + found + " tools/list"},
+		"list, other error": {legacyMock(ok(`"error":{"code":-32603,"message":"unexpected"}`)), "tools/list " + found + " tools/list"},
+		"list, not MCP":     {legacyMock(reply{200, "text/html", "<html>", nil}), "tools/list " + found + " tools/list"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := dialStored(t, modernMock(), c.now, quiet())
+			if strings.HasPrefix(c.received, "tools/list") {
+				if all := names(t, got); all != "a" {
+					t.Errorf("tools %s", all)
+				}
+			} else if text, err := client.CallTool[string](t.Context(), got, "a", nil); err != nil || text != "called" {
+				t.Errorf("%q, %v", text, err)
+			}
+			if received := c.now.methods(); received != c.received {
+				t.Errorf("the server received %s, want %s", received, c.received)
+			}
+			if got.Revision() != mcp.V20250618 || got.Server().Info.Name != "old" {
+				t.Errorf("the client has revision %s and details %+v", got.Revision(), got.Server())
+			}
+		})
+	}
+}
+
+// The client does not repeat a call that may have run.
+func TestStaleDiscoveryDoesNotRepeatACallThatMayHaveRun(t *testing.T) {
+	now := legacyMock(ok(`"error":{"code":-32603,"message":"failed halfway"}`))
+	c := dialStored(t, modernMock(), now, quiet())
+	_, err := c.CallTool(t.Context(), "a", nil)
+	var reported *jsonrpc.Error
+	if !errors.As(err, &reported) || reported.Code != -32603 {
+		t.Errorf("got %v", err)
+	}
+	if text, err := client.CallTool[string](t.Context(), c, "a", nil); err != nil || text != "called" {
+		t.Errorf("the next call: %q, %v", text, err)
+	}
+	if received := now.methods(); received != "tools/call "+probed+" "+handshaken+" tools/call" {
+		t.Errorf("the server received %s", received)
+	}
+}
+
+// An error of the remembered era does not cause a new search.
+func TestErrorsOfTheRememberedEraAreReported(t *testing.T) {
+	now := modernMock()
+	now.answers["tools/call"] = []reply{ok(`"error":{"code":-32602,"message":"unknown tool"}`)}
+	c := dialStored(t, modernMock(), now, quiet())
+	for range 2 {
+		var reported *jsonrpc.Error
+		if _, err := c.CallTool(t.Context(), "b", nil); !errors.As(err, &reported) || reported.Code != -32602 {
+			t.Errorf("got %v", err)
+		}
+	}
+	if received := now.methods(); received != "tools/call "+probed+" tools/call" {
+		t.Errorf("the server received %s", received)
+	}
+}
+
+// Rule U5: an error that is independent of the era does not cause a fallback.
+func TestErrorsOfAnyEraDoNotCauseFallback(t *testing.T) {
+	for name, answer := range map[string]reply{
+		"401": status(401, ""), "403": status(403, ""), "429": status(429, ""), "500": status(500, ""),
+		"-32020": failing(400, `"error":{"code":-32020,"message":"headers"}`), "-32021": failing(400, `"error":{"code":-32021,"message":"capability"}`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			now := legacyMock(answer)
+			c := dialStored(t, modernMock(), now, quiet())
+			if _, err := c.GetPrompt(t.Context(), "a", nil); err == nil {
+				t.Error("GetPrompt succeeded, want an error")
+			}
+			now.mu.Lock()
+			now.received = nil
+			now.mu.Unlock()
+			if _, err := c.CallTool(t.Context(), "a", nil); err == nil && name != "-32020" {
+				t.Error("CallTool succeeded, want an error")
+			}
+			if received := now.methods(); strings.Contains(received, "initialize") {
+				t.Errorf("the server received %s", received)
+			}
+		})
+	}
+}
+
+func TestUpgradedServerIsDiscovered(t *testing.T) {
+	for name, rejection := range map[string]reply{"-32601": failing(404, methodNotFound), "-32022": failing(400, unsupported(`"2026-07-28"`))} {
+		now := newMock("server/discover", ok(discovered), "initialize", rejection)
+		c := dialStored(t, newMock("initialize", ok(initialized)), now, quiet())
+		if text, err := client.CallTool[string](t.Context(), c, "a", nil); err != nil || text != "called" || c.Revision() != mcp.V20260728 {
+			t.Errorf("%s: %q, %v in %s", name, text, err, c.Revision())
+		}
+		if received := now.methods(); received != "initialize "+probed+" tools/call" {
+			t.Errorf("%s: the server received %s", name, received)
+		}
+	}
+}
+
+// Concurrent requests search for the revision once.
+func TestConcurrentCallsCorrectAStaleDiscoveryOnce(t *testing.T) {
+	now := legacyMock(status(400, ""))
+	rejection := now.answers["tools/call"][0]
+	now.answers["tools/call"] = []reply{rejection, rejection, rejection, rejection, rejection, rejection, rejection, rejection, ok(called)}
+	c := dialStored(t, modernMock(), now, quiet())
+	var calls sync.WaitGroup
+	for range 4 {
+		calls.Go(func() {
+			// The mock also rejects some calls in the new session.
+			_, _ = c.CallTool(t.Context(), "a", nil)
+		})
+	}
+	calls.Wait()
+	if received := now.methods(); strings.Count(received, "initialize ") != 1 || strings.Count(received, probed) != 1 {
+		t.Errorf("the server received %s", received)
+	}
+}
+
+func TestDiscoveryOnStreamsConnectsWithTheFirstRequest(t *testing.T) {
+	for name, s := range map[string]*script{"modern": modernServer(), "legacy": legacyServer()} {
+		for otherName, other := range map[string]*script{"the same": s, "modern": modernServer(), "legacy": legacyServer()} {
+			synctest.Test(t, func(t *testing.T) {
+				to, _ := target(s)
+				d := quiet()
+				first, err := d.Dial(t.Context(), to)
+				if err != nil {
+					t.Fatal(err)
+				}
+				d.Discovery = stored(t, first)
+				first.Close()
+				to, rec := target(other)
+				c, err := d.Dial(t.Context(), to)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if received := rec.methods(); received != "" || c.Revision() != first.Revision() {
+					t.Errorf("Dial sent %s", received)
+				}
+				begin := time.Now()
+				if text, err := client.CallTool[string](t.Context(), c, "a", nil); err != nil || text != "called" {
+					t.Errorf("%s, then %s: %q, %v", name, otherName, text, err)
+				}
+				if took := time.Since(begin); took > 0 {
+					t.Errorf("%s, then %s: the call took %v", name, otherName, took)
+				}
+				c.Close()
+				if received := rec.methods(); strings.Count(received, "tools/call") != 1 {
+					t.Errorf("the server received %s", received)
+				}
+			})
+		}
+	}
+}
+
+// The search for the revision of a server that does not answer is slow only once.
+func TestDiscoveryOfASessionAvoidsTheProbe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		silent := legacyServer()
+		silent.Answers["server/discover"] = []string{""}
+		to, _ := target(silent)
+		d := quiet()
+		begin := time.Now()
+		first, err := d.Dial(t.Context(), to)
+		if err != nil || time.Since(begin) < time.Second {
+			t.Fatalf("%v after %v", err, time.Since(begin))
+		}
+		d.Discovery = stored(t, first)
+		first.Close()
+		c, err := d.Dial(t.Context(), to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		begin = time.Now()
+		if err := c.Ping(t.Context()); err != nil || time.Since(begin) > 0 {
+			t.Errorf("%v after %v", err, time.Since(begin))
+		}
+		c.Close()
+		// After a day the client searches again.
+		time.Sleep(25 * time.Hour)
+		if c, err = d.Dial(t.Context(), to); err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		begin = time.Now()
+		if err := c.Ping(t.Context()); err != nil || time.Since(begin) < time.Second {
+			t.Errorf("a day later: %v after %v", err, time.Since(begin))
+		}
+	})
+}
+
+func TestDiscoveryOfAnotherServerIsIgnored(t *testing.T) {
+	for name, change := range map[string]func(*client.Dialer){
+		"another target":     func(d *client.Dialer) { d.Discovery.Target = "https://example.com" },
+		"another revision":   func(d *client.Dialer) { d.Revision = mcp.V20251125 },
+		"unknown revision":   func(d *client.Dialer) { d.Discovery.Revision = "2099-01-01" },
+		"missing capability": func(d *client.Dialer) { d.Require.Prompts = &mcp.PromptsCapability{} },
+	} {
+		now := newMock("server/discover", ok(strings.Replace(discovered, `{"tools":{}}`, `{"tools":{},"prompts":{}}`, 1)),
+			"initialize", ok(strings.ReplaceAll(initialized, "2025-06-18", "2025-11-25")))
+		s := httptest.NewServer(now)
+		d := quiet()
+		d.Discovery = &client.Discovery{Target: s.URL, Revision: mcp.V20260728}
+		change(&d)
+		c, err := d.Dial(t.Context(), client.URL(s.URL))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		} else {
+			c.Close()
+		}
+		if now.methods() == "" {
+			t.Errorf("%s: Dial sent nothing", name)
+		}
+		s.Close()
+	}
+}
+
+// handlerFunc serves requests with the mock that it returns.
+type handlerFunc func() *mock
+
+func (f handlerFunc) ServeHTTP(w http.ResponseWriter, r *http.Request) { f().ServeHTTP(w, r) }

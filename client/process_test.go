@@ -1,14 +1,22 @@
 package client_test
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log"
+	"log/slog"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -185,5 +193,156 @@ func TestEndlessLineIsLimited(t *testing.T) {
 	}
 	if allocated := after.TotalAlloc - before.TotalAlloc; allocated > 4<<20 {
 		t.Errorf("the client allocated %d bytes", allocated)
+	}
+}
+
+func TestTraceSeesEveryMessage(t *testing.T) {
+	to, _ := target(legacyServer())
+	var mu sync.Mutex
+	var seen bytes.Buffer
+	d := quiet()
+	d.Name, d.Version = "tracer", "9"
+	d.Trace = func(sent bool, message []byte) {
+		mu.Lock()
+		defer mu.Unlock()
+		fmt.Fprintf(&seen, "%v %s\n", sent, message)
+	}
+	c, err := d.Dial(t.Context(), to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Ping(t.Context()); err != nil {
+		t.Error(err)
+	}
+	c.Close()
+	mu.Lock()
+	defer mu.Unlock()
+	for _, want := range []string{
+		`true {"jsonrpc":"2.0","id":1,"method":"server/discover",`, `false {"jsonrpc":"2.0","id":1,"error":`,
+		`true {"jsonrpc":"2.0","id":2,"method":"initialize",`, `"clientInfo":{"name":"tracer","version":"9"}`, `false {"jsonrpc":"2.0","id":2,"result":`,
+		`true {"jsonrpc":"2.0","method":"notifications/initialized"}`, `true {"jsonrpc":"2.0","id":3,"method":"ping"}`, `false {"jsonrpc":"2.0","id":3,"result":{}}`,
+	} {
+		if !strings.Contains(seen.String(), want) {
+			t.Errorf("the trace lacks %s:\n%s", want, &seen)
+		}
+	}
+}
+
+// Rule S1: the client logs and skips output that is not a message.
+func TestGarbageIsLoggedAndSkipped(t *testing.T) {
+	var logged bytes.Buffer
+	to, _ := target(&script{Greeting: []string{"Listening on stdio"}, Answers: answers("server/discover", discovered)})
+	d := client.Dialer{Logger: slog.New(slog.NewTextHandler(&logged, nil))}
+	c, err := d.Dial(t.Context(), to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+	if !strings.Contains(logged.String(), "ignored") {
+		t.Errorf("the log is %q, want it to report an ignored message", &logged)
+	}
+}
+
+// canary is a part of the user information and of the query of a URL, which are secrets.
+const canary = "c4nary"
+
+// withSecrets returns the URL of a server with secrets in it.
+func withSecrets(server string) string {
+	scheme, rest, _ := strings.Cut(server, "://")
+	return scheme + "://" + canary + "user:" + canary + "password@" + rest + "/mcp?token=" + canary + "token"
+}
+
+// Rule R6: no error, log message or name of a server contains the user information or the query of
+// its URL.
+func TestErrorsHaveNoSecretsOfTheURL(t *testing.T) {
+	silent := log.New(io.Discard, "", 0)
+	serve := func(tls bool, h http.HandlerFunc) string {
+		s := httptest.NewUnstartedServer(h)
+		s.Config.ErrorLog = silent
+		if tls {
+			s.StartTLS()
+		} else {
+			s.Start()
+		}
+		t.Cleanup(s.Close)
+		return s.URL
+	}
+	status := func(code int) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) { http.Error(w, "no", code) }
+	}
+	gone, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone.Close()
+	noise, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { noise.Close() })
+	go func() {
+		for {
+			conn, err := noise.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = conn.Write([]byte("220 mail.example ESMTP\r\n\r\n"))
+			conn.Close()
+		}
+	}()
+	blocked := func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // the end of the connection is only noticed after the body
+		<-r.Context().Done()
+	}
+	for name, url := range map[string]string{
+		"connection refused": withSecrets("http://" + gone.Addr().String()),
+		"not HTTP":           withSecrets("http://" + noise.Addr().String()),
+		"not TLS":            withSecrets("https://" + noise.Addr().String()),
+		"unknown authority":  withSecrets(serve(true, status(500))),
+		"HTTP, not HTTPS":    withSecrets(strings.Replace(serve(true, status(500)), "https", "http", 1)),
+		"time-out":           withSecrets(serve(false, blocked)),
+		"status 401":         withSecrets(serve(false, status(401))),
+		"status 404":         withSecrets(serve(false, status(404))),
+		"status 500":         withSecrets(serve(false, status(500))),
+		"redirect": withSecrets(serve(false, func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://127.0.0.1:1/elsewhere?"+r.URL.RawQuery, http.StatusTemporaryRedirect)
+		})),
+		"malformed redirect": withSecrets(serve(false, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Location", "http://%zz/?"+r.URL.RawQuery)
+			w.WriteHeader(http.StatusTemporaryRedirect)
+		})),
+		"foreign endpoint": withSecrets(serve(false, func(w http.ResponseWriter, r *http.Request) {
+			if r.Method != http.MethodGet {
+				w.WriteHeader(http.StatusMethodNotAllowed)
+				return
+			}
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.WriteString(w, "event: endpoint\ndata: http://"+canary+"@127.0.0.1:1/message?"+r.URL.RawQuery+"\n\n")
+		})),
+		"malformed host": withSecrets("http://exam ple"),
+		"malformed port": withSecrets("http://127.0.0.1:port"),
+		"no such scheme": withSecrets("gopher://127.0.0.1"),
+		"control":        withSecrets("http://127.0.0.1:1") + "\x7f",
+	} {
+		for _, r := range []mcp.Revision{"", mcp.V20241105, mcp.V20251125, mcp.V20260728} {
+			t.Run(name+"/"+string(r), func(t *testing.T) {
+				var logged bytes.Buffer
+				d := client.Dialer{
+					Revision: r, Logger: slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelDebug})),
+					Timeouts: client.Timeouts{Initialize: 50 * time.Millisecond},
+				}
+				to := client.URL(url)
+				c, err := d.Dial(context.Background(), to)
+				if err == nil {
+					c.Close()
+					t.Fatal("the dial succeeded")
+				}
+				for what, text := range map[string]string{"error": err.Error(), "log": logged.String(), "name": to.String()} {
+					if strings.Contains(text, canary) {
+						t.Errorf("the %s contains a secret: %s", what, text)
+					}
+				}
+			})
+		}
 	}
 }

@@ -1,19 +1,25 @@
 package gateway_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/gateway"
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/gatewaytest"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/server"
+	"github.com/parley-mcp/parley/store"
 )
 
 // ownEntries adds a tool, a prompt, a resource and a template for each user, which others cannot see.
@@ -225,4 +231,287 @@ func TestNamesOfOtherServersAreNotTakenByTheListsOfCallers(t *testing.T) {
 	if got, err := client.CallTool[string](t.Context(), c, "up__ada_only", nil); err != nil || got != "of the other" {
 		t.Errorf("%q, %v", got, err)
 	}
+}
+
+// When a server with CallerAuth reports that its lists have changed for a caller, the clients of that caller alone are notified, and
+// each of two replicas has the new lists, whichever has the stream of the client.
+func TestChangesOfTheListsOfACallerReachItsClients(t *testing.T) {
+	for _, theirs := range []mcp.Revision{mcp.V20250618, mcp.V20251125, mcp.V20260728} {
+		for _, ours := range everyRevision {
+			t.Run(fmt.Sprintf("%s to %s", ours, theirs), func(t *testing.T) {
+				u := newUsers(t, "ada", "bob")
+				x := newExchange(t, u)
+				p := newProtectedServer(t, x.URL)
+				ownEntries(p.Server, "ada", "bob")
+				x.up[p.url] = p
+				kv := store.NewMemory(store.MemoryOptions{})
+				u.replicas = nil
+				for range 2 {
+					s := &server.Server{Name: "gateway", Version: "1", Auth: u.resource(), KV: kv, Log: kv, Bus: kv, Keys: [][]byte{make([]byte, 32)}}
+					h := &host.Host{Servers: []host.ServerConfig{p.config("up", x.callers())}, Dialer: client.Dialer{Revision: theirs}}
+					gatewaytest.Run(t, h, s)
+					t.Cleanup(func() { s.Shutdown(context.Background()) })
+					u.replicas = append(u.replicas, s)
+				}
+				u.front.Start()
+				t.Cleanup(u.front.Close)
+				ada, bob := listenAs(t, u, "ada", ours), listenAs(t, u, "bob", ours)
+				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+				defer cancel()
+				for round := 0; ; round++ { // until the watch has begun
+					name := fmt.Sprintf("ada_new%d", round)
+					ownTool(p.Server, "ada", name)
+					want := "up__" + name
+					if ada.sees(ctx, want) {
+						break
+					}
+					if ctx.Err() != nil {
+						t.Fatalf("Ada does not see %s", want)
+					}
+				}
+				ownTool(p.Server, "ada", "ada_last")
+				for !ada.sees(ctx, "up__ada_last") || !ada.seesAtBoth("up__ada_last") {
+					if ctx.Err() != nil {
+						t.Fatal("a replica has the previous lists, and has not notified Ada of others")
+					}
+				}
+				select {
+				case <-bob.changed:
+					t.Error("Bob has received a change of the lists")
+				default:
+				}
+			})
+		}
+	}
+}
+
+// A server that is removed and added again, before the gateway has noticed, is watched again.
+func TestListsOfACallerAreWatchedAgainWhenTheirServerReturns(t *testing.T) {
+	u := newUsers(t, "ada")
+	x := newExchange(t, u)
+	p := newProtectedServer(t, x.URL)
+	ownEntries(p.Server, "ada")
+	x.up[p.url] = p
+	unwatched := make(chan struct{}, 100)
+	p.WhileListening = func(ctx context.Context) {
+		<-ctx.Done()
+		unwatched <- struct{}{}
+	}
+	other := weatherServer()
+	up, otherConfig := p.config("up", x.callers()), inMemory(t, "weather", other)
+	h := &host.Host{Servers: []host.ServerConfig{otherConfig, up}}
+	var pause atomic.Bool
+	paused, goOn := make(chan struct{}), make(chan struct{})
+	gatewaytest.Run(t, h, u.server, func(g *gateway.Gateway) {
+		g.OnCatalog = func(gateway.Catalog) { // Run calls it
+			if pause.CompareAndSwap(true, false) {
+				close(paused)
+				<-goOn
+			}
+		}
+	})
+	u.front.Start()
+	t.Cleanup(u.front.Close)
+	t.Cleanup(func() { u.server.Shutdown(context.Background()) })
+	ada := listenAs(t, u, "ada", mcp.V20260728)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	awaitChange := func(tool string) {
+		t.Helper()
+		for round := 0; ; round++ { // until the watch has begun
+			name := fmt.Sprint(tool, round)
+			ownTool(p.Server, "ada", name)
+			if ada.sees(ctx, "up__"+name) {
+				return
+			}
+			if ctx.Err() != nil {
+				t.Fatalf("Ada does not see %s", name)
+			}
+		}
+	}
+	awaitChange("before")
+	pause.Store(true)
+	server.AddTool(other, mcp.Tool{Name: "more"}, func(context.Context, none) (string, error) { return "", nil })
+	<-paused
+	if err := h.SetServers([]host.ServerConfig{otherConfig}); err != nil {
+		t.Fatal(err)
+	}
+	<-unwatched
+	for stacks := make([]byte, 1<<20); bytes.Contains(stacks[:runtime.Stack(stacks, true)], []byte("WatchCaller(")); {
+		if runtime.Gosched(); ctx.Err() != nil {
+			t.Fatal("the watch does not end")
+		}
+	}
+	if err := h.SetServers([]host.ServerConfig{otherConfig, up}); err != nil {
+		t.Fatal(err)
+	}
+	close(goOn)
+	for !slices.Contains(toolNames(t, ada.Client), "up__before0") {
+		if ctx.Err() != nil {
+			t.Fatal("the server does not return")
+		}
+	}
+	awaitChange("after")
+}
+
+// listening is a client with an open stream for changes of the list of tools.
+type listening struct {
+	*client.Client
+	t       *testing.T
+	changed chan struct{}
+}
+
+func listenAs(t *testing.T, u *users, name string, r mcp.Revision) *listening {
+	l := &listening{u.dial(name, r), t, make(chan struct{}, 1000)}
+	open := make(chan struct{})
+	go func() {
+		begun := false
+		for change, err := range l.Watch(t.Context(), client.WatchFilter{Tools: true}) {
+			switch {
+			case err != nil:
+			case change.Resync && !begun:
+				begun = true
+				close(open)
+			default:
+				l.changed <- struct{}{}
+			}
+		}
+	}()
+	<-open
+	for range 2 { // both replicas exchange a token
+		toolNames(t, l.Client)
+	}
+	return l
+}
+
+// sees waits for a notification of a change, lists the tools, and reports whether a tool is in the list.
+func (l *listening) sees(ctx context.Context, tool string) bool {
+	select {
+	case <-l.changed:
+		return slices.Contains(toolNames(l.t, l.Client), tool)
+	case <-time.After(2 * time.Second): // the watch at the server has not begun
+	case <-ctx.Done():
+	}
+	return false
+}
+
+// seesAtBoth reports whether a tool is in the lists of both replicas.
+func (l *listening) seesAtBoth(tool string) bool {
+	for range 4 {
+		if !slices.Contains(toolNames(l.t, l.Client), tool) {
+			return false
+		}
+	}
+	return true
+}
+
+// Callers subscribe to the resources that they alone have at a server, and receive their updates only.
+func TestCallersSubscribeToTheirOwnResources(t *testing.T) {
+	for _, theirs := range []mcp.Revision{mcp.V20250618, mcp.V20260728} {
+		for _, ours := range []mcp.Revision{mcp.V20241105, mcp.V20251125, mcp.V20260728} {
+			t.Run(fmt.Sprintf("%s to %s", ours, theirs), func(t *testing.T) {
+				u := newUsers(t, "ada", "bob")
+				x := newExchange(t, u)
+				p := newProtectedServer(t, x.URL)
+				ownEntries(p.Server, "ada", "bob")
+				x.up[p.url] = p
+				u.start(&host.Host{Servers: []host.ServerConfig{p.config("up", x.callers())}, Dialer: client.Dialer{Revision: theirs}})
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				updates := make(map[string]chan client.Change)
+				for _, name := range []string{"ada", "bob"} {
+					c, changes := u.dial(name, ours), make(chan client.Change, 1000)
+					updates[name] = changes
+					go func() {
+						for change, err := range c.Watch(ctx, client.WatchFilter{URIs: []string{"server:up/lib://ada", "server:up/lib://bob"}}) {
+							if err == nil && !change.Resync {
+								changes <- change
+							}
+						}
+					}()
+				}
+				for name, other := range map[string]string{"ada": "bob", "bob": "ada"} {
+					for received := false; !received; { // until the subscription has reached the server
+						p.ResourceUpdated("lib://" + name)
+						select {
+						case change := <-updates[name]:
+							if change.URI != "server:up/lib://"+name {
+								t.Errorf("%s has received an update of %s", name, change.URI)
+							}
+							received = true
+						case change := <-updates[other]:
+							if change.URI != "server:up/lib://"+other { // a late one of the first round may follow
+								t.Errorf("%s has received an update of %s", other, change.URI)
+							}
+						case <-time.After(50 * time.Millisecond):
+						case <-ctx.Done():
+							t.Fatalf("%s has received no update", name)
+						}
+					}
+				}
+			})
+		}
+	}
+}
+
+// What the policy always denies to a caller is hidden from the caller's lists of a server with CallerAuth, also if callers
+// for whom the server lists the same share them.
+func TestDeniedEntriesAreHiddenFromTheListsOfCallers(t *testing.T) {
+	const (
+		hidden = "server:up/lib://both up__open"
+		every  = "server:up/lib://both server:up/lib://secret server:up/secret://{id} up__open up__secret up__secret up__whoami up__whoami"
+	)
+	denied := make(chan string, 100)
+	u := newUsers(t, "ada", "bob")
+	x := newExchange(t, u)
+	p := newProtectedServer(t, x.URL)
+	addSecret(p)
+	x.up[p.url] = p
+	h := &host.Host{
+		Servers: []host.ServerConfig{p.config("up", x.callers())},
+		Policy: host.Rules{Default: host.Allow, Rules: []host.Rule{
+			{When: isAda, Fixed: true, Action: host.Allow},
+			{Method: "*/*", Tool: "secret", Prompt: "secret", Resource: "lib://secret", Action: host.Deny},
+			{Resource: "secret://*", Action: host.Deny},
+			{Tool: "whoami", Prompt: "whoami", Action: host.Deny},
+		}},
+		Audit: func(_ context.Context, r *host.AuditRecord) error {
+			if r.Event == host.AuditDenied {
+				denied <- r.Subject + " " + r.Name
+			}
+			return nil
+		},
+	}
+	u.start(h)
+	for _, r := range mcp.Revisions() {
+		t.Run(string(r), func(t *testing.T) {
+			ada, bob := u.dial("ada", r), u.dial("bob", r)
+			if got := allListed(t, ada); got != every {
+				t.Errorf("Ada finds %s", got)
+			}
+			if got := allListed(t, bob); got != hidden {
+				t.Errorf("Bob finds %s", got)
+			}
+			if _, err := client.CallTool[string](t.Context(), ada, "up__secret", nil); err != nil {
+				t.Error(err)
+			}
+			if _, err := client.CallTool[string](t.Context(), bob, "up__secret", nil); err == nil || !strings.Contains(err.Error(), "is denied") {
+				t.Errorf("the call of the hidden tool ends with %v", err)
+			}
+			expectMessage(t, denied, "bob secret")
+		})
+	}
+}
+
+func addSecret(p *protectedServer) {
+	hello := func(context.Context, none) (string, error) { return "hello", nil }
+	server.AddTool(p.Server, mcp.Tool{Name: "open"}, hello)
+	server.AddTool(p.Server, mcp.Tool{Name: "secret"}, hello)
+	server.AddPrompt(p.Server, mcp.Prompt{Name: "secret"}, hello)
+	server.AddStatic(p.Server, mcp.Resource{URI: "lib://both", Name: "both"}, "text")
+	server.AddStatic(p.Server, mcp.Resource{URI: "lib://secret", Name: "secret"}, "text")
+	type id struct {
+		ID string `json:"id"`
+	}
+	server.AddTemplate(p.Server, mcp.ResourceTemplate{URITemplate: "secret://{id}", Name: "secret"}, func(context.Context, id) (string, error) { return "text", nil })
 }

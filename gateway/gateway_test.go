@@ -1,20 +1,29 @@
+//lint:file-ignore SA1019 deprecated features must still work
+
 package gateway_test
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/gateway"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/gatewaytest"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -291,4 +300,207 @@ func TestToolErrorNamesServerThatIsDown(t *testing.T) {
 	if n := len(listed(t, c)); n != 2 {
 		t.Errorf("%d tools are listed, want 2", n)
 	}
+}
+
+// lateLogger is a server of 2025-11-25 with sessions, whose tool returns the id of the session. It logs the id on the
+// standalone stream of the session when the test lets it.
+type lateLogger struct {
+	answers upstream
+	end     chan struct{} // closed at the end of the test
+
+	mu       sync.Mutex
+	sessions map[string]chan string // the messages to log
+}
+
+func (l *lateLogger) messages(session string) chan string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.sessions[session] == nil {
+		l.sessions[session] = make(chan string, 10)
+	}
+	return l.sessions[session]
+}
+
+func (l *lateLogger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	session := r.Header.Get("Mcp-Session-Id")
+	if r.Method == http.MethodGet {
+		w.Header().Set("Content-Type", "text/event-stream")
+		w.WriteHeader(http.StatusOK)
+		stream := http.NewResponseController(w)
+		for {
+			_ = stream.Flush()
+			select {
+			case level := <-l.messages(session):
+				fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{\"level\":%q,\"data\":%q}}\n\n", level, session)
+			case <-r.Context().Done():
+				return
+			case <-l.end:
+				return
+			}
+		}
+	}
+	raw, _ := io.ReadAll(r.Body)
+	m, err := jsonrpc.Parse(raw, jsonrpc.Limits{})
+	if err != nil || m.Kind != jsonrpc.Request {
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	switch m.Method {
+	case mcp.MethodInitialize:
+		w.Header().Set("Mcp-Session-Id", rand.Text())
+	case mcp.MethodCallTool:
+		_, _ = w.Write(jsonrpc.AppendResult(nil, m.ID, []byte(`{"content":[{"type":"text","text":"`+session+`"}]}`)))
+		return
+	}
+	_, _ = w.Write(l.answers.answer(&m))
+}
+
+// What a server logs after a call reaches the session of its caller, and no other one, at the level of the session.
+func TestLogMessagesAfterACallReachTheSessionOfTheCaller(t *testing.T) {
+	l := &lateLogger{end: make(chan struct{}), sessions: make(map[string]chan string), answers: upstream{
+		mcp.MethodListTools: `{"tools":[{"name":"session","inputSchema":{"type":"object"}}]}`, mcp.MethodSetLevel: `{}`,
+		mcp.MethodInitialize: `{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"logging":{}},"serverInfo":{"name":"up","version":"1"}}`,
+	}}
+	up := httptest.NewServer(l)
+	t.Cleanup(up.Close)
+	t.Cleanup(func() { close(l.end) })
+	s := &server.Server{Name: "gateway", Version: "1"}
+	gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{{Name: "up", Target: client.URL(up.URL)}}}, s)
+	type user struct {
+		session string
+		logged  chan string
+	}
+	var users []user
+	for range 2 {
+		u := user{logged: make(chan string, 10)}
+		c := mcptest.DialHTTP(t, s, mcptest.WithRevision(mcp.V20251125), func(d *client.Dialer) {
+			d.OnLog = func(_ context.Context, m mcp.LoggingMessageParams) { u.logged <- m.Logger + " " + string(m.Data) }
+		})
+		var err error
+		if u.session, err = client.CallTool[string](t.Context(), c, "up__session", nil); err != nil {
+			t.Fatal(err)
+		}
+		users = append(users, u)
+	}
+	for _, u := range users {
+		l.messages(u.session) <- "debug" // less than the default of a session
+		l.messages(u.session) <- "error"
+	}
+	for _, u := range users {
+		select {
+		case got := <-u.logged:
+			if want := fmt.Sprintf("up %q", u.session); got != want {
+				t.Errorf("received %s, want %s", got, want)
+			}
+		case <-time.After(20 * time.Second):
+			t.Error("no log message")
+		}
+	}
+	for _, u := range users {
+		if len(u.logged) > 0 {
+			t.Errorf("also received %s", <-u.logged)
+		}
+	}
+}
+
+// A server whose tools change 1,000 times per second is listed every 250 ms at most. The client of the gateway
+// receives two notifications for each list: at the first change, and for the others 50 ms later.
+func TestFrequentChangesOfAServerAreCoalesced(t *testing.T) {
+	for _, r := range []mcp.Revision{mcp.V20251125, mcp.V20260728} {
+		t.Run(string(r), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { coalesced(t, r) })
+		})
+	}
+}
+
+func coalesced(t *testing.T, r mcp.Revision) {
+	ctx, cancel := context.WithCancel(t.Context())
+	serve := func(s *server.Server) transport.Conn {
+		near, far := transport.Pipe()
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_ = s.ServeConn(context.Background(), far)
+		}()
+		t.Cleanup(func() {
+			far.Close()
+			<-done
+		})
+		return near
+	}
+	up := answering("up")
+	up.Logger = quiet
+	var requests, notifications atomic.Int32
+	h := &host.Host{
+		Servers: []host.ServerConfig{{Name: "up", Target: client.Conn(serve(up))}}, Logger: quiet, Dialer: client.Dialer{Revision: r},
+		Trace: func(_ string, sent bool, message []byte) {
+			if sent && strings.Contains(string(message), `"tools/list"`) {
+				requests.Add(1)
+			}
+		},
+	}
+	s := &server.Server{Name: "gateway", Version: "1", Logger: quiet}
+	g, err := gateway.New(h, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.Logger = quiet
+	if err := h.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ran := make(chan struct{})
+	go func() {
+		defer close(ran)
+		g.Run(ctx)
+	}()
+	dialer := client.Dialer{Revision: r, Logger: quiet, Trace: func(sent bool, message []byte) {
+		if !sent && strings.Contains(string(message), `"notifications/tools/list_changed"`) {
+			notifications.Add(1)
+		}
+	}}
+	c, err := dialer.Dial(ctx, client.Conn(serve(s)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		for range c.Watch(ctx, client.WatchFilter{Tools: true}) {
+		}
+	}()
+	time.Sleep(10 * time.Second)
+	requests.Store(0)
+	notifications.Store(0)
+	for i := range 2000 {
+		server.AddTool(up, mcp.Tool{Name: fmt.Sprint("tool", i)}, func(context.Context, none) (string, error) { return "", nil })
+		time.Sleep(time.Millisecond)
+	}
+	time.Sleep(10 * time.Second)
+	if n := len(h.Tools()); n != 2001 {
+		t.Errorf("the host has %d tools", n)
+	}
+	n := 0
+	for _, err := range c.Tools(ctx, client.WithRefresh()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+	}
+	if n != 2001 {
+		t.Errorf("the gateway lists %d tools", n)
+	}
+	// A list of more than 1,000 tools needs one request for each page.
+	if sent, limit := requests.Load(), int32(3*10); sent == 0 || sent > limit {
+		t.Errorf("%d requests for 2,000 changes in two seconds, want at most %d", sent, limit)
+	}
+	if received := notifications.Load(); received == 0 || received > 2*10 {
+		t.Errorf("%d notifications for 2,000 changes in two seconds, want at most 20", received)
+	}
+	t.Logf("%s: 2,000 changes: %d requests, %d notifications", r, requests.Load(), notifications.Load())
+	cancel()
+	<-watched
+	<-ran
+	c.Close()
+	h.Close()
 }

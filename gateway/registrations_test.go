@@ -1,9 +1,19 @@
 package gateway
 
 import (
+	"fmt"
 	"log/slog"
+	"maps"
+	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/mcptest"
+	"github.com/parley-mcp/parley/server"
 )
 
 func TestUpdateChangesOnlyWhatDiffers(t *testing.T) {
@@ -106,6 +116,273 @@ func TestVariablesReturnsNamesOfTemplate(t *testing.T) {
 	} {
 		if got := variables(template); !slices.Equal(got, want) {
 			t.Errorf("variables(%q) = %v, want %v", template, got, want)
+		}
+	}
+}
+
+// toolsAfter returns the tools that a gateway lists after a sequence of updates.
+func toolsAfter(t *testing.T, updates ...host.ServerStatus) map[string]*mcp.Tool {
+	t.Helper()
+	quiet := slog.New(slog.DiscardHandler)
+	s := &server.Server{Logger: quiet}
+	g, _ := New(&host.Host{}, s) // fails only after Start
+	g.Logger = quiet
+	for _, status := range updates {
+		g.update([]string{status.Name}, status)
+	}
+	tools := make(map[string]*mcp.Tool)
+	for tool, err := range mcptest.Dial(t, s).Tools(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		tools[tool.Name] = tool
+	}
+	return tools
+}
+
+// statusOf returns the status of a server with these tools.
+func statusOf(name string, definitions ...mcp.Tool) host.ServerStatus {
+	status := host.ServerStatus{Name: name, State: host.Ready}
+	for _, d := range definitions {
+		status.Tools = append(status.Tools, host.MergedTool{Name: name + "__" + d.Name, Server: name, Definition: d})
+	}
+	return status
+}
+
+func sortedNames(tools map[string]*mcp.Tool) []string {
+	return slices.Sorted(maps.Keys(tools))
+}
+
+func TestUpdateReplacesChangedTools(t *testing.T) {
+	got := toolsAfter(t,
+		statusOf("a", mcp.Tool{Name: "same"}, mcp.Tool{Name: "removed"}, mcp.Tool{Name: "changed", Description: "before"}),
+		statusOf("b", mcp.Tool{Name: "same"}),
+		statusOf("a", mcp.Tool{Name: "added"}, mcp.Tool{Name: "changed", Description: "after"}, mcp.Tool{Name: "same"}),
+	)
+	if want := []string{"a__added", "a__changed", "a__same", "b__same"}; !slices.Equal(sortedNames(got), want) {
+		t.Fatalf("tools are %v, want %v", sortedNames(got), want)
+	}
+	if d := got["a__changed"].Description; d != "after" {
+		t.Errorf("the description of the changed tool is %q, want %q", d, "after")
+	}
+}
+
+func TestToolsThatRequireTasksAreRegistered(t *testing.T) {
+	got := toolsAfter(t, statusOf("a",
+		mcp.Tool{Name: "fine"},
+		mcp.Tool{Name: "fine", Description: "listed twice"},
+		mcp.Tool{Name: "task", Execution: &mcp.ToolExecution{TaskSupport: mcp.TaskRequired}},
+		mcp.Tool{Name: "maybe", Execution: &mcp.ToolExecution{TaskSupport: mcp.TaskOptional}},
+	))
+	if want := []string{"a__fine", "a__maybe", "a__task"}; !slices.Equal(sortedNames(got), want) {
+		t.Fatalf("tools are %v, want %v", sortedNames(got), want)
+	}
+	if got["a__fine"].Description != "" {
+		t.Errorf("tools are %+v", got)
+	}
+}
+
+// No server has the plain URI that several servers claim, whichever is ready first.
+func TestURIsDoNotDependOnTheOrderOfStarts(t *testing.T) {
+	quiet := slog.New(slog.DiscardHandler)
+	lists := func(name string) host.ServerStatus {
+		return host.ServerStatus{
+			Name: name, State: host.Ready,
+			Resources: []mcp.Resource{{URI: "lib://shared", Name: name}, {URI: "tree://" + name, Name: name}},
+			Templates: []mcp.ResourceTemplate{{URITemplate: "tree://{x}", Name: name}, {URITemplate: "own://" + name + "/{x}", Name: name}},
+		}
+	}
+	for _, order := range [][]string{{"a", "b", "c"}, {"c", "b", "a"}, {"b", "a", "c", "b", "a"}} {
+		s := &server.Server{Logger: quiet}
+		g, _ := New(&host.Host{}, s) // fails only after Start
+		g.Logger = quiet
+		for _, name := range order {
+			g.update([]string{"a", "b", "c"}, lists(name))
+		}
+		c := mcptest.Dial(t, s)
+		got := make(map[string]string) // from URI to the server
+		for r, err := range c.Resources(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got[r.URI] = r.Name
+		}
+		for r, err := range c.ResourceTemplates(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got[r.URITemplate] = r.Name
+		}
+		want := map[string]string{
+			"server:a/lib://shared": "a", "server:b/lib://shared": "b", "server:c/lib://shared": "c",
+			"tree://a": "a", "tree://b": "b", "tree://c": "c",
+			"server:a/tree://{x}": "a", "server:b/tree://{x}": "b", "server:c/tree://{x}": "c",
+			"own://a/{x}": "a", "own://b/{x}": "b", "own://c/{x}": "c",
+		}
+		if !maps.Equal(got, want) {
+			t.Errorf("servers become ready in the order %v: URIs %v, want %v", order, got, want)
+		}
+	}
+}
+
+func TestInstructionsOfServersAreForwarded(t *testing.T) {
+	s := &server.Server{Logger: slog.New(slog.DiscardHandler), Instructions: "Own."}
+	g, _ := New(&host.Host{}, s) // fails only after Start
+	g.Logger = s.Logger
+	instructions := map[string]string{"a": "Text of a.", "b": strings.Repeat("x", maxInstructions), "c": "Text of c."}
+	for _, name := range []string{"c", "a"} {
+		g.update([]string{"a", "b", "c"}, host.ServerStatus{Name: name, State: host.Ready, Prefix: name + "__", Server: client.ServerDetails{Instructions: instructions[name]}})
+	}
+	const head = "Instructions of the server %s, whose tools and prompts have names that begin with %[1]s__:\n\n"
+	want := "Own.\n\n" + fmt.Sprintf(head, "a") + "Text of a.\n\n" + fmt.Sprintf(head, "c") + "Text of c."
+	for _, revision := range mcp.Revisions() {
+		if got := mcptest.Dial(t, s, mcptest.WithRevision(revision)).Server().Instructions; got != want {
+			t.Errorf("%s: %q, want %q", revision, got, want)
+		}
+	}
+	g.update([]string{"a", "b", "c"}, host.ServerStatus{Name: "b", State: host.Ready, Server: client.ServerDetails{Instructions: instructions["b"]}})
+	if got := mcptest.Dial(t, s).Server().Instructions; len(got) > maxInstructions || !strings.Contains(got, "Text of a.") || !strings.Contains(got, "Text of c.") {
+		t.Errorf("instructions of %d bytes: %.200q", len(got), got)
+	}
+}
+
+// A gateway in front of one server, under its own names, has its instructions as they are.
+func TestInstructionsOfOneServerWithoutAPrefixHaveNoHeading(t *testing.T) {
+	s := &server.Server{Logger: slog.New(slog.DiscardHandler)}
+	g, _ := New(&host.Host{}, s) // fails only after Start
+	g.Logger = s.Logger
+	status := func(name string) host.ServerStatus {
+		return host.ServerStatus{Name: name, State: host.Ready, Server: client.ServerDetails{Instructions: "Text of " + name + "."}}
+	}
+	for _, step := range []struct{ name, want string }{
+		{"a", "Text of a."},
+		{"b", "Instructions of the server a:\n\nText of a.\n\nInstructions of the server b:\n\nText of b."},
+	} {
+		g.update([]string{"a", "b"}, status(step.name))
+		if got := mcptest.Dial(t, s).Server().Instructions; got != step.want {
+			t.Errorf("%q, want %q", got, step.want)
+		}
+	}
+	g.update([]string{"a"}, host.ServerStatus{Name: "b", State: host.Removed})
+	if got := mcptest.Dial(t, s).Server().Instructions; got != "Text of a." {
+		t.Errorf("%q", got)
+	}
+}
+
+// A page begins after the last name of the previous one, so that changes neither repeat nor omit what stays.
+func TestPagesAreStableWhileServersComeAndGo(t *testing.T) {
+	quiet := slog.New(slog.DiscardHandler)
+	s := &server.Server{Logger: quiet, PageSize: 3}
+	g, _ := New(&host.Host{}, s) // fails only after Start
+	g.Logger = quiet
+	lists := func(name string) host.ServerStatus {
+		status := statusOf(name, mcp.Tool{Name: "1"}, mcp.Tool{Name: "2"}, mcp.Tool{Name: "3"}, mcp.Tool{Name: "4"})
+		status.Resources = []mcp.Resource{{URI: name + "://1", Name: "1"}, {URI: name + "://2", Name: "2"}}
+		return status
+	}
+	servers := []string{"a", "b", "c", "d", "e", "f"}
+	for _, name := range []string{"b", "d", "f"} {
+		g.update(servers, lists(name))
+	}
+	c := mcptest.Dial(t, s)
+	step := 0
+	change := func() { // a and c appear, b and f disappear, in several steps
+		switch step++; step {
+		case 2:
+			g.update(servers, lists("a"))
+		case 3:
+			g.update(servers, host.ServerStatus{Name: "b", State: host.Removed})
+		case 4:
+			g.update(servers, lists("e"))
+		case 5:
+			g.update(servers, host.ServerStatus{Name: "f", State: host.Removed})
+		}
+	}
+	seen := make(map[string]int)
+	for tool, err := range c.Tools(t.Context(), client.WithRefresh()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen[tool.Name]++
+		change()
+	}
+	step = 1
+	for _, name := range []string{"a", "e"} {
+		g.update(servers, host.ServerStatus{Name: name, State: host.Removed})
+	}
+	g.update(servers, lists("b"))
+	g.update(servers, lists("f"))
+	for resource, err := range c.Resources(t.Context(), client.WithRefresh()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen[resource.URI]++
+		change()
+	}
+	for name, n := range seen {
+		if n != 1 {
+			t.Errorf("%s is listed %d times", name, n)
+		}
+	}
+	for _, name := range []string{"d__1", "d__2", "d__3", "d__4", "d://1", "d://2"} {
+		if seen[name] != 1 {
+			t.Errorf("%s, which stays, is listed %d times: %v", name, seen[name], slices.Sorted(maps.Keys(seen)))
+		}
+	}
+	for _, name := range []string{"e__1", "e://1"} {
+		if seen[name] != 1 {
+			t.Errorf("%s, which is added after the current page, is listed %d times", name, seen[name])
+		}
+	}
+}
+
+// The index finds the same as a comparison with every template.
+func TestPrefixesAreFound(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	word := func() string {
+		var b strings.Builder
+		for range random.IntN(6) {
+			b.WriteByte("ab:"[random.IntN(3)])
+		}
+		return b.String()
+	}
+	type template struct{ literal, server string }
+	for range 500 {
+		var index prefixes
+		var all []template
+		for _, server := range []string{"x", "y", "z"} {
+			for range random.IntN(5) {
+				all = append(all, template{word(), server})
+				index.add(all[len(all)-1].literal, server)
+			}
+		}
+		index.index()
+		overlaps := func(a, b template) bool {
+			return a.server != b.server && isAnyScheme(a.literal) == isAnyScheme(b.literal) &&
+				(strings.HasPrefix(a.literal, b.literal) || strings.HasPrefix(b.literal, a.literal))
+		}
+		for _, one := range all {
+			// Two templates of one server with the same beginning overlap with those of others alike.
+			want := slices.ContainsFunc(all, func(other template) bool { return overlaps(one, other) })
+			if got := index.overlap(one.literal); got != want {
+				t.Fatalf("overlap(%q) = %v, want %v; templates %v", one.literal, got, want, all)
+			}
+		}
+		for range 20 {
+			uri := word()
+			var longest *template
+			for i := range all {
+				if strings.HasPrefix(uri, all[i].literal) && (longest == nil || len(all[i].literal) > len(longest.literal)) {
+					longest = &all[i]
+				}
+			}
+			want := shared
+			if longest != nil && !index.overlap(longest.literal) {
+				want = longest.server
+			}
+			if got, ok := index.owner(uri); ok != (longest != nil) || got != want {
+				t.Fatalf("owner(%q) = %q, %v, want %q; templates %v", uri, got, ok, want, all)
+			}
 		}
 	}
 }

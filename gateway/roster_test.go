@@ -2,12 +2,17 @@ package gateway_test
 
 import (
 	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/gateway"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/gatewaytest"
 	"github.com/parley-mcp/parley/mcp"
@@ -52,5 +57,210 @@ func TestEntriesOfServersThatAreRemovedDisappear(t *testing.T) {
 	}
 	if text := mcptest.Dial(t, s).Server().Instructions; !strings.Contains(text, "Text of b.") || strings.Contains(text, "Text of a.") {
 		t.Errorf("instructions %q", text)
+	}
+}
+
+func TestLazyServerThatIsAddedLaterStartsWhenItIsNeeded(t *testing.T) {
+	config := httpConfig(t, "lazy", large())
+	config.Lazy = true
+	h, s := &host.Host{}, &server.Server{Name: "gateway", Version: "1"}
+	gatewaytest.Run(t, h, s)
+	if err := h.SetServers([]host.ServerConfig{config}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for status := range h.Watch(ctx) {
+		if status.Name == "lazy" && status.State == host.NotStarted {
+			break
+		}
+	}
+	c := mcptest.Dial(t, s)
+	for ctx.Err() == nil { // the gateway learns of the server soon
+		if got, err := client.CallTool[string](ctx, c, "lazy__small", nil); err == nil && got == "small" {
+			return
+		}
+	}
+	t.Error("the server has not started")
+}
+
+// The first request that needs what a lazy server has starts it, and has it.
+func TestFirstRequestStartsLazyServers(t *testing.T) {
+	lists := func(ctx context.Context, c *client.Client) bool {
+		for tool := range c.Tools(ctx) {
+			if tool.Name == "lazy__small" {
+				return true
+			}
+		}
+		return false
+	}
+	for name, use := range map[string]func(ctx context.Context, c *client.Client) bool{
+		"tools/list": lists,
+		"tools/call": func(ctx context.Context, c *client.Client) bool {
+			got, err := client.CallTool[string](ctx, c, "lazy__small", nil)
+			return err == nil && got == "small"
+		},
+		"resources/read": func(ctx context.Context, c *client.Client) bool {
+			_, err := c.ReadResource(ctx, "lib://lazy")
+			return err == nil
+		},
+	} {
+		for _, r := range []mcp.Revision{mcp.V20251125, mcp.V20260728} {
+			up, other := large(), &server.Server{Name: "other"}
+			server.AddStatic(up, mcp.Resource{URI: "lib://lazy", Name: "lazy"}, "text")
+			server.AddTool(other, mcp.Tool{Name: "t"}, func(context.Context, none) (string, error) { return "", nil })
+			config := httpConfig(t, "lazy", up)
+			config.Lazy = true
+			h := &host.Host{Servers: []host.ServerConfig{config, httpConfig(t, "other", other)}}
+			s := &server.Server{Name: "gateway", Version: "1"}
+			gatewaytest.Run(t, h, s)
+			state := func() host.State { return h.Status()[0].State }
+			first := mcptest.Dial(t, s, mcptest.WithRevision(r))
+			if _, err := first.CallTool(t.Context(), "other__t", nil); err != nil {
+				t.Error(err)
+			}
+			if state() != host.NotStarted {
+				t.Errorf("%s: the server is %v before it is needed", name, state())
+			}
+			var users sync.WaitGroup
+			for range 10 { // at the same time
+				c := mcptest.Dial(t, s, mcptest.WithRevision(r))
+				users.Go(func() {
+					if !use(t.Context(), c) {
+						t.Errorf("%s: the request does not have what the server has", name)
+					}
+				})
+			}
+			users.Wait()
+			if state() != host.Ready || !lists(t.Context(), first) {
+				t.Errorf("%s: the server is %v", name, state())
+			}
+		}
+	}
+}
+
+// A server that does not respond, one that requires a login and one that cannot be started do not delay the lists.
+func TestListsDoNotWaitForServersThatAreNotReady(t *testing.T) {
+	release := make(chan struct{})
+	slow := answering("slow")
+	waiting := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-release:
+			slow.ServeHTTP(w, r)
+		case <-r.Context().Done():
+		}
+	}))
+	t.Cleanup(waiting.Close)
+	respond := sync.OnceFunc(func() { close(release) })
+	t.Cleanup(respond)
+	private := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "log in", http.StatusUnauthorized)
+	}))
+	t.Cleanup(private.Close)
+	h := &host.Host{Logger: quiet, Servers: []host.ServerConfig{
+		inMemory(t, "fast", answering("fast")),
+		{Name: "gone", Target: client.Command("no-such-program-anywhere")},
+		{Name: "private", Target: client.URL(private.URL)},
+		{Name: "slow", Target: client.URL(waiting.URL)},
+	}}
+	start(t, h)
+	if err := h.WaitReady(t.Context(), "fast"); err != nil {
+		t.Fatal(err)
+	}
+	s := present(t, h, nil)
+	partly := present(t, h, &gateway.Toolset{Servers: []string{"fast"}, Tools: []string{"gone__*"}})
+	const text = "are missing in the lists, because the servers are not ready: "
+	awaitInstructions(t, func() string { return mcptest.Dial(t, s).Server().Instructions }, text+"gone, private (needs a login), slow. ")
+	awaitInstructions(t, func() string { return mcptest.Dial(t, partly).Server().Instructions }, text+"gone. ")
+	respond()
+	awaitList(t, mcptest.Dial(t, s), func(tools []*mcp.Tool) bool { return len(tools) == 2 })
+	awaitInstructions(t, func() string { return mcptest.Dial(t, s).Server().Instructions }, text+"gone, private (needs a login). ")
+}
+
+// awaitInstructions waits until instructions contain a text.
+func awaitInstructions(t *testing.T, instructions func() string, want string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	ticker := time.NewTicker(100 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		got := instructions()
+		if strings.Contains(got, want) {
+			return
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			t.Fatalf("instructions %q, want %q", got, want)
+		}
+	}
+}
+
+// A tool can be called when WaitReady has returned, which is not before Run has registered it.
+func TestWaitReadyWaitsForTheRegistrations(t *testing.T) {
+	upstream := &server.Server{Name: "greeter"}
+	server.AddTool(upstream, mcp.Tool{Name: "greet"}, func(context.Context, struct{}) (string, error) { return "Hello!", nil })
+	endpoint := httptest.NewServer(upstream)
+	defer endpoint.Close()
+
+	h := &host.Host{Servers: []host.ServerConfig{{Name: "people", Target: client.URL(endpoint.URL)}}}
+	s := &server.Server{Name: "gateway"}
+	g, err := gateway.New(h, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	if err := h.WaitReady(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := g.WaitReady(ended); !errors.Is(err, context.Canceled) {
+		t.Errorf("before Run: %v, want %v", err, context.Canceled)
+	}
+
+	running, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		g.Run(running)
+	}()
+	waiting, cancelWaiting := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancelWaiting()
+	if err := g.WaitReady(waiting); err != nil {
+		t.Fatal(err)
+	}
+	c := mcptest.Dial(t, s)
+	if text, err := client.CallTool[string](t.Context(), c, "people__greet", nil); err != nil || text != "Hello!" {
+		t.Errorf("%q, %v", text, err)
+	}
+
+	status := h.Status()[0]
+	later := status
+	later.Version++
+	awaited := make(chan error, 1)
+	go func() { awaited <- g.Await(t.Context(), later) }()
+	if err := g.Await(t.Context(), host.ServerStatus{Name: "other", State: host.Removed}); err != nil {
+		t.Errorf("a server that the host does not have: %v", err)
+	}
+	if err := g.Await(t.Context(), host.ServerStatus{Name: "other", State: host.Ready, Version: 1}); err != nil {
+		t.Errorf("a server that the host no longer has: %v", err)
+	}
+	select {
+	case err := <-awaited:
+		t.Errorf("a status that is not registered: %v", err)
+	default:
+	}
+	stop()
+	<-done
+	if err := <-awaited; !errors.Is(err, host.ErrClosed) {
+		t.Errorf("after Run: %v, want %v", err, host.ErrClosed)
+	}
+	if err := g.Await(t.Context(), status); err != nil {
+		t.Errorf("a status that is registered: %v", err)
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -112,3 +114,5 @@ func (u upstream) at(r mcp.Revision) upstream {
 	}
 	return u
 }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

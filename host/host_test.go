@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 deprecated features must still work
+
 package host_test
 
 import (
@@ -355,5 +357,112 @@ func TestHostStartsOnce(t *testing.T) {
 	}
 	if err := h.Start(); err == nil {
 		t.Error("Start after Close returns nil")
+	}
+}
+
+func TestResourcesAndPromptsCanBeListedAndUsed(t *testing.T) {
+	s := newServer("library")
+	server.AddStatic(s, mcp.Resource{URI: "lib://guide", Name: "guide"}, "the guide")
+	server.AddPrompt(s, mcp.Prompt{Name: "review"}, func(_ context.Context, in struct {
+		Tone string `json:"tone" enum:"plain,witty"`
+	}) (string, error) {
+		return "a " + in.Tone + " review", nil
+	})
+	h := start(t, &host.Host{Servers: []host.ServerConfig{configOf(t, s, "library")}})
+	status := await(t, h, "library", isReady)
+	if len(status.Tools) != 2 || len(status.Resources) != 1 || len(status.Templates) != 0 || len(status.Prompts) != 1 {
+		t.Errorf("status: %+v", status)
+	}
+	if p := status.Prompts[0]; p.Name != "library__review" || p.Server != "library" || p.Definition.Name != "review" {
+		t.Errorf("prompt: %+v", p)
+	}
+	resource, err := h.ReadResource(t.Context(), "library", "lib://guide")
+	if err != nil || resource.Contents[0].Text != "the guide" {
+		t.Errorf("ReadResource: %+v, %v", resource, err)
+	}
+	prompt, err := h.GetPrompt(t.Context(), "library", "review", map[string]string{"tone": "plain"})
+	if err != nil || len(prompt.Messages) != 1 {
+		t.Errorf("GetPrompt: %+v, %v", prompt, err)
+	}
+	completion, err := h.Complete(t.Context(), "library", mcp.CompleteParams{
+		Ref:      mcp.CompleteReference{Type: mcp.RefPrompt, Name: "review"},
+		Argument: mcp.CompleteArgument{Name: "tone", Value: "wi"},
+	})
+	if err != nil || !slices.Equal(completion.Values, []string{"witty"}) {
+		t.Errorf("Complete: %+v, %v", completion, err)
+	}
+}
+
+func TestInvalidExtensionsAreRejected(t *testing.T) {
+	for want, extensions := range map[string][]host.Extension{
+		"jobs":                                  {{ID: "jobs"}},
+		"tasks are forwarded without it":        {{ID: "io.modelcontextprotocol/tasks"}},
+		"Settings must be a JSON object":        {{ID: "com.example/a", Settings: json.RawMessage(`[]`)}},
+		`must not be listed twice`:              {{ID: "com.example/a"}, {ID: "com.example/a"}},
+		"method a/b must not be listed twice":   {{ID: "com.example/a", Requests: []string{"a/b"}}, {ID: "com.example/b", Requests: []string{"a/b"}}},
+		"belongs to the protocol":               {{ID: "com.example/a", Requests: []string{"tools/call"}}},
+		"must begin with notifications/":        {{ID: "com.example/a", Notifications: []string{"a/b"}}},
+		"of no requests, must begin with notif": {{ID: "com.example/a", Requests: []string{"notifications/a"}}},
+	} {
+		config := inMemory(t, "s")
+		config.Extensions = extensions
+		if err := config.Check(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want %s", extensions, err, want)
+		}
+	}
+}
+
+// A host sends only the methods that its configuration names.
+func TestMethodsMustBeConfigured(t *testing.T) {
+	config := inMemory(t, "s")
+	config.Extensions = []host.Extension{{ID: "com.example/a", Requests: []string{"a/b"}, Notifications: []string{"notifications/a"}}}
+	h := start(t, &host.Host{Servers: []host.ServerConfig{config}})
+	if _, err := h.CallExtension(t.Context(), "s", "a/c", nil); !errors.Is(err, host.ErrUnknownMethod) {
+		t.Errorf("CallExtension: %v", err)
+	}
+	if err := h.NotifyExtension(t.Context(), "s", "a/b", nil); !errors.Is(err, host.ErrUnknownMethod) {
+		t.Errorf("NotifyExtension: %v", err)
+	}
+	if err := h.NotifyExtension(t.Context(), "s", "notifications/a", nil); err != nil {
+		t.Errorf("NotifyExtension: %v", err)
+	}
+	if _, err := h.CallExtension(t.Context(), "other", "a/b", nil); !errors.Is(err, host.ErrUnknownServer) {
+		t.Errorf("CallExtension: %v", err)
+	}
+}
+
+// The servers that receive the roots of the program are notified of changes, and no others.
+func TestServersAreNotifiedOfChangedRoots(t *testing.T) {
+	notified := make(chan string, 10)
+	newServer := func(name string) host.ServerConfig {
+		s := &server.Server{Name: name, RootsChanged: func(context.Context) { notified <- name }}
+		return configOf(t, s, name)
+	}
+	own := newServer("own")
+	own.Roots = []mcp.Root{{URI: "file:///own"}}
+	h := &host.Host{
+		Servers: []host.ServerConfig{own, newServer("files")},
+		Roots:   func(context.Context, string) ([]mcp.Root, error) { return []mcp.Root{{URI: "file:///work"}}, nil },
+	}
+	h.Dialer.Revision = mcp.V20251125
+	start(t, h)
+	if err := h.WaitReady(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	h.NotifyRootsChanged(t.Context())
+	select {
+	case name := <-notified:
+		if name != "files" {
+			t.Errorf("the server %s was notified", name)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("no server was notified")
+	}
+	if err := h.Close(); err != nil {
+		t.Error(err)
+	}
+	h.NotifyRootsChanged(t.Context()) // has no effect after Close
+	if len(notified) > 0 {
+		t.Errorf("the server %s was notified", <-notified)
 	}
 }

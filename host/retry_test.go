@@ -3,16 +3,23 @@ package host_test
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/server"
 )
 
 // unreachable is a network in which every request fails. It records their times.
@@ -185,6 +192,227 @@ func TestServerThatRequiresLoginIsRetriedSoon(t *testing.T) {
 		checkBackoff(t, at, 15*time.Second)
 		if s := h.Status()[0]; !errors.Is(s.Err, client.ErrUnauthorized) {
 			t.Errorf("status: %+v", s)
+		}
+	})
+}
+
+// flaky is a server in a network that a test interrupts.
+type flaky struct {
+	mu     sync.Mutex
+	server *server.Server
+	broken func() error // if set, requests fail with its error
+	calls  atomic.Int32 // that were received
+}
+
+func (f *flaky) interrupt(err func() error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.broken = err
+}
+
+func (f *flaky) RoundTrip(req *http.Request) (*http.Response, error) {
+	f.mu.Lock()
+	broken, s := f.broken, f.server
+	f.mu.Unlock()
+	if broken != nil {
+		if err := broken(); err != nil {
+			return nil, err
+		}
+	}
+	answer := httptest.NewRecorder()
+	s.ServeHTTP(answer, req)
+	return answer.Result(), nil
+}
+
+// unreachableHost returns the error of a request for which no connection can be made.
+func unreachableHost() error {
+	return &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+}
+
+// newFlaky returns a server with the tool count, and a host in which it is ready.
+func newFlaky(t *testing.T, r mcp.Revision) (*flaky, *host.Host) {
+	t.Helper()
+	f := &flaky{server: &server.Server{Name: "flaky", AllowedHosts: []string{"flaky.example"}}}
+	server.AddTool(f.server, mcp.Tool{Name: "count"}, func(context.Context, none) (string, error) {
+		f.calls.Add(1)
+		return "", nil
+	})
+	h := &host.Host{
+		Servers: []host.ServerConfig{{Name: "flaky", Target: client.URL("http://flaky.example/mcp"), Sharing: host.Shared}},
+		Dialer:  client.Dialer{Revision: r, HTTPClient: &http.Client{Transport: f}, Logger: slog.New(slog.DiscardHandler)},
+		Logger:  slog.New(slog.DiscardHandler),
+	}
+	if err := h.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.WaitReady(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return f, h
+}
+
+func TestCallsWaitForAServerThatRestarts(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		ready  time.Duration // before it is lost
+		away   time.Duration
+		failed bool
+	}{
+		{"at once", 0, 10 * time.Millisecond, false},
+		{"after a time of service", time.Minute, 10 * time.Millisecond, false},
+		{"at the third attempt", time.Minute, 2500 * time.Millisecond, false},
+		{"too late", time.Minute, 30 * time.Second, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, h := newFlaky(t, mcp.V20260728)
+				defer h.Close()
+				time.Sleep(c.ready)
+				f.interrupt(unreachableHost)
+				began := time.Now()
+				back := time.AfterFunc(c.away, func() { f.interrupt(nil) })
+				defer back.Stop()
+				var calls sync.WaitGroup
+				for i := range 20 {
+					calls.Go(func() {
+						time.Sleep(time.Duration(i) * c.away / 20)
+						_, err := h.CallTool(t.Context(), "flaky", "count", nil)
+						if down := errors.As(err, new(*host.DownError)); down != c.failed || !down && err != nil {
+							t.Errorf("a call after %v: %v", time.Duration(i)*c.away/20, err)
+						}
+					})
+				}
+				calls.Wait()
+				if n := f.calls.Load(); !c.failed && n != 20 || c.failed && n != 0 {
+					t.Errorf("the server has received %d calls", n)
+				}
+				if c.failed && time.Since(began) > 30*time.Second {
+					t.Errorf("the calls have waited until %v after the loss", time.Since(began))
+				}
+			})
+		})
+	}
+}
+
+func TestCallsDoNotWaitLongForAServerThatRemainsDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, h := newFlaky(t, mcp.V20251125)
+		defer h.Close()
+		f.interrupt(unreachableHost)
+		began := time.Now()
+		for i := range 2 {
+			_, err := h.CallTool(t.Context(), "flaky", "count", nil)
+			if after := time.Since(began); !errors.As(err, new(*host.DownError)) || after > 10*time.Second {
+				t.Errorf("call %d ends after %v: %v", i, after, err)
+			}
+		}
+		time.Sleep(time.Minute)
+		f.interrupt(nil)
+		if _, err := h.CallTool(t.Context(), "flaky", "count", nil); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		f.interrupt(unreachableHost)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
+		defer cancel()
+		began = time.Now()
+		if _, err := h.CallTool(ctx, "flaky", "count", nil); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != time.Second/2 {
+			t.Errorf("a call with a deadline ends after %v: %v", time.Since(began), err)
+		}
+	})
+}
+
+func TestCallThatTheServerMayHaveReceivedIsNotRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, h := newFlaky(t, mcp.V20260728)
+		defer h.Close()
+		var failed atomic.Bool
+		f.interrupt(func() error {
+			if failed.CompareAndSwap(false, true) {
+				f.calls.Add(1)
+				return io.ErrUnexpectedEOF
+			}
+			return nil
+		})
+		_, err := h.CallTool(t.Context(), "flaky", "count", nil)
+		if !errors.Is(err, client.ErrConnectionLost) || errors.Is(err, call.ErrNotSent) || f.calls.Load() != 1 {
+			t.Errorf("%d calls received: %v", f.calls.Load(), err)
+		}
+		if _, err := h.CallTool(t.Context(), "flaky", "count", nil); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// The program is killed again and again while calls come.
+func TestCallsWaitForAProgramThatRestarts(t *testing.T) {
+	h := start(t, &host.Host{Servers: []host.ServerConfig{inProcess("s")}})
+	await(t, h, "s", isReady)
+	for range 2 {
+		// The process ends within the call.
+		if _, err := h.CallTool(t.Context(), "s", "die", nil); !errors.Is(err, client.ErrConnectionLost) {
+			t.Errorf("the call of a process that ends: %v", err)
+		}
+		var calls sync.WaitGroup
+		for range 10 {
+			calls.Go(func() {
+				if _, err := who(t, h, "s"); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		calls.Wait()
+	}
+}
+
+// The state of a server is true although no calls come: it is down soon after the server is away, and ready soon after
+// the server is back.
+func TestStateIsTrueWithoutCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, h := newFlaky(t, mcp.V20251125)
+		defer h.Close()
+		time.Sleep(time.Minute)
+		for range 5 { // also if it restarts often
+			f.interrupt(unreachableHost)
+			time.Sleep(40 * time.Second)
+			if s := h.Status()[0]; s.State.Usable() || s.Err == nil || len(s.Tools) == 0 {
+				t.Errorf("the server is away and %s with %d tools: %v", s.State, len(s.Tools), s.Err)
+			}
+			time.Sleep(5 * time.Minute)
+			f.interrupt(nil)
+			time.Sleep(12 * time.Second) // of the backoff, and for the subscription, which this network does not confirm
+			if s := h.Status()[0]; s.State != host.Ready {
+				t.Errorf("the server is back and %s: %v", s.State, s.Err)
+			}
+		}
+		if n := f.calls.Load(); n != 0 {
+			t.Errorf("%d calls", n)
+		}
+	})
+}
+
+// A server that answers calls and is lost again and again is not one that fails again and again.
+func TestServerThatHasAnsweredACallIsStartedAtOnceAfterItsLoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, h := newFlaky(t, mcp.V20260728)
+		defer h.Close()
+		began := time.Now()
+		for i := range 20 {
+			if _, err := h.CallTool(t.Context(), "flaky", "count", nil); err != nil {
+				t.Fatalf("call %d: %v", i, err)
+			}
+			away := true
+			f.interrupt(func() error {
+				if away {
+					away = false
+					return unreachableHost()
+				}
+				return nil
+			})
+		}
+		// This network does not confirm subscriptions, so each restart takes five seconds.
+		if took := time.Since(began); took > 100*time.Second {
+			t.Errorf("20 restarts have taken %v", took)
 		}
 	})
 }

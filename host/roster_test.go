@@ -4,10 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"net/http"
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/host"
@@ -189,4 +194,198 @@ func TestRevisionOfAServerReplacesThatOfTheDialer(t *testing.T) {
 	if err := old.Check(); err == nil || !strings.Contains(err.Error(), `revision of server "old" must be one of`) {
 		t.Error(err)
 	}
+}
+
+// newIdle returns a host with a lazy server that ends when it was idle for a minute. The tool sleep takes five minutes.
+func newIdle(t *testing.T, sharing host.Sharing) *host.Host {
+	s := &server.Server{Name: "idle", AllowedHosts: []string{"idle.example"}}
+	server.AddTool(s, mcp.Tool{Name: "done"}, func(context.Context, none) (string, error) { return "done", nil })
+	server.AddTool(s, mcp.Tool{Name: "sleep"}, func(context.Context, none) (string, error) {
+		time.Sleep(5 * time.Minute)
+		return "done", nil
+	})
+	server.AddStatic(s, mcp.Resource{URI: "lib://a", Name: "a"}, "a")
+	quiet := slog.New(slog.DiscardHandler)
+	h := &host.Host{
+		Servers: []host.ServerConfig{{Name: "idle", Target: client.URL("http://idle.example/mcp"), Lazy: true, Idle: time.Minute, Sharing: sharing}},
+		Dialer:  client.Dialer{Revision: mcp.V20251125, HTTPClient: &http.Client{Transport: &flaky{server: s}}, Logger: quiet},
+		Logger:  quiet,
+	}
+	if err := h.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func TestLazyServerEndsWhenItIsIdle(t *testing.T) {
+	for _, sharing := range []host.Sharing{host.Shared, host.PerCaller} {
+		synctest.Test(t, func(t *testing.T) {
+			h := newIdle(t, sharing)
+			defer h.Close()
+			want := func(after time.Duration, state host.State) {
+				t.Helper()
+				time.Sleep(after)
+				synctest.Wait()
+				if got := h.Status()[0].State; got != state {
+					t.Errorf("%s: the server is %v, want %v", sharing, got, state)
+				}
+			}
+			call := func(tool string) {
+				t.Helper()
+				if _, err := h.CallTool(client.WithCaller(t.Context(), "ada"), "idle", tool, nil, client.WithTimeout(time.Hour)); err != nil {
+					t.Error(err)
+				}
+			}
+			for range 2 { // it starts again
+				call("done")
+				want(59*time.Second, host.Ready)
+				call("done")
+				want(59*time.Second, host.Ready)
+				want(2*time.Second, host.NotStarted)
+				if n := len(h.Tools()); n != 2 {
+					t.Errorf("%d tools are known", n)
+				}
+				want(time.Hour, host.NotStarted)
+			}
+			go call("sleep")
+			want(5*time.Minute-time.Second, host.Ready)
+			want(time.Minute-time.Second, host.Ready)
+			want(4*time.Second, host.NotStarted)
+
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error)
+			go func() { done <- h.Subscribe(ctx, "idle", "lib://a", func() {}) }() // starts it
+			want(time.Hour, host.Ready)
+			cancel()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+			want(2*time.Minute+time.Second, host.NotStarted)
+		})
+	}
+}
+
+func TestProgramOfAnIdleServerEnds(t *testing.T) {
+	config := inProcess("idle")
+	config.Idle = time.Nanosecond // it is not lazy, so it starts at first
+	h := &host.Host{Servers: []host.ServerConfig{config}}
+	startReady(t, h)
+	seen := make(map[int]bool)
+	for range 3 {
+		id, err := who(t, h, "idle")
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen[id.Pid] = true
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		for status := range h.Watch(ctx) {
+			if status.State == host.NotStarted {
+				break
+			}
+		}
+		if ctx.Err() != nil {
+			t.Fatal("the server has not ended")
+		}
+		cancel()
+	}
+	if len(seen) != 3 {
+		t.Errorf("processes %v, want three", seen)
+	}
+}
+
+func TestNegativeIdleTimeIsRejected(t *testing.T) {
+	h := &host.Host{Servers: []host.ServerConfig{{Name: "s", Target: client.URL("http://127.0.0.1:1"), Idle: -1}}}
+	if err := h.Start(); err == nil || !strings.Contains(err.Error(), "negative Idle") {
+		t.Error(err)
+	}
+}
+
+func TestLazyServerStartsWhenItIsNeeded(t *testing.T) {
+	for name, use := range map[string]func(context.Context, *host.Host) error{
+		"CallTool": func(ctx context.Context, h *host.Host) error {
+			_, err := h.CallTool(ctx, "lazy", "who", nil)
+			return err
+		},
+		"Call": func(ctx context.Context, h *host.Host) error {
+			_, err := h.Call(ctx, "lazy__who", nil)
+			return err
+		},
+		"Describe": func(ctx context.Context, h *host.Host) error {
+			_, err := h.Describe(ctx, "lazy__who")
+			return err
+		},
+		"WaitReady": func(ctx context.Context, h *host.Host) error { return h.WaitReady(ctx, "eager", "lazy") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			lazy := inProcess("lazy")
+			lazy.Lazy = true
+			h := &host.Host{Servers: []host.ServerConfig{lazy, inMemory(t, "eager")}}
+			startReady(t, h)
+			if _, err := who(t, h, "eager"); err != nil {
+				t.Fatal(err)
+			}
+			if s := h.Status()[0]; s.State != host.NotStarted || s.State.String() != "not started" || s.State.Usable() || len(h.Tools()) != 2 {
+				t.Errorf("the server is %v before it is needed", s.State)
+			}
+			if err := use(t.Context(), h); err != nil {
+				t.Fatal(err)
+			}
+			if s := h.Status()[0]; s.State != host.Ready || len(h.Tools()) != 4 {
+				t.Errorf("the server is %v", s.State)
+			}
+		})
+	}
+}
+
+func TestLazyServerEndsWithoutAStart(t *testing.T) {
+	lazy := inProcess("lazy")
+	lazy.Lazy = true
+	h := &host.Host{Servers: []host.ServerConfig{lazy}}
+	startReady(t, h)
+	if err := h.SetServers(nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// An audit log that is slow does not delay the end of the host.
+func TestSlowAuditOfSetServersDoesNotDelayClose(t *testing.T) {
+	config := configOf(t, toolbox("up", "read", "write"), "up")
+	config.Tools.Hide = []string{"write"}
+	recording, release := make(chan struct{}), make(chan struct{})
+	h := start(t, &host.Host{
+		Servers: []host.ServerConfig{config},
+		Review: func(d host.Definition) error {
+			if d.Name == "write" && d.Kind == host.KindTool {
+				return errors.New("not reviewed")
+			}
+			return nil
+		},
+		Audit: func(_ context.Context, r *host.AuditRecord) error {
+			if r.Event == host.AuditWithheld && r.Kind == host.KindTool {
+				close(recording)
+				<-release
+			}
+			return nil
+		},
+	})
+	await(t, h, "up", isReady)
+	config.Tools.Hide = nil
+	var setting sync.WaitGroup
+	setting.Go(func() { _ = h.SetServers([]host.ServerConfig{config}) })
+	<-recording
+	closed := make(chan struct{})
+	setting.Go(func() {
+		h.Close()
+		close(closed)
+	})
+	select {
+	case <-closed:
+	case <-time.After(20 * time.Second):
+		t.Error("Close waits for the audit log")
+	}
+	close(release)
+	setting.Wait()
 }

@@ -1,10 +1,27 @@
 package host_test
 
 import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/server"
+	"github.com/parley-mcp/parley/transport"
 )
 
 // A name that a second server has too is withheld from the first at the same moment.
@@ -38,5 +55,249 @@ func TestStatusesAreOfOneMoment(t *testing.T) {
 			return
 		default:
 		}
+	}
+}
+
+func TestServerThatRequiresALoginHasAStateOfItsOwn(t *testing.T) {
+	var loggedIn atomic.Bool
+	s := newServer("private")
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !loggedIn.Load() {
+			http.Error(w, "log in", http.StatusUnauthorized)
+			return
+		}
+		s.ServeHTTP(w, r)
+	}))
+	t.Cleanup(web.Close)
+	h := start(t, &host.Host{Servers: []host.ServerConfig{{Name: "private", Target: client.URL(web.URL)}}})
+	status := await(t, h, "private", func(s host.ServerStatus) bool { return s.State != host.Starting })
+	if status.State != host.NeedsLogin || status.State.String() != "needs login" || status.State.Usable() || status.Err == nil {
+		t.Errorf("%v: %v", status.State, status.Err)
+	}
+	if down := new(host.DownError); !errors.As(h.WaitReady(t.Context()), &down) {
+		t.Error("WaitReady returns no *DownError")
+	}
+	loggedIn.Store(true)
+	await(t, h, "private", isReady) // without a call
+}
+
+func TestServerIsDegradedWhileAListCannotBeUpdated(t *testing.T) {
+	var broken atomic.Bool
+	s := newServer("flaky")
+	s.Middleware = []call.Middleware{func(next call.Handler) call.Handler {
+		return func(ctx context.Context, c *call.Call) (any, error) {
+			if c.Method() == mcp.MethodListTools && broken.Load() {
+				return nil, errors.New("out of order")
+			}
+			return next(ctx, c)
+		}
+	}}
+	h := start(t, &host.Host{Servers: []host.ServerConfig{configOf(t, s, "flaky")}})
+	await(t, h, "flaky", isReady)
+	add := func(name string) {
+		server.AddTool(s, mcp.Tool{Name: name}, func(context.Context, none) (string, error) { return "", nil })
+	}
+	broken.Store(true)
+	add("late")
+	status := await(t, h, "flaky", func(s host.ServerStatus) bool { return s.State == host.Degraded })
+	if len(status.Tools) != 2 || !status.State.Usable() || !strings.Contains(status.Incomplete.Error(), "cannot update a list") {
+		t.Errorf("%d tools, %v", len(status.Tools), status.Incomplete)
+	}
+	if _, err := who(t, h, "flaky"); err != nil {
+		t.Errorf("a call of a degraded server: %v", err)
+	}
+	if err := h.WaitReady(t.Context()); err != nil {
+		t.Errorf("WaitReady: %v", err)
+	}
+	broken.Store(false)
+	add("later")
+	if status := await(t, h, "flaky", func(s host.ServerStatus) bool { return s.State == host.Ready }); len(status.Tools) != 4 || status.Incomplete != nil {
+		t.Errorf("%d tools, %v", len(status.Tools), status.Incomplete)
+	}
+}
+
+func TestWaitReadyWaitsForTheNamedServersOnly(t *testing.T) {
+	h := start(t, &host.Host{Servers: []host.ServerConfig{
+		inMemory(t, "fine"),
+		{Name: "missing", Target: client.Command("no-such-program-anywhere")},
+	}})
+	if err := h.WaitReady(t.Context(), "fine"); err != nil {
+		t.Errorf("the server that is ready: %v", err)
+	}
+	if err := h.WaitReady(t.Context(), "missing", "fine"); err == nil || !strings.Contains(err.Error(), `"missing" is down`) {
+		t.Errorf("the server that is missing: %v", err)
+	}
+	if err := h.WaitReady(t.Context(), "fine", "unknown"); !errors.Is(err, host.ErrUnknownServer) {
+		t.Errorf("an unknown server: %v", err)
+	}
+}
+
+func TestCallsHaveADeadlineOfTheirOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := &server.Server{}
+		cancelled := make(chan struct{})
+		server.AddTool(slow, mcp.Tool{Name: "wait"}, func(ctx context.Context, _ none) (string, error) {
+			<-ctx.Done()
+			close(cancelled)
+			return "", ctx.Err()
+		})
+		h := start(t, &host.Host{Servers: []host.ServerConfig{configOf(t, slow, "slow")}})
+		_, err := h.Call(t.Context(), "slow__wait", nil, client.WithTimeout(time.Millisecond))
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the call returns %v", err)
+		}
+		<-cancelled // the server receives the cancellation
+		if status := h.Status()[0]; status.State != host.Ready {
+			t.Errorf("the server is %v after a call has taken too long", status.State)
+		}
+		h.Close()
+	})
+}
+
+// catalogServer answers the requests of a client without a network. It does not report changes of its tools, whose
+// list is fresh for 150 seconds.
+type catalogServer struct {
+	tool   atomic.Pointer[string] // the name of its tool
+	broken atomic.Bool            // it cannot list its tools
+	lists  atomic.Int32           // number of requests for the list
+}
+
+// RoundTrip implements http.RoundTripper.
+func (s *catalogServer) RoundTrip(r *http.Request) (*http.Response, error) {
+	defer r.Body.Close()
+	raw, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	m, err := jsonrpc.Parse(raw, jsonrpc.Limits{})
+	if err != nil {
+		return nil, err
+	}
+	var response []byte
+	switch m.Method {
+	case mcp.MethodDiscover:
+		response = jsonrpc.AppendResult(nil, m.ID, []byte(`{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private"}`))
+	case mcp.MethodListTools:
+		s.lists.Add(1)
+		response = jsonrpc.AppendResult(nil, m.ID, fmt.Appendf(nil,
+			`{"resultType":"complete","tools":[{"name":%q,"inputSchema":{"type":"object"}}],"ttlMs":150000,"cacheScope":"private"}`, *s.tool.Load()))
+	}
+	if response == nil || m.Method == mcp.MethodListTools && s.broken.Load() {
+		response = jsonrpc.AppendError(nil, m.ID, jsonrpc.Errorf(jsonrpc.CodeInternalError, "out of order"), false)
+	}
+	return &http.Response{
+		Status: "200 OK", StatusCode: http.StatusOK, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r,
+		Header: http.Header{"Content-Type": {"application/json"}}, ContentLength: int64(len(response)), Body: io.NopCloser(bytes.NewReader(response)),
+	}, nil
+}
+
+// A list is requested again when it is not fresh any more (2026-07-28, server/utilities/caching), and when it could
+// not be updated.
+func TestListsThatAreNotFreshAreUpdated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &catalogServer{}
+		s.tool.Store(new("before"))
+		h := start(t, &host.Host{
+			Servers: []host.ServerConfig{{Name: "s", Target: client.URL("http://catalog.example/mcp")}},
+			Dialer:  client.Dialer{HTTPClient: &http.Client{Transport: s}},
+		})
+		defer h.Close()
+		if err := h.WaitReady(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		s.tool.Store(new("after"))
+		versions := map[uint64]bool{h.Status()[0].Version: true}
+		time.Sleep(150 * time.Second)
+		if got := mergedNames(h); !slices.Equal(got, []string{"s__before"}) || s.lists.Load() != 1 {
+			t.Errorf("while the list is fresh: %q after %d requests", got, s.lists.Load())
+		}
+		time.Sleep(60 * time.Second)
+		if got := mergedNames(h); !slices.Equal(got, []string{"s__after"}) || s.lists.Load() != 2 {
+			t.Errorf("after that: %q after %d requests", got, s.lists.Load())
+		}
+		versions[h.Status()[0].Version] = true
+		time.Sleep(time.Hour)
+		versions[h.Status()[0].Version] = true
+		if n := s.lists.Load(); n < 15 || n > 25 {
+			t.Errorf("%d requests in an hour, want one in three minutes", n)
+		}
+		if len(versions) != 2 {
+			t.Errorf("the status has changed with the same list: %v", versions)
+		}
+		s.broken.Store(true)
+		time.Sleep(5 * time.Minute)
+		if status := h.Status()[0]; status.State != host.Degraded || len(status.Tools) != 1 {
+			t.Errorf("the list cannot be updated: %v, %d tools", status.State, len(status.Tools))
+		}
+		s.broken.Store(false)
+		time.Sleep(61 * time.Second)
+		if status := h.Status()[0]; status.State != host.Ready || status.Incomplete != nil {
+			t.Errorf("the list can be updated again: %v: %v", status.State, status.Incomplete)
+		}
+	})
+}
+
+// scripted returns a server of 2025-06-18 with tools and prompts whose lists are the given results.
+func scripted(t *testing.T, name, tools, prompts string) host.ServerConfig {
+	near, far := transport.Pipe()
+	done := make(chan struct{})
+	results := map[string]string{
+		"initialize": `{"protocolVersion":"2025-06-18","capabilities":{"tools":{},"prompts":{}},"serverInfo":{"name":"s","version":"1"}}`,
+		"tools/list": tools, "prompts/list": prompts,
+		"tools/call": `{"content":[{"type":"text","text":"called"}]}`,
+	}
+	go func() {
+		defer close(done)
+		for {
+			line, err := far.Read(context.Background())
+			if err != nil {
+				return
+			}
+			m, err := jsonrpc.Parse(line, jsonrpc.Limits{})
+			switch result, ok := results[m.Method]; {
+			case err != nil || m.Kind != jsonrpc.Request:
+			case ok:
+				_ = far.Write(context.Background(), jsonrpc.AppendResult(nil, m.ID, []byte(result)))
+			default:
+				_ = far.Write(context.Background(), jsonrpc.AppendError(nil, m.ID, jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "no"), false))
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		far.Close()
+		<-done
+	})
+	return host.ServerConfig{Name: name, Target: client.Conn(near)}
+}
+
+// A server with a list that has no end, or that cannot be decoded, is degraded, not down.
+func TestServerWithIncompleteListIsReady(t *testing.T) {
+	const tools = `{"tools":[{"name":"a","inputSchema":{}}]}`
+	for name, test := range map[string]struct {
+		tools, prompts string
+		reason         string
+	}{
+		"tools without end":   {`{"tools":[{"name":"a","inputSchema":{}}],"nextCursor":"x"}`, `{"prompts":[{"name":"p"}]}`, "tools/list"},
+		"prompts without end": {tools, `{"prompts":[{"name":"p"}],"nextCursor":"x"}`, "prompts/list"},
+		"invalid prompts":     {tools, `{"prompts":7}`, "prompts/list"},
+		"complete":            {tools, `{"prompts":[{"name":"p"}]}`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := start(t, &host.Host{Servers: []host.ServerConfig{scripted(t, "s", test.tools, test.prompts)}})
+			if err := h.WaitReady(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			status := h.Status()[0]
+			if len(status.Tools) != 1 || status.Err != nil {
+				t.Errorf("status: %+v", status)
+			}
+			if test.reason == "" && status.Incomplete != nil ||
+				test.reason != "" && (!errors.Is(status.Incomplete, client.ErrInvalidResponse) || !strings.Contains(status.Incomplete.Error(), test.reason)) {
+				t.Errorf("incomplete: %v, want %q", status.Incomplete, test.reason)
+			}
+			if _, err := h.Call(t.Context(), "s__a", nil); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }

@@ -163,3 +163,209 @@ func TestNoCallIsLostWhenServersCloseIdleConnections(t *testing.T) {
 	}
 	calls.Wait()
 }
+
+// offerChanges adds a tool that changes the server, and a tool that returns the number of notifications about roots.
+func offerChanges(s *server.Server) {
+	server.AddTool(s, mcp.Tool{Name: "change", Description: "Change the server"}, func(_ context.Context, in struct {
+		What string  `json:"what" enum:"tools,prompts,resources,resource"`
+		URI  *string `json:"uri"`
+	}) (string, error) {
+		empty := func(context.Context, struct{}) (string, error) { return "", nil }
+		switch in.What {
+		case "tools":
+			server.AddTool(s, mcp.Tool{Name: "temporary"}, empty)
+			s.RemoveTool("temporary")
+		case "prompts":
+			server.AddPrompt(s, mcp.Prompt{Name: "temporary"}, empty)
+			s.RemovePrompt("temporary")
+		case "resources":
+			server.AddStatic(s, mcp.Resource{URI: "test://temporary", Name: "temporary"}, "")
+			s.RemoveResource("test://temporary")
+		case "resource":
+			s.ResourceUpdated(*in.URI)
+		}
+		return "changed", nil
+	})
+	var rootsChanged atomic.Int64
+	s.RootsChanged = func(context.Context) { rootsChanged.Add(1) }
+	server.AddTool(s, mcp.Tool{Name: "roots_changed", Description: "The number of changes of roots"},
+		func(context.Context, struct{}) (string, error) { return fmt.Sprint(rootsChanged.Load()), nil })
+}
+
+// useChanges watches a server, in sessions and by subscriptions/listen, and notifies it that the roots have changed.
+func useChanges(t *testing.T, p *peer) {
+	ctx, cancel := context.WithCancel(t.Context())
+	changes := make(chan client.Change, 16)
+	watched := make(chan error, 1)
+	go func() {
+		for change, err := range p.Watch(ctx, client.WatchFilter{Tools: true, Prompts: true, Resources: true, URIs: []string{"test://watched"}}) {
+			if err != nil {
+				watched <- err
+				return
+			}
+			changes <- change
+		}
+		watched <- nil
+	}()
+	for range 4 { // one of each kind at the start
+		if change := await(t, changes); !change.Resync {
+			t.Errorf("first change: %+v, want Resync", change)
+		}
+	}
+	for what, want := range map[string]client.Change{
+		"tools":     {Kind: client.ToolsChanged},
+		"prompts":   {Kind: client.PromptsChanged},
+		"resources": {Kind: client.ResourcesChanged},
+		"resource":  {Kind: client.ResourceUpdated, URI: "test://watched"},
+	} {
+		arguments := map[string]string{"what": what}
+		if want.URI != "" {
+			arguments["uri"] = want.URI
+		}
+		if _, err := p.CallTool(t.Context(), "change", arguments); err != nil {
+			t.Fatal(err)
+		}
+		if got := await(t, changes); got != want {
+			t.Errorf("change of %s: %+v, want %+v", what, got, want)
+		}
+	}
+	cancel()
+	if err := await(t, watched); err != nil {
+		t.Errorf("Watch ended with %v", err)
+	}
+
+	if err := p.NotifyRootsChanged(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if p.Revision() < mcp.V20260728 { // 2026-07-28 has no such notification
+		for text := ""; text != "1"; {
+			var err error
+			if text, err = client.CallTool[string](t.Context(), p.Client, "roots_changed", nil); err != nil {
+				t.Fatalf("roots_changed: %q, %v", text, err)
+			}
+		}
+	}
+}
+
+// changesObservation is the change notifications that a client peer received.
+type changesObservation struct {
+	Error   *observedError
+	Changes []struct{ Method, URI string }
+	Honored *struct {
+		ToolsListChanged, PromptsListChanged, ResourcesListChanged bool
+		ResourceSubscriptions                                      []string
+	}
+	Closed       string
+	RootsChanged callObservation
+}
+
+func (o changesObservation) check(t *testing.T, revision string) {
+	t.Helper()
+	if o.Error != nil {
+		t.Fatalf("changes: %+v", o.Error)
+	}
+	// A temporary tool causes one or two notifications.
+	var methods []string
+	for _, change := range o.Changes {
+		methods = append(methods, change.Method)
+	}
+	if methods = slices.Compact(methods); !slices.Equal(methods, []string{
+		"notifications/tools/list_changed", "notifications/prompts/list_changed",
+		"notifications/resources/list_changed", "notifications/resources/updated",
+	}) || o.Changes[len(o.Changes)-1].URI != "test://watched" {
+		t.Errorf("changes: %+v", o.Changes)
+	}
+	if revision >= "2026-07-28" {
+		if h := o.Honored; h == nil || !h.ToolsListChanged || !h.PromptsListChanged || !h.ResourcesListChanged || len(h.ResourceSubscriptions) != 1 {
+			t.Errorf("subscriptions: %+v", h)
+		}
+	} else if o.RootsChanged.text() != "1" {
+		t.Errorf("the server received %q changes of roots, want 1", o.RootsChanged.text())
+	}
+}
+
+// useCache makes requests twice whose results are fresh for a minute (2026-07-28, server/utilities/caching).
+func useCache(t *testing.T, p *peer) {
+	list := func(options ...client.CallOption) {
+		for _, err := range p.Tools(t.Context(), options...) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	read := func(options ...client.CallOption) {
+		if _, err := p.ReadResource(t.Context(), "test://watched", options...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	again := 0 // how many second requests are sent
+	if p.Revision() < mcp.V20260728 {
+		again = 1
+	}
+	for method, request := range map[string]func(...client.CallOption){"tools/list": list, "resources/read": read} {
+		request(client.WithRefresh())
+		before := p.sent(method)
+		request()
+		if sent := p.sent(method) - before; sent != again {
+			t.Errorf("%s: %d second requests, want %d", method, sent, again)
+		}
+		request(client.WithRefresh())
+		if sent := p.sent(method) - before; sent != again+1 {
+			t.Errorf("%s: %d requests with a refresh, want %d", method, sent, again+1)
+		}
+	}
+}
+
+// cacheObservation is the number of second requests of a client peer.
+type cacheObservation struct {
+	Error         *observedError
+	Prompts, Read int
+}
+
+func (o cacheObservation) check(t *testing.T, revision string) {
+	t.Helper()
+	want := cacheObservation{Prompts: 1, Read: 1}
+	if revision >= "2026-07-28" {
+		want = cacheObservation{}
+	}
+	if o != want {
+		t.Errorf("second requests: %+v, want %+v", o, want)
+	}
+}
+
+// The official client of the tasks extension calls a tool that runs as a task and asks a question, and listens to the
+// task.
+func TestTasksOfOurServerWithTheClientOfTheExtension(t *testing.T) {
+	s := &server.Server{Name: "tasks", Version: "1"}
+	server.AddTool(s, mcp.Tool{Name: "job", Description: "Greet as a task"}, func(ctx context.Context, _ struct{}) (string, error) {
+		who, err := server.Elicit[struct {
+			Name string `json:"name"`
+		}](ctx, "Who are you?")
+		return "Hello, " + who.Name, err
+	}, server.AsTask(server.TaskOptions{TTL: time.Hour, PollInterval: 100 * time.Millisecond}))
+	endpoint := httptest.NewServer(s)
+	defer endpoint.Close()
+	defer func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel() // the task of a client that has failed waits for an answer
+		_ = s.Shutdown(ctx)
+	}()
+	type result struct {
+		ResultType string
+		Content    []struct{ Text string }
+	}
+	var seen struct {
+		Kind             string
+		Questions        []string
+		Result, Notified result
+	}
+	run(t, node(t, "tasks-client.mjs", "http", endpoint.URL), &seen)
+	if seen.Kind != "task" || !slices.Equal(seen.Questions, []string{"Who are you?"}) {
+		t.Errorf("%+v", seen)
+	}
+	for _, got := range []result{seen.Result, seen.Notified} {
+		if got.ResultType != "complete" || len(got.Content) != 1 || got.Content[0].Text != "Hello, Ada" {
+			t.Errorf("%+v", got)
+		}
+	}
+}

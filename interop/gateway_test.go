@@ -6,15 +6,27 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/auth/devissuer"
+	"github.com/parley-mcp/parley/auth/jwt"
+	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/server"
 )
 
 // One parley up presents four npm servers, ours and servers made with two other Go libraries to clients of both eras.
@@ -157,4 +169,156 @@ func awaitToolsOf(t *testing.T, c *client.Client, servers map[string]any) {
 		}
 	}
 	t.Fatalf("the gateway lists no tools of %v", missing)
+}
+
+// The OAuth clients of the SDKs register with the issuer that our server names, log in with PKCE and the resource, request
+// a scope when the server requires it, and refresh a rejected token.
+func TestTheirClientsLogInToOurServer(t *testing.T) {
+	for name, peer := range map[string][]string{
+		"v1":        {"v1-client.mjs"},
+		"v2 legacy": {"v2-client.mjs", "--era", "legacy"},
+		"v2 modern": {"v2-client.mjs", "--era", "modern"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			issuer := newIssuer(t)
+			s := &server.Server{
+				Name:   "interop-parley",
+				Logger: slog.New(slog.DiscardHandler),
+				Auth:   jwt.Protect(&auth.ProtectedResource{Issuers: []string{issuer.URL()}, Scopes: []string{"mcp"}}),
+			}
+			server.AddTool(s, mcp.Tool{Name: "whoami"}, func(ctx context.Context, _ struct{}) (string, error) {
+				return server.PrincipalOf(ctx).Subject(), nil
+			})
+			server.AddTool(s, mcp.Tool{Name: "secret"}, func(context.Context, struct{}) (string, error) { return "secret text", nil },
+				server.RequireScopes("files:write"))
+			endpoint := httptest.NewServer(s)
+			t.Cleanup(endpoint.Close)
+			t.Cleanup(endpoint.CloseClientConnections)
+			resource := endpoint.URL + "/mcp"
+
+			var seen struct {
+				Rejected, Whoami, Insufficient, Secret, Refreshed callObservation
+				Opened                                            []string
+				Saved                                             int
+			}
+			run(t, node(t, peer[0], slices.Concat([]string{"--browser", newBrowser(t)}, peer[1:], []string{"http", resource})...), &seen)
+			if seen.Rejected.Error == nil || seen.Insufficient.Error == nil {
+				t.Errorf("without a token: %+v, without the scope: %+v", seen.Rejected, seen.Insufficient)
+			}
+			for what, got := range map[string]callObservation{"ada": seen.Whoami, "secret text": seen.Secret, "ada ": seen.Refreshed} {
+				if got.text() != strings.TrimSpace(what) {
+					t.Errorf("%+v, want %s", got, what)
+				}
+			}
+			if len(seen.Opened) != 2 || seen.Saved != 3 {
+				t.Fatalf("opened %v and got %d tokens, want 2 and 3", seen.Opened, seen.Saved)
+			}
+			for i, scopes := range []string{"mcp", "files:write mcp"} {
+				page, err := url.Parse(seen.Opened[i])
+				if err != nil {
+					t.Fatal(err)
+				}
+				q := page.Query()
+				asked := strings.Fields(q.Get("scope"))
+				slices.Sort(asked)
+				if q.Get("code_challenge_method") != "S256" || q.Get("resource") != resource || strings.Join(asked, " ") != scopes {
+					t.Errorf("login %d requests %v, want the scopes %s", i+1, q, scopes)
+				}
+			}
+		})
+	}
+}
+
+// Our OAuth client does the same with servers that use the middleware of the SDKs.
+func TestOurClientLogsInToTheirServers(t *testing.T) {
+	for name, tt := range map[string]struct {
+		server   string
+		revision mcp.Revision
+	}{
+		"v1": {"v1-server.mjs", mcp.V20251125},
+		"v2": {"v2-server.mjs", mcp.V20260728},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			issuer := newIssuer(t)
+			resource := listen(t, node(t, tt.server, "--issuer", issuer.URL(), "http", "0"))
+			var mu sync.Mutex
+			var opened []url.Values
+			browser := &devissuer.Browser{User: "ada"}
+			tokens := new(oauth.MemoryStore)
+			login := &oauth.Client{
+				Name:   "interop",
+				Store:  tokens,
+				Logger: slog.New(slog.DiscardHandler),
+				Interaction: &oauth.Manual{
+					RedirectURI: "http://127.0.0.1/callback",
+					Open: func(ctx context.Context, page string) (string, error) {
+						mu.Lock()
+						defer mu.Unlock()
+						if u, err := url.Parse(page); err == nil {
+							opened = append(opened, u.Query())
+						}
+						return browser.Authorize(ctx, page)
+					},
+				},
+			}
+			c := dial(t, &client.Dialer{Auth: login}, client.URL(resource))
+			if c.Revision() != tt.revision {
+				t.Errorf("revision %s, want %s", c.Revision(), tt.revision)
+			}
+			call := func(c *client.Client, tool, want string) {
+				t.Helper()
+				if text, err := client.CallTool[string](t.Context(), c, tool, nil); err != nil || text != want {
+					t.Errorf("%s: %q, %v, want %s", tool, text, err, want)
+				}
+			}
+			call(c, "whoami", "ada")
+			call(c, "secret", "secret text")
+			call(c, "expire", "expired")
+			// A restarted program without a user refreshes the rejected token.
+			unattended := &oauth.Client{Store: tokens, Logger: slog.New(slog.DiscardHandler)}
+			call(dial(t, &client.Dialer{Auth: unattended}, client.URL(resource)), "secret", "secret text")
+			if len(opened) != 2 {
+				t.Fatalf("%d logins, want 2: %v", len(opened), opened)
+			}
+			for i, scopes := range []string{"mcp", "files:write mcp"} {
+				asked := strings.Fields(opened[i].Get("scope"))
+				slices.Sort(asked)
+				if opened[i].Get("resource") != resource || strings.Join(asked, " ") != scopes {
+					t.Errorf("login %d requests %v, want the scopes %s", i+1, opened[i], scopes)
+				}
+			}
+		})
+	}
+}
+
+func newIssuer(t *testing.T) *devissuer.Issuer {
+	t.Helper()
+	issuer, err := devissuer.Start(devissuer.Config{Users: []string{"ada"}, Scopes: []string{"mcp", "files:write"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = issuer.Close() })
+	return issuer
+}
+
+// newBrowser returns the URL of a server that does what a browser and its user do: it returns the URL that the issuer
+// redirects to.
+func newBrowser(t *testing.T) string {
+	t.Helper()
+	browser := &devissuer.Browser{User: "ada"}
+	var mu sync.Mutex
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		callback, err := browser.Authorize(r.Context(), r.URL.Query().Get("page"))
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadGateway)
+			return
+		}
+		_, _ = io.WriteString(w, callback)
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
 }

@@ -111,3 +111,168 @@ func TestAcceptElicitRequiresObject(t *testing.T) {
 		}
 	}
 }
+
+// Rule H7: URLs must use https or the loopback interface, and must not deceive the user.
+func TestElicitURLMustBeSafe(t *testing.T) {
+	for _, address := range []string{
+		"https://example.com/pay?id=1", "HTTPS://example.com", "https://[2001:db8::1]:8443/x#y", "https://xn--pple-43d.com/",
+		"http://127.0.0.1:8080/", "http://[::1]/", "http://LOCALHOST:1/",
+	} {
+		if u, err := mcp.ParseElicitURL(address); err != nil || u.Hostname() == "" {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+	for _, address := range []string{
+		"", "example.com", "//example.com/", "--new-window", "javascript:alert(1)", "file:///etc/passwd", "data:text/html,x", "ftp://example.com/",
+		"https://", "https:///path", "https:example.com", "https://:443/", "https://%zz/", "https://example.com:x/",
+		"http://example.com/", "http://localhost.evil.example/", "http://127.0.0.1.evil.example/", "http://0.0.0.0/",
+		"https://example.com@evil.example/", "https://user:secret@example.com/", "https://@example.com/",
+		"https://example.com/a b", "https://example.com/\n", "https://example.com/\x1b[2J", "https://example.com/\u202egpj", "https://exa\u200bmple.com/", "https://example.com/\xff",
+		"https://example.com\\@evil.example/",
+		"https://example.com/" + strings.Repeat("x", mcp.MaxElicitURL),
+	} {
+		if u, err := mcp.ParseElicitURL(address); err == nil {
+			t.Errorf("%q is accepted: %v", address, u)
+		}
+	}
+}
+
+func TestSamplingMessageHasOneBlockOrSeveral(t *testing.T) {
+	for _, c := range []struct {
+		content []mcp.Content
+		wire    string
+	}{
+		{[]mcp.Content{mcp.Text("a")}, `{"type":"text","text":"a"}`},
+		{[]mcp.Content{mcp.Text("a"), mcp.Text("b")}, `[{"type":"text","text":"a"},{"type":"text","text":"b"}]`},
+		{[]mcp.Content{}, `[]`},
+	} {
+		for _, codec := range codecs {
+			message := mcp.SamplingMessage{Role: mcp.RoleUser, Content: c.content}
+			raw, err := codec.marshal(message)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := `{"role":"user","content":` + c.wire + `}`; string(raw) != want {
+				t.Errorf("%s: got %s, want %s", codec.name, raw, want)
+			}
+			var back mcp.SamplingMessage
+			if err := codec.unmarshal(raw, &back); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(message, back); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", codec.name, diff)
+			}
+
+			result := mcp.CreateMessageResult{Role: mcp.RoleAssistant, Content: c.content, Model: "m"}
+			raw, err = codec.marshal(result)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := `{"role":"assistant","content":` + c.wire + `,"model":"m"}`; string(raw) != want {
+				t.Errorf("%s: got %s, want %s", codec.name, raw, want)
+			}
+			var resultBack mcp.CreateMessageResult
+			if err := codec.unmarshal(raw, &resultBack); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(result, resultBack); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", codec.name, diff)
+			}
+		}
+	}
+}
+
+func TestArrayOfOneBlockDecodes(t *testing.T) {
+	for _, codec := range codecs {
+		var m mcp.SamplingMessage
+		if err := codec.unmarshal([]byte(`{"role":"user","content":[{"type":"text","text":"a"}]}`), &m); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]mcp.Content{mcp.Text("a")}, m.Content); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", codec.name, diff)
+		}
+	}
+}
+
+func TestSamplingMessageWithoutContentIsRejected(t *testing.T) {
+	for _, raw := range []string{`{"role":"user"}`, `{"role":"user","content":null}`, `{"role":"user","content":"a"}`, `{"role":"user","content":[null]}`} {
+		for _, codec := range codecs {
+			if err := codec.unmarshal([]byte(raw), new(mcp.SamplingMessage)); err == nil {
+				t.Errorf("%s: accepted the message %s", codec.name, raw)
+			}
+			if err := codec.unmarshal([]byte(raw), new(mcp.CreateMessageResult)); err == nil {
+				t.Errorf("%s: accepted the result %s", codec.name, raw)
+			}
+		}
+	}
+}
+
+func use(id string) mcp.Content    { return &mcp.ToolUseContent{ID: id, Name: "weather"} }
+func result(id string) mcp.Content { return &mcp.ToolResultContent{ToolUseID: id} }
+
+// Rule Y6: every tool use has a result in the next message, which has no other content.
+func TestEveryToolUseHasResult(t *testing.T) {
+	user := func(content ...mcp.Content) mcp.SamplingMessage {
+		return mcp.SamplingMessage{Role: mcp.RoleUser, Content: content}
+	}
+	model := func(content ...mcp.Content) mcp.SamplingMessage {
+		return mcp.SamplingMessage{Role: mcp.RoleAssistant, Content: content}
+	}
+	hello := mcp.Text("hello")
+	type messages = []mcp.SamplingMessage
+	for name, all := range map[string]messages{
+		"nothing":    {},
+		"no tools":   {user(hello), model(hello), user(hello, hello), user(hello)},
+		"one":        {user(hello), model(hello, use("a")), user(result("a"))},
+		"two":        {user(hello), model(use("a"), hello, use("b")), user(result("b"), result("a")), model(hello)},
+		"twice":      {model(use("a")), user(result("a")), model(use("a")), user(result("a"))},
+		"one by one": {model(use("a")), user(result("a")), model(use("b")), user(result("b")), user(hello)},
+		"empty id":   {model(use("")), user(result(""))},
+	} {
+		if err := mcp.CheckToolResults(all); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for name, all := range map[string]messages{
+		"no result":               {user(hello), model(use("a"))},
+		"text instead":            {model(use("a")), user(hello)},
+		"one of two":              {model(use("a"), use("b")), user(result("a"))},
+		"too late":                {model(use("a")), model(hello), user(result("a"))},
+		"too early":               {user(result("a")), model(use("a"))},
+		"mixed with text":         {model(use("a")), user(result("a"), hello)},
+		"mixed, text first":       {model(use("a")), user(hello, result("a"))},
+		"a result too many":       {model(use("a")), user(result("a"), result("b"))},
+		"a result twice":          {model(use("a")), user(result("a"), result("a"))},
+		"of nothing":              {user(result("a"))},
+		"again later":             {model(use("a")), user(result("a")), user(result("a"))},
+		"by the model":            {model(use("a")), model(result("a"))},
+		"used by the user":        {user(use("a")), user(result("a"))},
+		"two uses of one id":      {model(use("a"), use("a")), user(result("a"))},
+		"use and result together": {model(use("a"), result("a"))},
+		"an empty message":        {model(use("a")), user()},
+	} {
+		if err := mcp.CheckToolResults(all); err == nil {
+			t.Errorf("%s: CheckToolResults returns nil", name)
+		}
+	}
+}
+
+func TestUsesToolsReportsToolsAndToolContent(t *testing.T) {
+	conversation := func(content ...mcp.Content) []mcp.SamplingMessage {
+		return []mcp.SamplingMessage{{Role: mcp.RoleUser, Content: []mcp.Content{mcp.Text("x")}}, {Role: mcp.RoleUser, Content: content}}
+	}
+	for name, test := range map[string]struct {
+		params mcp.CreateMessageParams
+		want   bool
+	}{
+		"text":       {mcp.CreateMessageParams{Messages: conversation(mcp.Text("x"))}, false},
+		"tools":      {mcp.CreateMessageParams{Tools: []mcp.Tool{{Name: "a"}}}, true},
+		"a choice":   {mcp.CreateMessageParams{ToolChoice: &mcp.ToolChoice{Mode: mcp.ToolChoiceNone}}, true},
+		"a use":      {mcp.CreateMessageParams{Messages: conversation(use("a"))}, true},
+		"its result": {mcp.CreateMessageParams{Messages: conversation(result("a"))}, true},
+	} {
+		if got := test.params.UsesTools(); got != test.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package mcp_test
 
 import (
 	"encoding/json"
+	"errors"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -10,7 +11,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/parley-mcp/parley/internal/spec"
+	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -149,4 +153,298 @@ func constantsIn(t *testing.T, file string) map[string]string {
 		return true
 	})
 	return constants
+}
+
+// Rule J11: _meta keys have a grammar.
+func TestMetaKeyGrammar(t *testing.T) {
+	for key, valid := range map[string]bool{
+		"":                                     true, // no prefix and an empty name
+		"a":                                    true,
+		"7":                                    true,
+		"progressToken":                        true,
+		"a.b_c-d":                              true,
+		"com.example/":                         true, // an empty name
+		"com.example/a":                        true,
+		"example/a":                            true,
+		"c0m.ex--ample2/a..b":                  true,
+		"io.modelcontextprotocol/related-task": true,
+
+		"-a":              false,
+		"a-":              false,
+		".a":              false,
+		"_a":              false,
+		"a b":             false,
+		"ä":               false,
+		"a\x00b":          false,
+		"/a":              false, // an empty prefix
+		"com..example/a":  false,
+		".com/a":          false,
+		"com./a":          false,
+		"1com.example/a":  false,
+		"com.2example/a":  false,
+		"com.-example/a":  false,
+		"com.example-/a":  false,
+		"com.exam_ple/a":  false,
+		"com.exämple/a":   false,
+		"com.example/a/b": false,
+		"com.example//":   false,
+		"com.example/-":   false,
+	} {
+		err := mcp.CheckMetaKey(key)
+		if valid && err != nil {
+			t.Errorf("%q: %v", key, err)
+		}
+		if !valid && !errors.Is(err, mcp.ErrMetaKey) {
+			t.Errorf("%q: got %v, want ErrMetaKey", key, err)
+		}
+	}
+}
+
+// Rule J11: some _meta keys are reserved.
+func TestReservedMetaKeys(t *testing.T) {
+	for key, reserved := range map[string]bool{
+		"io.modelcontextprotocol/":         true,
+		"io.modelcontextprotocol/a":        true,
+		"dev.mcp/a":                        true,
+		"org.modelcontextprotocol.api/a":   true,
+		"com.mcp.tools/a":                  true,
+		"progressToken":                    true,
+		"traceparent":                      true,
+		"tracestate":                       true,
+		"baggage":                          true,
+		"com.example.mcp/a":                false,
+		"mcp.dev/a":                        false,
+		"mcp/a":                            false,
+		"modelcontextprotocol/a":           false,
+		"com.mcpx/a":                       false,
+		"com.example/progressToken":        false,
+		"com.example/modelcontextprotocol": false,
+		"mcp":                              false,
+		"a":                                false,
+	} {
+		if got := mcp.ReservedMetaKey(key); got != reserved {
+			t.Errorf("ReservedMetaKey(%q) is %t", key, got)
+		}
+	}
+}
+
+func TestMetaSetAndGet(t *testing.T) {
+	var params mcp.CallToolParams
+	if err := params.Meta.Set(mcp.MetaProgressToken, jsonrpc.IntID(9007199254740993)); err != nil {
+		t.Fatal(err)
+	}
+	if err := params.Meta.Set(mcp.MetaClientCapabilities, mcp.ClientCapabilities{Roots: &mcp.RootsCapability{}}); err != nil {
+		t.Fatal(err)
+	}
+	var token jsonrpc.ID
+	if ok, err := params.Meta.Get(mcp.MetaProgressToken, &token); !ok || err != nil || token != jsonrpc.IntID(9007199254740993) {
+		t.Errorf("got %v, %t, %v", token, ok, err)
+	}
+	if ok, err := params.Meta.Get("absent", &token); ok || err != nil {
+		t.Errorf("an absent key: %t, %v", ok, err)
+	}
+	if ok, err := params.Meta.Get(mcp.MetaClientCapabilities, &token); !ok || err == nil {
+		t.Errorf("a value of another type: %t, %v", ok, err)
+	}
+	if err := params.Meta.Set("not a key", 1); !errors.Is(err, mcp.ErrMetaKey) {
+		t.Errorf("an invalid key: %v", err)
+	}
+	if err := params.Meta.Set("key", make(chan int)); err == nil {
+		t.Error("Set of a value that cannot be encoded returns nil")
+	}
+	if len(params.Meta) != 2 {
+		t.Errorf("got %d keys, want the 2 that are valid", len(params.Meta))
+	}
+}
+
+func TestRequestMetaDecodesProtocolKeys(t *testing.T) {
+	const raw = `{
+		"progressToken": "p",
+		"io.modelcontextprotocol/protocolVersion": "2026-07-28",
+		"io.modelcontextprotocol/clientInfo": {"name": "c", "version": "1"},
+		"io.modelcontextprotocol/clientCapabilities": {},
+		"io.modelcontextprotocol/logLevel": "info",
+		"traceparent": "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01",
+		"com.example/other": 1
+	}`
+	for _, codec := range codecs {
+		var meta mcp.RequestMeta
+		if err := codec.unmarshal([]byte(raw), &meta); err != nil {
+			t.Fatalf("%s: %v", codec.name, err)
+		}
+		if meta.ProgressToken != jsonrpc.StringID("p") || meta.ProtocolVersion != mcp.V20260728 ||
+			meta.ClientInfo == nil || meta.ClientInfo.Name != "c" || meta.ClientCapabilities == nil ||
+			meta.LogLevel != mcp.LevelInfo || meta.TraceParent == "" {
+			t.Errorf("%s: got %+v", codec.name, meta)
+		}
+	}
+}
+
+func TestEmptyMetaIsPresentAndNilMetaAbsent(t *testing.T) {
+	for _, codec := range codecs {
+		for _, c := range []struct {
+			meta mcp.Meta
+			want string
+		}{
+			{mcp.Meta{}, `{"_meta":{}}`},
+			{nil, `{}`},
+		} {
+			got, err := codec.marshal(mcp.EmptyResult{ResultBase: mcp.ResultBase{Meta: c.meta}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(got) != c.want {
+				t.Errorf("%s: got %s, want %s", codec.name, got, c.want)
+			}
+			var back mcp.EmptyResult
+			if err := codec.unmarshal(got, &back); err != nil {
+				t.Fatal(err)
+			}
+			if (back.Meta == nil) != (c.meta == nil) {
+				t.Errorf("%s: %s decodes as %#v", codec.name, got, back.Meta)
+			}
+		}
+	}
+}
+
+func TestEmptyCapabilityIsEncoded(t *testing.T) {
+	for _, codec := range codecs {
+		client := mcp.ClientCapabilities{
+			Experimental: map[string]json.RawMessage{},
+			Roots:        &mcp.RootsCapability{},
+			Sampling:     &mcp.SamplingCapability{Tools: &mcp.Supported{}},
+			Elicitation:  &mcp.ElicitationCapability{},
+			Tasks:        &mcp.TasksCapability{Requests: &mcp.TaskRequestsCapability{Elicitation: &mcp.TaskElicitationCapability{Create: &mcp.Supported{}}}},
+			Extensions:   map[string]json.RawMessage{mcp.ExtensionTasks: json.RawMessage(`{}`)},
+		}
+		const clientWire = `{"experimental":{},"roots":{},"sampling":{"tools":{}},"elicitation":{},` +
+			`"tasks":{"requests":{"elicitation":{"create":{}}}},"extensions":{"io.modelcontextprotocol/tasks":{}}}`
+		roundTrip(t, codec, client, clientWire)
+
+		server := mcp.ServerCapabilities{
+			Logging:     &mcp.Supported{},
+			Completions: &mcp.Supported{},
+			Prompts:     &mcp.PromptsCapability{},
+			Resources:   &mcp.ResourcesCapability{Subscribe: true},
+			Tools:       &mcp.ToolsCapability{ListChanged: true},
+			Tasks:       &mcp.TasksCapability{List: &mcp.Supported{}},
+		}
+		const serverWire = `{"logging":{},"completions":{},"prompts":{},"resources":{"subscribe":true},` +
+			`"tools":{"listChanged":true},"tasks":{"list":{}}}`
+		roundTrip(t, codec, server, serverWire)
+
+		roundTrip(t, codec, mcp.ClientCapabilities{}, `{}`)
+		roundTrip(t, codec, mcp.ServerCapabilities{}, `{}`)
+	}
+}
+
+func roundTrip[T any](t *testing.T, codec codec, v T, wire string) {
+	t.Helper()
+	raw, err := codec.marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(raw) != wire {
+		t.Errorf("%s: got %s, want %s", codec.name, raw, wire)
+	}
+	var back T
+	if err := codec.unmarshal(raw, &back); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(v, back); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", codec.name, diff)
+	}
+}
+
+func TestCapabilityMustBeObject(t *testing.T) {
+	for _, codec := range codecs {
+		for _, raw := range []string{`{"roots":true}`, `{"sampling":[]}`, `{"elicitation":"form"}`} {
+			if err := codec.unmarshal([]byte(raw), new(mcp.ClientCapabilities)); err == nil {
+				t.Errorf("%s: accepted %s", codec.name, raw)
+			}
+		}
+	}
+}
+
+func TestElicitationCapabilityWithoutModesSupportsForms(t *testing.T) {
+	for _, c := range []struct {
+		capability *mcp.ElicitationCapability
+		form, url  bool
+	}{
+		{nil, false, false},
+		{&mcp.ElicitationCapability{}, true, false},
+		{&mcp.ElicitationCapability{Form: &mcp.Supported{}}, true, false},
+		{&mcp.ElicitationCapability{URL: &mcp.Supported{}}, false, true},
+		{&mcp.ElicitationCapability{Form: &mcp.Supported{}, URL: &mcp.Supported{}}, true, true},
+	} {
+		if c.capability.SupportsForm() != c.form || c.capability.SupportsURL() != c.url {
+			t.Errorf("%+v: form %t, URL %t", c.capability, c.capability.SupportsForm(), c.capability.SupportsURL())
+		}
+	}
+}
+
+func TestExtensionIDMustHavePrefix(t *testing.T) {
+	for id, valid := range map[string]bool{
+		mcp.ExtensionTasks: true,
+		"com.example/a":    true,
+		"tasks":            false,
+		"com.example":      false,
+		"com.example/a b":  false,
+		"/a":               false,
+		"":                 false,
+	} {
+		if err := mcp.CheckExtensionID(id); (err == nil) != valid {
+			t.Errorf("%q: %v", id, err)
+		}
+	}
+	if err := mcp.CheckExtensionID("com.example/a b"); !errors.Is(err, mcp.ErrMetaKey) {
+		t.Errorf("got %v, want ErrMetaKey", err)
+	}
+}
+
+// An encoding has the bytes of the source for everything that the program has not changed.
+func TestEncodingKeepsWhatTheProgramDoesNotChange(t *testing.T) {
+	const tool = `{"x":1.50,"name":"a","title":"","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":false,"y":[null],"destructiveHint":true},"icons":[{"src":"https://e/a","z":false},{"src":"https://e/b"}],"_meta":{"a/b": 1e2,"c/d":{}}}`
+	for name, test := range map[string]struct {
+		change func(*mcp.Tool)
+		want   string
+	}{
+		"nothing":            {func(*mcp.Tool) {}, tool},
+		"a member":           {func(t *mcp.Tool) { t.Name = "b" }, `{"x":1.50,"name":"b","title":"","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":false,"y":[null],"destructiveHint":true},"icons":[{"src":"https://e/a","z":false},{"src":"https://e/b"}],"_meta":{"a/b": 1e2,"c/d":{}}}`},
+		"a zero member":      {func(t *mcp.Tool) { t.Title = "t" }, `{"x":1.50,"name":"a","title":"t","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":false,"y":[null],"destructiveHint":true},"icons":[{"src":"https://e/a","z":false},{"src":"https://e/b"}],"_meta":{"a/b": 1e2,"c/d":{}}}`},
+		"a member inside":    {func(t *mcp.Tool) { t.Annotations.ReadOnlyHint = true }, `{"x":1.50,"name":"a","title":"","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true,"y":[null],"destructiveHint":true},"icons":[{"src":"https://e/a","z":false},{"src":"https://e/b"}],"_meta":{"a/b": 1e2,"c/d":{}}}`},
+		"an element":         {func(t *mcp.Tool) { t.Icons[1].Src = "https://e/c" }, `{"x":1.50,"name":"a","title":"","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":false,"y":[null],"destructiveHint":true},"icons":[{"src":"https://e/a","z":false},{"src":"https://e/c"}],"_meta":{"a/b": 1e2,"c/d":{}}}`},
+		"a removed element":  {func(t *mcp.Tool) { t.Icons = t.Icons[1:] }, `{"x":1.50,"name":"a","title":"","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":false,"y":[null],"destructiveHint":true},"icons":[{"src":"https://e/b"}],"_meta":{"a/b": 1e2,"c/d":{}}}`},
+		"removed members":    {func(t *mcp.Tool) { t.Annotations = nil; delete(t.Meta, "c/d") }, `{"x":1.50,"name":"a","title":"","inputSchema":{"type":"object"},"icons":[{"src":"https://e/a","z":false},{"src":"https://e/b"}],"_meta":{"a/b":1e2}}`},
+		"an added member":    {func(t *mcp.Tool) { t.Description = "d" }, `{"x":1.50,"name":"a","title":"","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":false,"y":[null],"destructiveHint":true},"icons":[{"src":"https://e/a","z":false},{"src":"https://e/b"}],"_meta":{"a/b": 1e2,"c/d":{}},"description":"d"}`},
+		"an invalid source":  {func(t *mcp.Tool) { t.Source = json.RawMessage("{"); t.Annotations, t.Icons, t.Meta = nil, nil, nil }, `{"name":"a","inputSchema":{"type":"object"}}`},
+		"a source of others": {func(t *mcp.Tool) { t.Source = json.RawMessage(`[]`); t.Annotations, t.Icons, t.Meta = nil, nil, nil }, `{"name":"a","inputSchema":{"type":"object"}}`},
+	} {
+		var got mcp.Tool
+		if err := json.Unmarshal([]byte(tool), &got); err != nil {
+			t.Fatal(err)
+		}
+		if got.Source != nil {
+			t.Error("decoding sets Source")
+		}
+		got.Source = json.RawMessage(tool)
+		test.change(&got)
+		if raw, err := got.MarshalJSON(); err != nil || string(raw) != test.want {
+			t.Errorf("%s:\n%s, %v, want\n%s", name, raw, err, test.want)
+		}
+	}
+}
+
+func TestEncodingOfASourceHasOneLine(t *testing.T) {
+	result := mcp.CallToolResult{Content: []mcp.Content{mcp.Text("a\nb")}}
+	result.Source = json.RawMessage("{\"content\": [\n{\"type\":\"text\",\r\n\"text\":\"a\\nb\"}], \"x\":\n1}")
+	want := `{"content": [ {"type":"text",  "text":"a\nb"}], "x": 1}`
+	if raw, err := result.MarshalJSON(); err != nil || string(raw) != want {
+		t.Errorf("%s, %v, want %s", raw, err, want)
+	}
+	result.IsError = true
+	want = `{"content":[ {"type":"text",  "text":"a\nb"}],"x":1,"isError":true}`
+	if raw, err := result.MarshalJSON(); err != nil || string(raw) != want {
+		t.Errorf("%s, %v, want %s", raw, err, want)
+	}
 }

@@ -1,16 +1,19 @@
 package schema
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/santhosh-tekuri/jsonschema/v6"
 	"pgregory.net/rapid"
 )
 
-// The generators draw from few names and values, so that schemas and instances
-// meet often.
+// The generators draw from few names and values, so that schemas and instances meet often.
 
 var typeNames = []string{"null", "boolean", "number", "string", "array", "object", "integer"}
 
@@ -338,3 +341,227 @@ func TestAnUncheckedPatternRejectsNothingThatACheckedOneAccepts(t *testing.T) {
 }
 
 func FuzzValidateAgainstOracle(f *testing.F) { f.Fuzz(rapid.MakeFuzz(agreeOnRandomSchema)) }
+
+// fixture2020 is the schema of the conformance suite's json_schema_2020_12_tool.
+const fixture2020 = `{
+  "$schema": "https://json-schema.org/draft/2020-12/schema",
+  "type": "object",
+  "$defs": {"address": {"$anchor": "addressDef", "type": "object",
+    "properties": {"street": {"type": "string"}, "city": {"type": "string"}}}},
+  "properties": {
+    "name": {"type": "string"},
+    "address": {"$ref": "#/$defs/address"},
+    "contactMethod": {"type": "string", "enum": ["phone", "email"]},
+    "phone": {"type": "string"},
+    "email": {"type": "string"}},
+  "allOf": [{"anyOf": [{"required": ["phone"]}, {"required": ["email"]}]}],
+  "if": {"properties": {"contactMethod": {"const": "phone"}}, "required": ["contactMethod"]},
+  "then": {"required": ["phone"]},
+  "else": {"required": ["email"]},
+  "additionalProperties": false
+}`
+
+// probes lists schemas with the instances that probe them. The oracle gives the
+// verdicts.
+var probes = []struct {
+	schema    string
+	instances []string
+}{
+	{schema: `true`, instances: []string{`1`, `{}`}},
+	{schema: `false`, instances: []string{`1`, `{}`}},
+	{schema: `{}`, instances: []string{`1`, `null`}},
+	{schema: `{"x-vendor":{"$ref":3},"$comment":"c","title":"t","description":"d","default":5,"examples":[1],"deprecated":true,"readOnly":true,"writeOnly":false}`,
+		instances: []string{`1`}},
+	{schema: `{"type":"integer"}`, instances: []string{`1`, `1.0`, `1.5`, `1e2`, `1e-2`, `100e-2`, `-0.0`, `"1"`, `null`, `true`, `0.1e1`, `123456789012345678901234567890`, `1e400`}},
+	{schema: `{"type":"number"}`, instances: []string{`1`, `1.5`, `1e400`, `"1"`}},
+	{schema: `{"type":["string","null"]}`, instances: []string{`"a"`, `null`, `1`, `[]`, `{}`, `false`}},
+	{schema: `{"type":["integer","number"]}`, instances: []string{`1.5`, `1`}},
+	{schema: `{"minimum":9007199254740993}`, instances: []string{`9007199254740992`, `9007199254740993`, `9007199254740993.0`, `9007199254740992.9999`, `9.007199254740993e15`, `"x"`, `-9007199254740994`}},
+	{schema: `{"maximum":-9223372036854775808}`, instances: []string{`-9223372036854775808`, `-9223372036854775809`, `-9223372036854775807`, `0`}},
+	{schema: `{"exclusiveMinimum":0.1,"exclusiveMaximum":1e2}`, instances: []string{`0.1`, `0.10`, `0.10001`, `99.999`, `100`, `1e-1`, `-5`, `0`}},
+	{schema: `{"minimum":-1.5,"maximum":1.5}`, instances: []string{`-1.5`, `-1.6`, `1.51`, `0`, `-0`, `1.5e0`, `150e-2`}},
+	{schema: `{"multipleOf":3}`, instances: []string{`9`, `10`, `-9`, `0`, `9.0`, `9.1`, `3e20`, `1e20`, `0.3e1`}},
+	{schema: `{"multipleOf":0.01}`, instances: []string{`1`, `0.05`, `0.055`, `4.35`, `1e-2`, `1e-3`, `0`}},
+	{schema: `{"multipleOf":1e2}`, instances: []string{`100`, `150`, `1e3`, `1.5e3`, `1e1`}},
+	{schema: `{"multipleOf":18446744073709551615}`, instances: []string{`18446744073709551615`, `36893488147419103230`, `5`, `0`}},
+	{schema: `{"multipleOf":184467440737095516157}`, instances: []string{`184467440737095516157`, `5`}},
+	{schema: `{"minLength":2,"maxLength":3}`, instances: []string{`""`, `"a"`, `"ab"`, `"abcd"`, `"äö"`, `"💩"`, `"💩💩"`, `"\ud83d\udca9\n"`, `"\u0061\u0062\u0063\u0064"`, `1`}},
+	{schema: `{"minLength":2.0,"maxLength":3e0}`, instances: []string{`"a"`, `"abcd"`, `"abc"`}},
+	{schema: `{"pattern":"^[a-z]+\\d?$"}`, instances: []string{`"abc"`, `"abc1"`, `"ABC"`, `"\u0061bc"`, `""`, `5`}},
+	{schema: `{"pattern":"é"}`, instances: []string{`"caf\u00e9"`, `"cafe"`}},
+	{schema: `{"format":"email","contentEncoding":"base64","contentMediaType":"application/json","contentSchema":{"type":"object"}}`, instances: []string{`"nope"`, `"a@b.example"`, `1`}},
+	{schema: `{"$schema":"http://json-schema.org/draft-07/schema#","format":"email"}`, instances: []string{`"nope"`, `"a@b.example"`, `1`}},
+	{schema: `{"$schema":"http://json-schema.org/draft-07/schema#","format":"unheard-of"}`, instances: []string{`"nope"`}},
+	{schema: `{"$schema":"http://json-schema.org/draft-07/schema#","properties":{"a":{"format":"regex"},"b":{"format":"date-time"}}}`,
+		instances: []string{`{"a":"("}`, `{"a":"(a)"}`, `{"b":"2020-01-01T00:00:00Z"}`, `{"b":"yesterday"}`, `{"a":3}`}},
+	{schema: `{"enum":["a",1,null,true,[1,{"x":2.0}],{"p":1,"q":[]}]}`, instances: []string{`"a"`, `"b"`, `1`, `1.0`, `10e-1`, `2`, `null`, `false`, `true`, `[1,{"x":2}]`, `[1,{"x":3}]`, `{"q":[],"p":1.0}`, `{"q":[]}`, `"\u0061"`, `[]`, `{}`}},
+	{schema: `{"enum":[]}`, instances: []string{`1`}},
+	{schema: `{"const":{"a":["x",null]}}`, instances: []string{`{"a":["x",null]}`, `{"a":["x"]}`, `{"a":["x",null],"b":1}`, `1`}},
+	{schema: `{"const":0}`, instances: []string{`0`, `-0`, `0.0`, `0e5`, `"0"`, `false`}},
+	{schema: `{"const":"[1]"}`, instances: []string{`"[1]"`, `[1]`}},
+	{schema: `{"enum":["1","\"1"]}`, instances: []string{`1`, `"1"`, `"\"1"`}},
+	{schema: `{"type":"object","properties":{"text":{"type":"string"}},"required":["text"],"additionalProperties":false}`,
+		instances: []string{`{"text":"hello"}`, `{}`, `{"text":1}`, `{"text":"a","more":1}`, `{"\u0074ext":"a"}`, `[]`}},
+	{schema: `{"required":["a","b"],"properties":{"b":{"type":"string"}},"additionalProperties":{"type":"integer"}}`,
+		instances: []string{`{"a":1,"b":"x"}`, `{"a":"x","b":"x"}`, `{"a":1}`, `{"a":1,"b":"x","c":"y"}`, `{"a":1,"b":"x","c":2}`}},
+	{schema: `{"properties":{"a":{},"b":{},"c":{},"d":{},"e":{},"f":{},"g":{},"h":{},"i":{"type":"null"},"j":{}},"required":["j","a"],"additionalProperties":false}`,
+		instances: []string{`{"j":1,"i":null,"a":2}`, `{"a":1}`, `{"j":1,"a":1,"k":1}`, `{"j":1,"a":1,"i":1}`}},
+	{schema: `{"patternProperties":{"^x-":{"type":"string"},"y$":{"minLength":2}},"properties":{"x-n":{"type":["string","number"]}},"additionalProperties":false}`,
+		instances: []string{`{"x-a":"b"}`, `{"x-a":1}`, `{"x-y":"b"}`, `{"x-y":"bb"}`, `{"x-n":1}`, `{"z":1}`, `{"y":"aa"}`}},
+	{schema: `{"propertyNames":{"pattern":"^[a-z]+$","maxLength":3}}`, instances: []string{`{"abc":1}`, `{"ABC":1}`, `{"abcd":1}`, `{"\u0061":1}`, `{}`, `3`}},
+	{schema: `{"propertyNames":false}`, instances: []string{`{}`, `{"a":1}`}},
+	{schema: `{"minProperties":1,"maxProperties":2}`, instances: []string{`{}`, `{"a":1}`, `{"a":1,"b":2,"c":3}`, `[]`}},
+	{schema: `{"dependentRequired":{"a":["b","c"],"d":[]},"dependentSchemas":{"b":{"minProperties":3},"z":false}}`,
+		instances: []string{`{}`, `{"a":1}`, `{"a":1,"b":1,"c":1}`, `{"b":1}`, `{"d":1}`, `{"z":1}`, `{"a":1,"b":2}`}},
+	{schema: `{"items":{"type":"integer"},"minItems":1,"maxItems":3}`, instances: []string{`[]`, `[1]`, `[1,"a"]`, `[1,2,3,4]`, `{}`}},
+	{schema: `{"prefixItems":[{"type":"string"},{"type":"integer"}],"items":false}`, instances: []string{`[]`, `["a"]`, `["a",1]`, `["a",1,2]`, `[1]`}},
+	{schema: `{"prefixItems":[{"type":"string"}]}`, instances: []string{`["a",1]`, `[1,1]`}},
+	{schema: `{"$schema":"https://json-schema.org/draft/2019-09/schema","items":[{"type":"string"}],"additionalItems":{"type":"integer"}}`, instances: []string{`["a",1]`, `["a","b"]`, `[1]`, `[]`}},
+	{schema: `{"$schema":"http://json-schema.org/draft-07/schema","items":{"type":"string"},"additionalItems":false}`, instances: []string{`["a","b"]`, `[1]`}},
+	{schema: `{"uniqueItems":true}`, instances: []string{`[]`, `[1,2]`, `[1,1.0]`, `["a","\u0061"]`, `[{"a":1,"b":2},{"b":2,"a":1}]`, `[[1],[1,1]]`, `[1,true]`, `[0,false]`, `[1,2,3,4,5,6,7,8,9,10,11]`, `[1,2,3,4,5,6,7,8,9,10,11,1e1]`, `["",null,[],{}]`}},
+	{schema: `{"uniqueItems":false}`, instances: []string{`[1,1]`}},
+	{schema: `{"contains":{"type":"string"}}`, instances: []string{`[]`, `[1]`, `[1,"a"]`, `"a"`}},
+	{schema: `{"contains":{"type":"string"},"minContains":2,"maxContains":3}`, instances: []string{`["a"]`, `["a","b"]`, `["a","b",1,"c","d"]`}},
+	{schema: `{"contains":{"type":"string"},"minContains":0}`, instances: []string{`[]`, `[1]`}},
+	{schema: `{"minContains":5}`, instances: []string{`[]`}},
+	{schema: `{"allOf":[{"minimum":1},{"maximum":3}],"anyOf":[{"const":1},{"const":2},{"type":"string"}],"not":{"const":2}}`, instances: []string{`1`, `2`, `3`, `0`, `"a"`}},
+	{schema: `{"oneOf":[{"minimum":2},{"maximum":4},{"type":"string","minLength":2}]}`, instances: []string{`1`, `3`, `5`, `"ab"`, `null`}},
+	{schema: `{"if":{"type":"integer"},"then":{"minimum":5},"else":{"type":"string"}}`, instances: []string{`4`, `5`, `"a"`, `null`}},
+	{schema: `{"if":true,"then":false}`, instances: []string{`4`}},
+	{schema: `{"if":false,"else":{"const":1}}`, instances: []string{`1`, `2`}},
+	{schema: `{"then":false,"else":false}`, instances: []string{`4`}},
+	{schema: `{"$defs":{"tree":{"type":"object","properties":{"kids":{"type":"array","items":{"$ref":"#/$defs/tree"}}},"additionalProperties":false}},"$ref":"#/$defs/tree"}`,
+		instances: []string{`{}`, `{"kids":[{"kids":[{}]}]}`, `{"kids":[{"kids":[{"x":1}]}]}`}},
+	{schema: `{"type":"object","properties":{"next":{"$ref":"#"}}}`, instances: []string{`{"next":{"next":{}}}`, `{"next":{"next":1}}`}},
+	{schema: `{"$defs":{"a/b~c d":{"type":"string"},"e":{"$anchor":"here","type":"integer"}},"properties":{"x":{"$ref":"#/$defs/a~1b~0c d"},"y":{"$ref":"#here"}}}`,
+		instances: []string{`{"x":"a","y":1}`, `{"x":1}`, `{"y":"a"}`}},
+	{schema: `{"$defs":{"a b":{"type":"string"}},"$ref":"#/$defs/a%20b"}`, instances: []string{`"a"`, `1`}},
+	{schema: `{"$ref":"#/components/pet","components":{"pet":{"type":"string"}}}`, instances: []string{`"a"`, `1`}},
+	{schema: `{"$id":"https://example.com/root","$defs":{"a":{"type":"string"}},"$ref":"#/$defs/a"}`, instances: []string{`"a"`, `1`}},
+	{schema: `{"$id":"urn:example:root","properties":{"a":{"$ref":"#/$defs/a"}},"$defs":{"a":{"type":"string"}}}`, instances: []string{`{"a":"a"}`, `{"a":1}`}},
+	{schema: `{"$id":"https://example.com/root","$defs":{"a":{"$id":"a","type":"string"}},"$ref":"a"}`, instances: []string{`"a"`, `1`}},
+	{schema: `{"$schema":"http://json-schema.org/draft-07/schema#","$ref":"#/definitions/a","definitions":{"a":{"type":"string"}}}`, instances: []string{`"a"`, `1`}},
+	{schema: `{"$schema":"http://json-schema.org/draft-07/schema#","$ref":"#/definitions/a","minLength":5,"definitions":{"a":{"type":"string"}}}`, instances: []string{`"a"`, `1`}},
+	{schema: `{"$schema":"http://json-schema.org/draft-04/schema#","minimum":3,"exclusiveMinimum":true}`, instances: []string{`3`, `4`, `2`}},
+	{schema: `{"$schema":"http://json-schema.org/draft-06/schema#","const":3}`, instances: []string{`3`, `4`}},
+	{schema: `{"properties":{"a":true},"unevaluatedProperties":false,"allOf":[{"properties":{"b":true}}]}`, instances: []string{`{"a":1,"b":2}`, `{"c":1}`}},
+	{schema: `{"prefixItems":[true],"unevaluatedItems":{"type":"string"}}`, instances: []string{`[1,"a"]`, `[1,2]`}},
+	{schema: `{"dependencies":{"a":["b"]}}`, instances: []string{`{"a":1}`, `{"a":1,"b":1}`}},
+	{schema: `{"$dynamicAnchor":"node","type":"object","properties":{"kids":{"type":"array","items":{"$dynamicRef":"#node"}}}}`, instances: []string{`{"kids":[{"kids":[]}]}`, `{"kids":[{"kids":[1]}]}`}},
+	{schema: `{"$ref":"https://json-schema.org/draft/2020-12/schema"}`, instances: []string{`{"type":"object","properties":{"a":{"type":"string"}}}`, `{"type":"objekt"}`, `{"properties":{"a":{"minimum":"1"}}}`}},
+	{schema: fixture2020, instances: []string{`{"phone":"1","contactMethod":"phone"}`, `{"email":"x"}`, `{"phone":"1"}`, `{"contactMethod":"phone","email":"x"}`, `{"email":"x","address":{"street":"s","city":1}}`, `{"email":"x","other":1}`, `{}`, `{"email":"x","contactMethod":"fax"}`}},
+}
+
+// noDocuments is a loader of the oracle that loads nothing.
+type noDocuments struct{}
+
+func (noDocuments) Load(uri string) (any, error) {
+	return nil, errors.New("there is no document " + uri)
+}
+
+// oracle compiles a schema with another library, configured as ours is.
+func oracle(schema []byte) (*jsonschema.Schema, error) {
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
+	if err != nil {
+		return nil, err
+	}
+	c := jsonschema.NewCompiler()
+	c.DefaultDraft(jsonschema.Draft2020)
+	c.UseLoader(noDocuments{})
+	if err := c.AddResource(rootURI, doc); err != nil {
+		return nil, err
+	}
+	return c.Compile(rootURI)
+}
+
+func TestVerdictsAgreeWithTheOracle(t *testing.T) {
+	for _, test := range probes {
+		s, err := Compile([]byte(test.schema))
+		if err != nil {
+			t.Errorf("Compile(%s): %v", test.schema, err)
+			continue
+		}
+		want, err := oracle([]byte(test.schema))
+		if err != nil {
+			t.Errorf("the oracle rejects %s: %v", test.schema, err)
+			continue
+		}
+		for _, instance := range test.instances {
+			compare(t, test.schema, s, want, instance)
+		}
+	}
+}
+
+// compare compares the verdict of s with that of the oracle.
+func compare(t testing.TB, schema string, s *Schema, want *jsonschema.Schema, instance string) {
+	t.Helper()
+	value, err := jsonschema.UnmarshalJSON(strings.NewReader(instance))
+	if err != nil {
+		t.Fatalf("%s: %v", instance, err)
+	}
+	got := s.Validate([]byte(instance))
+	if errors.Is(got, ErrLimit) {
+		t.Logf("%s: %v", schema, got)
+		return
+	}
+	if valid := want.Validate(value); (got == nil) != (valid == nil) {
+		t.Errorf("schema %s\ninstance %s\ngot %v\noracle %v", schema, instance, got, valid)
+	}
+	var issues *ValidationError
+	if got != nil && (!errors.As(got, &issues) || len(issues.Issues) == 0 || len(issues.Issues) > maxIssues) {
+		t.Errorf("schema %s, instance %s: %#v must contain one to eight issues", schema, instance, got)
+	}
+}
+
+// FuzzSchemaCompileValidate compares verdicts on schemas and instances that are random
+// text. See agreeOnRandomSchema for the differences that are intended.
+func FuzzSchemaCompileValidate(f *testing.F) {
+	for _, test := range probes {
+		for _, instance := range test.instances {
+			f.Add(test.schema, instance)
+		}
+	}
+	limits := Limits{MaxTime: time.Second}
+	f.Fuzz(func(t *testing.T, schema, instance string) {
+		if len(schema) > 4096 || len(instance) > 4096 || hasHugeNumber(schema) || hasHugeNumber(instance) {
+			return // the oracle takes minutes, or panics
+		}
+		if strings.Contains(schema, "format") || strings.Contains(schema, "$recursiveRef") {
+			return // intended differences
+		}
+		s, err := limits.Compile([]byte(schema))
+		if err != nil {
+			return
+		}
+		if !jsontext.Value(instance).IsValid() {
+			if s.Validate([]byte(instance)) == nil {
+				t.Fatalf("%q is not strict JSON, but passes %s", instance, schema)
+			}
+			return
+		}
+		want, err := oracle([]byte(schema))
+		if err != nil {
+			return
+		}
+		compare(t, schema, s, want, instance)
+	})
+}
+
+// hasHugeNumber reports whether a document contains a number with which the oracle
+// cannot compute.
+func hasHugeNumber(doc string) bool {
+	decoder := json.NewDecoder(strings.NewReader(doc))
+	decoder.UseNumber()
+	for {
+		token, err := decoder.Token()
+		if err != nil {
+			return false
+		}
+		if n, ok := token.(json.Number); ok {
+			d := parseDecimal([]byte(n))
+			if d.point > 500 || d.point < -500 || len(n) > 500 {
+				return true
+			}
+		}
+	}
+}

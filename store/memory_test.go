@@ -1,12 +1,14 @@
 package store_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -348,4 +350,226 @@ func BenchmarkMemory(b *testing.B) {
 		_, err := m.Put(ctx, key, value, store.PutOptions{TTL: time.Hour})
 		return err
 	})
+}
+
+func TestFullLogPurgesLeastRecentGroup(t *testing.T) {
+	const entry = 10_000
+	m := store.NewMemory(store.MemoryOptions{MaxLogBytes: 5 * (entry + store.LogOverhead + 1000)})
+	opt := store.AppendOptions{TTL: time.Hour, MaxEntries: 100, MaxBytes: 1 << 20}
+	put := func(group string, seq uint64) {
+		t.Helper()
+		if err := m.Append(ctx, store.StreamKey{Group: group, Stream: "s"}, seq, make([]byte, entry), opt); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantCount := func(group string, after uint64, want int, wantErr error) {
+		t.Helper()
+		got, err := m.ReadAfter(ctx, store.StreamKey{Group: group, Stream: "s"}, after)
+		if len(got) != want || !errors.Is(err, wantErr) {
+			t.Errorf("%s after %d: %d entries, %v; want %d, %v", group, after, len(got), err, want, wantErr)
+		}
+	}
+	put("a", 1)
+	put("b", 1)
+	put("a", 2)
+	put("b", 2)
+	put("a", 3)
+	wantCount("b", 0, 2, nil)
+	put("a", 4) // exceeds the limit; b has the least recent append
+	wantCount("b", 0, 0, store.ErrPurged)
+	wantCount("b", 1, 1, nil)
+	put("a", 5)
+	wantCount("b", 1, 0, store.ErrNotFound)
+	wantCount("a", 0, 5, nil)
+	if err := m.Append(ctx, store.StreamKey{Group: "c", Stream: "s"}, 1, make([]byte, 6*entry), opt); !errors.Is(err, store.ErrFull) {
+		t.Errorf("Append of an entry larger than the log: %v, want ErrFull", err)
+	}
+	wantCount("a", 0, 5, nil)
+}
+
+// model is a simple Log that the test compares Memory with.
+type model struct {
+	entries []modelEntry
+	last    map[store.StreamKey]uint64
+}
+
+type modelEntry struct {
+	key  store.StreamKey
+	seq  uint64
+	size int
+}
+
+// purge deletes the oldest entries that match until over returns false.
+func (m *model) purge(over func() bool, match func(modelEntry) bool) {
+	for over() {
+		m.entries = slices.Delete(m.entries, slices.IndexFunc(m.entries, match), slices.IndexFunc(m.entries, match)+1)
+	}
+}
+
+// size returns the number and the bytes of the entries that match.
+func (m *model) size(match func(modelEntry) bool) (n int, bytes int64) {
+	for _, e := range m.entries {
+		if match(e) {
+			n++
+			bytes += int64(e.size) + store.LogOverhead
+		}
+	}
+	return n, bytes
+}
+
+func TestMemoryLogMatchesModel(t *testing.T) {
+	for seed := range uint64(50) {
+		compareLog(t, rand.New(rand.NewPCG(seed, 1)).IntN, 300)
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}
+
+// compareLog runs one sequence of operations on a Memory and on the model. Choose returns a number below n.
+func compareLog(t *testing.T, choose func(n int) int, operations int) {
+	t.Helper()
+	opt := store.AppendOptions{TTL: time.Hour, MaxEntries: 6, MaxBytes: 3000}
+	m := store.NewMemory(store.MemoryOptions{})
+	want := model{last: make(map[store.StreamKey]uint64)}
+	for range operations {
+		key := store.StreamKey{Group: fmt.Sprint("g", choose(2)), Stream: fmt.Sprint("s", choose(3))}
+		if choose(60) == 0 {
+			_ = m.Drop(ctx, key.Group)
+			want.entries = slices.DeleteFunc(want.entries, func(e modelEntry) bool { return e.key.Group == key.Group })
+		}
+		want.last[key]++
+		seq, size := want.last[key], choose(700)
+		if err := m.Append(ctx, key, seq, bytes.Repeat([]byte{byte(seq)}, size), opt); err != nil {
+			t.Fatal(err)
+		}
+		want.entries = append(want.entries, modelEntry{key, seq, size})
+		sameStream := func(e modelEntry) bool { return e.key == key }
+		sameGroup := func(e modelEntry) bool { return e.key.Group == key.Group }
+		want.purge(func() bool { n, _ := want.size(sameStream); return n > opt.MaxEntries }, sameStream)
+		want.purge(func() bool { _, b := want.size(sameGroup); return b > opt.MaxBytes }, sameGroup)
+
+		read := store.StreamKey{Group: fmt.Sprint("g", choose(2)), Stream: fmt.Sprint("s", choose(3))}
+		var kept []modelEntry
+		for _, e := range want.entries {
+			if e.key == read {
+				kept = append(kept, e)
+			}
+		}
+		after := want.last[read] - uint64(len(kept))
+		if len(kept) == 0 {
+			if _, err := m.ReadAfter(ctx, read, 0); !errors.Is(err, store.ErrNotFound) {
+				t.Fatalf("ReadAfter of %v, which has no entries: %v, want ErrNotFound", read, err)
+			}
+			continue
+		}
+		got, err := m.ReadAfter(ctx, read, after)
+		if err != nil || len(got) != len(kept) {
+			t.Fatalf("%d entries of %v, %v; want %d", len(got), read, err, len(kept))
+		}
+		for i, e := range kept {
+			if !bytes.Equal(got[i], bytes.Repeat([]byte{byte(e.seq)}, e.size)) {
+				t.Fatalf("entry %d of %v is %d bytes %.10x", e.seq, read, len(got[i]), got[i])
+			}
+		}
+		if after > 0 {
+			if _, err := m.ReadAfter(ctx, read, after-1); !errors.Is(err, store.ErrPurged) {
+				t.Fatalf("ReadAfter of %v, which is purged: %v, want ErrPurged", read, err)
+			}
+		}
+	}
+}
+
+// The test compares the sets of a Memory with a simple model under random sequences of operations, which
+// share the limits with items.
+func TestMemorySetsMatchModel(t *testing.T) {
+	for seed := range uint64(200) {
+		compareSets(t, rand.New(rand.NewPCG(seed, 3)), 200)
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}
+
+func compareSets(t *testing.T, r *rand.Rand, operations int) {
+	t.Helper()
+	const maxEntries, maxMembers = 6, 3
+	m := open(store.MemoryOptions{MaxEntries: maxEntries})
+	model := make(map[[2]string]time.Time) // the set, "" for items, and the member
+	count := func(set string) (inSet, all int) {
+		for k, until := range model {
+			if until.After(m.Now()) {
+				all++
+				if k[0] == set {
+					inSet++
+				}
+			}
+		}
+		return inSet, all
+	}
+	for range operations {
+		set, member, ttl := fmt.Sprint("s", r.IntN(3)), string(rune('a'+r.IntN(5))), time.Duration(1+r.IntN(10))*time.Second
+		at := [2]string{set, member}
+		live := model[at].After(m.Now())
+		switch r.IntN(6) {
+		case 0:
+			m.Advance(ttl)
+		case 1:
+			if err := m.Remove(ctx, set, member); err != nil {
+				t.Fatal(err)
+			}
+			delete(model, at)
+		case 2:
+			_, all := count("")
+			item := [2]string{"", member}
+			_, err := m.Put(ctx, member, nil, store.PutOptions{TTL: ttl})
+			if full := all >= maxEntries && !model[item].After(m.Now()); full != errors.Is(err, store.ErrFull) {
+				t.Fatalf("Put with %d entries: %v", all, err)
+			}
+			if err == nil {
+				model[item] = m.Now().Add(ttl)
+			}
+		default:
+			inSet, all := count(set)
+			err := m.Add(ctx, set, member, store.AddOptions{TTL: ttl, Max: maxMembers})
+			if full := !live && (inSet >= maxMembers || all >= maxEntries); full != errors.Is(err, store.ErrFull) {
+				t.Fatalf("Add to a set of %d members with %d entries in all: %v", inSet, all, err)
+			}
+			if until := m.Now().Add(ttl); err == nil && (!live || until.After(model[at])) {
+				model[at] = until
+			}
+		}
+		var want []string
+		for k, until := range model {
+			if k[0] == set && until.After(m.Now()) {
+				want = append(want, k[1])
+			}
+		}
+		slices.Sort(want)
+		if got, err := m.List(ctx, set, "", store.MaxList); err != nil || !slices.Equal(got, want) {
+			t.Fatalf("List(%s) = %q, %v; the model has %q", set, got, err, want)
+		}
+	}
+}
+
+// The limit in bytes counts members and sets exactly, whatever came and went before.
+func TestMemoryCountsBytesOfSets(t *testing.T) {
+	const member, set = 160 + 1, 160 + 2 // the documented overhead and the name
+	m := open(store.MemoryOptions{MaxBytes: 2*set + 3*member})
+	opt := store.AddOptions{TTL: time.Minute, Max: 100}
+	add := func(set, member string) error { return m.Add(ctx, set, member, opt) }
+	for range 10 {
+		for _, at := range [][2]string{{"s1", "a"}, {"s1", "b"}, {"s2", "a"}} {
+			if err := add(at[0], at[1]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := add("s2", "b"); !errors.Is(err, store.ErrFull) {
+			t.Fatalf("Add of one member over the limit: %v, want ErrFull", err)
+		}
+		if err := errors.Join(m.Remove(ctx, "s1", "a"), m.Remove(ctx, "s1", "b")); err != nil {
+			t.Fatal(err)
+		}
+		m.Advance(time.Hour) // the other set expires
+	}
 }

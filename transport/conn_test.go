@@ -1,6 +1,7 @@
 package transport_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -388,4 +389,98 @@ func TestCloseOfStalledStreamHasTimeLimit(t *testing.T) {
 			t.Fatalf("Close took %v", took)
 		}
 	})
+}
+
+// Large messages are written without a copy, by their senders. Concurrent senders all succeed, also
+// those that wait for space in the queue, and no message is split.
+func TestLargeMessagesOfConcurrentSendersAreWhole(t *testing.T) {
+	for _, kinds := range []int{1, 3} { // of messages: one kind in so many is large
+		t.Run(fmt.Sprint(kinds), func(t *testing.T) { sendConcurrently(t, kinds) })
+	}
+}
+
+func sendConcurrently(t *testing.T, kinds int) {
+	in, out := io.Pipe()
+	conn := transport.Stream(struct {
+		io.Reader
+		io.WriteCloser
+	}{strings.NewReader(""), out}, transport.StreamOptions{MaxPending: 100 << 10})
+	buffered := conn.(interface {
+		WriteBuffered(ctx context.Context, msg []byte) error
+		Flush()
+	})
+	const senders, each = 8, 20
+	var sending sync.WaitGroup
+	for sender := range senders {
+		sending.Go(func() {
+			for i := range each {
+				size := 10
+				if i%kinds == sender%kinds {
+					size = 70 << 10
+				}
+				msg := fmt.Appendf(nil, `"%d %d %s"`, sender, i, strings.Repeat("x", size))
+				var err error
+				if i%2 == 0 && kinds > 1 {
+					err = conn.Write(t.Context(), msg)
+				} else if err = buffered.WriteBuffered(t.Context(), msg); sender%2 == 0 {
+					buffered.Flush()
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			}
+			buffered.Flush()
+		})
+	}
+	go func() {
+		sending.Wait()
+		conn.Close()
+	}()
+	next := make(map[int]int)
+	lines := bufio.NewReader(in)
+	for range senders * each {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		var sender, i int
+		if _, err := fmt.Sscanf(line, `"%d %d `, &sender, &i); err != nil || !strings.HasSuffix(line, "x\"\n") {
+			t.Fatalf("%.40s: %v", line, err)
+		}
+		if next[sender] != i {
+			t.Errorf("message %d of sender %d arrived instead of %d", i, sender, next[sender])
+		}
+		next[sender]++
+	}
+	_, _ = io.Copy(io.Discard, in)
+}
+
+func TestWriteDoesNotAllocate(t *testing.T) {
+	conn := transport.StreamOf(readOnly{stuck{}}, io.Discard, func() error { return nil })
+	defer conn.Close()
+	ctx := timeoutContext(t)
+	if n := testing.AllocsPerRun(1000, func() {
+		if err := conn.Write(ctx, callMessage); err != nil {
+			t.Fatal(err)
+		}
+	}); n != 0 {
+		t.Fatalf("Write allocates %v times", n)
+	}
+}
+
+func TestPipeAllocatesOncePerMessage(t *testing.T) {
+	a, b := transport.Pipe()
+	defer a.Close()
+	defer b.Close()
+	ctx := timeoutContext(t)
+	if n := testing.AllocsPerRun(1000, func() {
+		if err := a.Write(ctx, callMessage); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.Read(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}); n > 1 {
+		t.Fatalf("a message allocates %v times", n)
+	}
 }

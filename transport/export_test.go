@@ -1,8 +1,32 @@
 package transport
 
-import "io"
+import (
+	"io"
+	"os"
+	"testing"
+	"time"
+)
 
 // StreamOf is Stream with separate ends, as Stdio and StartCommand use it.
 func StreamOf(r io.Reader, w io.Writer, closeEnds func() error) Conn {
 	return newStream(r, w, closeEnds, StreamOptions{})
+}
+
+// The process may run so late that its deadline has passed when it reads. It reads the last output
+// of the child nevertheless.
+func TestLastOutputIsReadAfterTheDeadline(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close() // as of another process, which has it open, too
+	if _, err := w.WriteString("bye\n"); err != nil {
+		t.Fatal(err)
+	}
+	o := &childOutput{file: r}
+	b := make([]byte, 10)
+	if n, err := o.readLast(b, time.Nanosecond); string(b[:n]) != "bye\n" || err != nil {
+		t.Errorf("read %q, %v", b[:n], err)
+	}
 }

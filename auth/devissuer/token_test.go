@@ -1,9 +1,21 @@
 package devissuer
 
 import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
+	"strings"
 	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
 )
 
 // newCode returns an authorization code.
@@ -159,5 +171,219 @@ func TestTokenEndpointRequiresAForm(t *testing.T) {
 	}
 	if got := post(t, i.URL()+"/token", "application/x-www-form-urlencoded", "grant_type=refresh_token&grant_type=x&client_id=editor"); got.Error != "invalid_request" {
 		t.Errorf("%+v", got)
+	}
+}
+
+func register(t *testing.T, i *Issuer, body string) response {
+	t.Helper()
+	return post(t, i.URL()+"/register", "application/json", body)
+}
+
+func TestDynamicRegistration(t *testing.T) {
+	i := start(t, Config{})
+	c := register(t, i, `{"client_name":"An editor","application_type":"native","redirect_uris":["`+redirectURI+`"],"token_endpoint_auth_method":"none"}`)
+	if c.Status != 201 || c.ID == "" || c.Secret != "" {
+		t.Fatalf("registration %+v", c)
+	}
+	params := authorize(t, new(Browser), page(i, "client_id", c.ID))
+	issued := token(t, i, "grant_type", "authorization_code", "client_id", c.ID, "code", params.Get("code"),
+		"redirect_uri", redirectURI, "code_verifier", verifier, "resource", resource)
+	if issued.Status != 200 {
+		t.Errorf("issued %+v", issued)
+	}
+	if c := register(t, i, `{"redirect_uris":["`+redirectURI+`"]}`); c.Status != 201 || c.Secret == "" {
+		t.Errorf("confidential client: %+v", c)
+	}
+}
+
+func TestInvalidRegistrationsAreRejected(t *testing.T) {
+	i := start(t, Config{})
+	for body, code := range map[string]string{
+		`[]`:                      "invalid_client_metadata",
+		`{}`:                      "invalid_redirect_uri",
+		`{"redirect_uris":["x"]}`: "invalid_redirect_uri",
+		`{"redirect_uris":["javascript:alert(1)"]}`:                                                           "invalid_redirect_uri",
+		`{"redirect_uris":["http://web.example/"]}`:                                                           "invalid_redirect_uri",
+		`{"redirect_uris":["https://a.example/#f"]}`:                                                          "invalid_redirect_uri",
+		`{"redirect_uris":["https://u@a.example/"]}`:                                                          "invalid_redirect_uri",
+		`{"redirect_uris":["` + redirectURI + `"],"token_endpoint_auth_method":"private_key_jwt"}`:            "invalid_client_metadata",
+		`{"redirect_uris":[` + strings.Repeat(`"`+redirectURI+`",`, maxRedirects) + `"` + redirectURI + `"]}`: "invalid_redirect_uri",
+		`{"client_name":"` + strings.Repeat("x", maxBody) + `"}`:                                              "invalid_client_metadata",
+	} {
+		if got := register(t, i, body); got.Status != 400 || got.Error != code {
+			t.Errorf("%.60s: %+v", body, got)
+		}
+	}
+}
+
+func TestClientMetadataDocuments(t *testing.T) {
+	var host *httptest.Server
+	host = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		id := host.URL + r.URL.Path
+		w.Header().Set("Content-Type", "application/json")
+		body := `{"client_id":%q,"client_name":"An app","redirect_uris":["` + redirectURI + `"]%s}`
+		switch r.URL.Path {
+		case "/good.json":
+			fmt.Fprintf(w, body, id, "")
+		case "/other.json":
+			fmt.Fprintf(w, body, host.URL+"/good.json", "")
+		case "/secret.json":
+			fmt.Fprintf(w, body, id, `,"client_secret":"x"`)
+		case "/long.json":
+			fmt.Fprintf(w, body, id, `,"x":"`+strings.Repeat("x", maxDocument)+`"`)
+		case "/moved.json":
+			http.Redirect(w, r, "/good.json", http.StatusFound)
+		case "/page.json":
+			w.Header().Set("Content-Type", "text/html")
+			fmt.Fprintf(w, body, id, "")
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	defer host.Close()
+	i := start(t, Config{Documents: host.Client()})
+
+	id := host.URL + "/good.json"
+	params := authorize(t, new(Browser), page(i, "client_id", id))
+	issued := token(t, i, "grant_type", "authorization_code", "client_id", id, "code", params.Get("code"),
+		"redirect_uri", redirectURI, "code_verifier", verifier, "resource", resource)
+	if claims, err := verify(t, i, issued.Access); err != nil || claims.Client != id {
+		t.Errorf("%+v, %+v, %v", issued, claims, err)
+	}
+	for _, path := range []string{"/other.json", "/secret.json", "/long.json", "/moved.json", "/page.json", "/missing.json", "/", "/good.json#x"} {
+		if location, err := new(Browser).Authorize(t.Context(), page(i, "client_id", host.URL+path)); err == nil {
+			t.Errorf("%s: redirect to %s", path, location)
+		}
+	}
+	if location, err := new(Browser).Authorize(t.Context(), page(i, "client_id", id, "redirect_uri", "https://evil.example/")); err == nil {
+		t.Errorf("redirect to %s", location)
+	}
+}
+
+// prover is a client with a key.
+type prover struct {
+	t          *testing.T
+	signer     jose.Signer
+	thumbprint string
+}
+
+func newProver(t *testing.T) *prover {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: key},
+		(&jose.SignerOptions{EmbedJWK: true}).WithType("dpop+jwt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum, err := (&jose.JSONWebKey{Key: key.Public()}).Thumbprint(crypto.SHA256)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &prover{t, signer, base64.RawURLEncoding.EncodeToString(sum)}
+}
+
+func (p *prover) proof(target string) string {
+	p.t.Helper()
+	claims, err := json.Marshal(map[string]any{"jti": rand.Text(), "htm": "POST", "htu": target, "iat": time.Now().Unix()})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	signed, err := p.signer.Sign(claims)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	text, err := signed.CompactSerialize()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return text
+}
+
+// prove sends a form to the token endpoint with a proof.
+func prove(t *testing.T, i *Issuer, proof string, pairs ...string) response {
+	t.Helper()
+	form := url.Values{"client_id": {"editor"}, "resource": {resource}}
+	for n := 0; n < len(pairs); n += 2 {
+		form.Set(pairs[n], pairs[n+1])
+	}
+	return post(t, i.URL()+"/token", "application/x-www-form-urlencoded", form.Encode(), "DPoP", proof)
+}
+
+func redeemWith(t *testing.T, i *Issuer, p *prover, code string) response {
+	t.Helper()
+	return prove(t, i, p.proof(i.URL()+"/token"), "grant_type", "authorization_code", "code", code, "redirect_uri", redirectURI, "code_verifier", verifier)
+}
+
+func TestTokensAreBoundToTheKeyOfTheProof(t *testing.T) {
+	i := start(t, Config{Clients: []Client{public}})
+	p := newProver(t)
+	issued := redeemWith(t, i, p, newCode(t, i))
+	if issued.Status != 200 || issued.Type != "DPoP" {
+		t.Fatalf("issued %+v", issued)
+	}
+	if claims, err := verify(t, i, issued.Access); err != nil || claims.Confirmation == nil || claims.Confirmation.Thumbprint != p.thumbprint {
+		t.Errorf("claims %+v, %v", claims, err)
+	}
+	form := []string{"grant_type", "refresh_token", "refresh_token", issued.Refresh}
+	other := newProver(t)
+	if stolen := prove(t, i, other.proof(i.URL()+"/token"), form...); stolen.Error != "invalid_grant" {
+		t.Errorf("refresh with another key: %+v", stolen)
+	}
+}
+
+func TestBoundRefreshTokenNeedsItsKey(t *testing.T) {
+	i := start(t, Config{Clients: []Client{public}})
+	p := newProver(t)
+	issued := redeemWith(t, i, p, newCode(t, i))
+	renewed := prove(t, i, p.proof(i.URL()+"/token"), "grant_type", "refresh_token", "refresh_token", issued.Refresh)
+	if renewed.Status != 200 || renewed.Type != "DPoP" {
+		t.Fatalf("refreshed %+v", renewed)
+	}
+	if claims, err := verify(t, i, renewed.Access); err != nil || claims.Confirmation == nil || claims.Confirmation.Thumbprint != p.thumbprint {
+		t.Errorf("claims %+v, %v", claims, err)
+	}
+	if without := refreshWith(t, i, renewed.Refresh); without.Error != "invalid_grant" {
+		t.Errorf("refresh without a proof: %+v", without)
+	}
+	bearer := redeem(t, i, newCode(t, i))
+	if bound := prove(t, i, p.proof(i.URL()+"/token"), "grant_type", "refresh_token", "refresh_token", bearer.Refresh); bound.Error != "invalid_grant" {
+		t.Errorf("the grant of a bearer token is bound later: %+v", bound)
+	}
+}
+
+func TestInvalidProofsAreRejected(t *testing.T) {
+	i := start(t, Config{Clients: []Client{public}})
+	p := newProver(t)
+	used := p.proof(i.URL() + "/token")
+	if issued := prove(t, i, used, "grant_type", "authorization_code", "code", newCode(t, i), "redirect_uri", redirectURI, "code_verifier", verifier); issued.Status != 200 {
+		t.Fatalf("issued %+v", issued)
+	}
+	for name, proof := range map[string]string{"used before": used, "another URL": p.proof("http://other.example/token"), "not a JWS": "x"} {
+		code := newCode(t, i)
+		if got := prove(t, i, proof, "grant_type", "authorization_code", "code", code, "redirect_uri", redirectURI, "code_verifier", verifier); got.Error != "invalid_dpop_proof" || got.Access != "" {
+			t.Errorf("%s: %+v", name, got)
+		}
+		if issued := redeem(t, i, code); issued.Status != 200 {
+			t.Errorf("%s: the code is invalid: %+v", name, issued)
+		}
+	}
+}
+
+func TestCodeIsBoundToDPoPJKT(t *testing.T) {
+	i := start(t, Config{Clients: []Client{public}})
+	p := newProver(t)
+	code := func() string {
+		return authorize(t, new(Browser), page(i, "dpop_jkt", p.thumbprint)).Get("code")
+	}
+	if got := redeem(t, i, code()); got.Error != "invalid_grant" {
+		t.Errorf("without a proof: %+v", got)
+	}
+	if got := redeemWith(t, i, newProver(t), code()); got.Error != "invalid_grant" {
+		t.Errorf("with another key: %+v", got)
+	}
+	if got := redeemWith(t, i, p, code()); got.Status != 200 {
+		t.Errorf("with the right key: %+v", got)
 	}
 }

@@ -1,10 +1,12 @@
 package oauth_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -110,4 +112,119 @@ func accepted(err error) string {
 		return "rejected"
 	}
 	return "accepted"
+}
+
+func FuzzCallback(f *testing.F) {
+	for _, seed := range []string{
+		"http://127.0.0.1/callback?code=c&state=s&iss=https%3A%2F%2Fas.example", "code=c&state=s", "?error=access_denied&state=s",
+		"code=c&state=s&state=t", "code=c&state=s#x", "%zz", "code=c;state=s&state=s",
+	} {
+		f.Add(seed, true)
+	}
+	f.Fuzz(func(t *testing.T, raw string, alwaysIss bool) {
+		const state, issuer = "s", "https://as.example"
+		code, err := oauth.AcceptAuthorizationResponse(raw, state, issuer, alwaysIss)
+		if err != nil {
+			return
+		}
+		_, query, found := strings.Cut(raw, "?")
+		if !found {
+			query = raw
+		}
+		query, _, _ = strings.Cut(query, "#")
+		q, err := url.ParseQuery(query)
+		if err != nil || code == "" || len(q["code"]) != 1 || len(q["state"]) != 1 || q.Get("state") != state ||
+			q.Has("iss") && q.Get("iss") != issuer || !q.Has("iss") && alwaysIss || q.Get("error") != "" {
+			t.Fatalf("%q is accepted as %q", raw, code)
+		}
+	})
+}
+
+func FuzzPRM(f *testing.F) {
+	server, _ := url.Parse("https://mcp.example/a/mcp")
+	root, _ := url.Parse("https://mcp.example/.well-known/oauth-protected-resource")
+	for _, resource := range []string{"https://mcp.example/a/mcp", "https://mcp.example", "https://mcp.example/a", "HTTPS://MCP.example:443/a/mcp/", "https://mcp.example/a/mcp/../x"} {
+		f.Add(`{"resource":"` + resource + `","authorization_servers":["https://as.example"]}`)
+	}
+	f.Fuzz(func(t *testing.T, body string) {
+		resource, err := oauth.ParseResource([]byte(body), root, server)
+		if err != nil {
+			return
+		}
+		u, err := url.Parse(resource)
+		if err != nil || !strings.EqualFold(u.Hostname(), "mcp.example") || u.Port() != "" && u.Port() != "443" || u.Fragment != "" {
+			t.Fatalf("%q is accepted as the resource of %s", resource, server)
+		}
+		if p := strings.TrimRight(u.EscapedPath(), "/"); p != "" && p != "/a/mcp" {
+			t.Fatalf("%q is accepted as the resource of %s, from the root", resource, server)
+		}
+	})
+}
+
+func FuzzASMetadata(f *testing.F) {
+	server, _ := url.Parse("https://mcp.example/mcp")
+	for _, endpoint := range []string{"https://as.example/token", "http://as.example/token", "javascript:x", "https://u@as.example/", "https:as.example"} {
+		f.Add(`{"issuer":"https://as.example","token_endpoint":"` + endpoint + `","authorization_endpoint":"https://as.example/a"}`)
+	}
+	f.Add(`{"issuer":"https://as.example/","token_endpoint":"https://as.example/token"}`)
+	f.Add(`{"Issuer":"https://as.example","token_endpoint":"https://as.example/token"}`)
+	f.Fuzz(func(t *testing.T, body string) {
+		endpoints, err := oauth.ParseServer([]byte(body), "https://as.example", server)
+		if err != nil {
+			return
+		}
+		var document map[string]any
+		if err := json.Unmarshal([]byte(body), &document); err != nil || document["issuer"] != "https://as.example" {
+			t.Fatalf("%q is accepted as the metadata of another issuer, %v", body, err)
+		}
+		for i, name := range []string{"authorization_endpoint", "token_endpoint", "registration_endpoint", "revocation_endpoint"} {
+			if value, _ := document[name].(string); value != endpoints[i] {
+				t.Fatalf("%q: %s is %q", body, name, endpoints[i])
+			}
+		}
+		for _, e := range endpoints {
+			if u, err := url.Parse(e); e != "" && (err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil) {
+				t.Fatalf("%q is accepted as an endpoint", e)
+			}
+		}
+	})
+}
+
+// FuzzOpenURL checks that a browser is started with one argument that is the URL: it is https or on the loopback
+// interface, no option, and has no character that a shell interprets.
+func FuzzOpenURL(f *testing.F) {
+	for _, seed := range []string{
+		"https://as.example/authorize?a=b&c=$(x)%20;|y", "http://127.0.0.1:1/x", "https://as.example/`id`/'x'?\\#f", "-flag", "--x=https://a.example", "javascript:alert(1)",
+		"https://u@as.example/", "http://as.example/", "https://as.example/#%zz", "https://[::1%25x]/", "HTTPS://AS.example", "https://as.example/%2F?%26#%23", "https://as.example:0x1/",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, raw string) {
+		for _, system := range []string{"linux", "darwin", "windows"} {
+			name, args, err := oauth.BrowserCommand(system, raw)
+			if err != nil {
+				continue
+			}
+			address := args[len(args)-1]
+			if slices.Contains([]string{"sh", "bash", "cmd", "powershell"}, name) || strings.ContainsFunc(address, func(r rune) bool { return r <= ' ' || r >= 0x7F || strings.ContainsRune("$`\"'|<>\\^{}", r) }) {
+				t.Fatalf("%q on %s runs %s %q", raw, system, name, args)
+			}
+			opened, err := url.Parse(address)
+			if err != nil {
+				t.Fatalf("%q on %s opens %q: %v", raw, system, address, err)
+			}
+			host, loopback := opened.Hostname(), false
+			if ip, err := netip.ParseAddr(host); err == nil {
+				loopback = ip.Unmap().IsLoopback()
+			}
+			secure := opened.Scheme == "https" || opened.Scheme == "http" && (loopback || strings.EqualFold(host, "localhost"))
+			if !secure || host == "" || opened.User != nil {
+				t.Fatalf("%q on %s opens %q", raw, system, address)
+			}
+			given, err := url.Parse(raw)
+			if err != nil || !strings.EqualFold(given.Host, opened.Host) || given.Path != opened.Path || given.Query().Encode() != opened.Query().Encode() || given.Fragment != opened.Fragment {
+				t.Fatalf("%q on %s opens another page: %q", raw, system, address)
+			}
+		}
+	})
 }

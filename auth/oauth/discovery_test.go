@@ -1,19 +1,34 @@
 package oauth_test
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/auth/devissuer"
+	"github.com/parley-mcp/parley/auth/jwt"
 	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/server"
 )
 
-// Rule O4: discovery requests the well-known URLs in order until one has metadata, and no
-// other URLs.
+// Rule O4: discovery requests the well-known URLs in order until one has metadata, and no other URLs.
 func TestDiscoveryRequestsTheWellKnownURLsInOrder(t *testing.T) {
 	const (
 		resource = "/.well-known/oauth-protected-resource"
@@ -82,8 +97,7 @@ func TestDiscoveryRequestsTheWellKnownURLsInOrder(t *testing.T) {
 	}
 }
 
-// Rule U8: two servers of 2025-03-26 on one host have the same authorization server, but
-// different tokens.
+// Rule U8: two servers of 2025-03-26 on one host have the same authorization server, but different tokens.
 func TestServersOnOneHostHaveSeparateTokens(t *testing.T) {
 	w := newEnvironment(t)
 	w.challengeURL, w.resourcePath, w.issuerPath = "", "/never", "/never"
@@ -117,8 +131,7 @@ func TestServersOnOneHostHaveSeparateTokens(t *testing.T) {
 	}
 }
 
-// Rule O15: a configured registration, the client metadata document, dynamic registration,
-// then PromptRegistration.
+// Rule O15: a configured registration, the client metadata document, dynamic registration, then PromptRegistration.
 func TestRegistrationsAreTriedInOrder(t *testing.T) {
 	const document = "https://program.example/client.json"
 	for _, tc := range []struct {
@@ -199,5 +212,305 @@ func TestScopesOfTheChallengeComeFirst(t *testing.T) {
 		if got := w.queries[0]; got.Get("scope") != tc.want || got.Has("scope") != (tc.want != "") {
 			t.Errorf("%+v: %q is requested", tc, got["scope"])
 		}
+	}
+}
+
+// Some authorization servers send errors with status 200. A response with an error and a token is not used either.
+func TestErrorWithStatus200IsAnError(t *testing.T) {
+	for _, more := range []string{"", "access_token"} {
+		w := newEnvironment(t)
+		w.serveAS = func(rw http.ResponseWriter, r *http.Request) bool {
+			if r.URL.Path != "/token" {
+				return false
+			}
+			body := map[string]any{"error": "bad_verification_code", "error_description": "The code is incorrect.", "token_type": "Bearer"}
+			if more != "" {
+				body[more] = secret + "access-x"
+			}
+			w.json(rw, http.StatusOK, body)
+			return true
+		}
+		c := w.client()
+		err := c.Login(t.Context(), w.url())
+		if e, ok := errors.AsType[*oauth.ServerError](err); !ok || e.Code != "bad_verification_code" || e.Status != http.StatusOK || e.Description != "The code is incorrect." {
+			t.Errorf("with %q: %v", more, err)
+		}
+		if c.Identity(w.url()) != "" {
+			t.Errorf("with %q the token is used", more)
+		}
+	}
+}
+
+// Some authorization servers send the lifetime of a token as a string.
+func TestLifetimeCanBeAString(t *testing.T) {
+	for lifetime, known := range map[any]bool{"3600": true, 3600.5: true, "soon": false, "-1": false, nil: false} {
+		w := newEnvironment(t)
+		w.onToken = func(_ url.Values, body map[string]any) { body["expires_in"] = lifetime }
+		c := w.client()
+		if err := c.Login(t.Context(), w.url()); err != nil {
+			t.Fatal(err)
+		}
+		status, err := c.Status(t.Context(), w.url())
+		if err != nil || !status.Expires.IsZero() != known || known && time.Until(status.Expires) > 2*time.Hour {
+			t.Errorf("%v: %+v, %v", lifetime, status, err)
+		}
+	}
+}
+
+// Some authorization servers answer every unknown path with a web page. Invalid JSON at a well-known URL is an error.
+func TestWebPageIsNoMetadata(t *testing.T) {
+	for page, valid := range map[string]bool{"<html></html>": true, "": true, `{}`: true, `{"issuer":`: false} {
+		w := newEnvironment(t)
+		w.serveAS = func(rw http.ResponseWriter, r *http.Request) bool {
+			if r.URL.Path == "/.well-known/oauth-authorization-server" {
+				_, _ = io.WriteString(rw, page)
+				return true
+			}
+			return false
+		}
+		w.issuerPath = "/.well-known/openid-configuration"
+		if err := w.client().Login(t.Context(), w.url()); (err == nil) != valid {
+			t.Errorf("%q: %v", page, err)
+		}
+	}
+}
+
+// After a refusal the user is asked to log in. Other errors keep the refresh token, which can be valid.
+func TestRefreshTokenIsForgottenOnlyAfterARefusal(t *testing.T) {
+	for _, test := range []struct {
+		status  int
+		code    string
+		forgets bool
+	}{
+		{http.StatusOK, "bad_refresh_token", true},
+		{http.StatusOK, "invalid_grant", true},
+		{http.StatusBadRequest, "invalid_grant", true},
+		{http.StatusUnauthorized, "token_revoked", true},
+		{http.StatusOK, "temporarily_unavailable", false},
+		{http.StatusBadRequest, "unsupported_grant_type", false},
+		{http.StatusForbidden, "", false}, // of a proxy, for example
+		{http.StatusTooManyRequests, "token_limit", false},
+		{http.StatusServiceUnavailable, "invalid_grant", false},
+	} {
+		w := newEnvironment(t)
+		store := &oauth.MemoryStore{}
+		w.expired(store)
+		w.serveAS = func(rw http.ResponseWriter, r *http.Request) bool {
+			if r.URL.Path == "/token" {
+				w.json(rw, test.status, map[string]any{"error": test.code})
+			}
+			return r.URL.Path == "/token"
+		}
+		c := w.client()
+		c.Store, c.Interaction = store, nil
+		_, err := w.dial(c, "")
+		if !errors.Is(err, call.ErrUnauthorized) || errors.Is(err, oauth.ErrInteraction) != test.forgets {
+			t.Errorf("%d %s: %v", test.status, test.code, err)
+		}
+		status, err := c.Status(t.Context(), w.url())
+		if err != nil || status == nil || status.Renewable == test.forgets {
+			t.Errorf("%d %s: %+v, %v", test.status, test.code, status, err)
+		}
+	}
+}
+
+// Some authorization servers let a client request only the scopes with which it was registered. Others reject
+// registrations with scopes.
+func TestRegistrationHasTheScopesOfTheLogin(t *testing.T) {
+	for _, test := range []struct {
+		status int      // with which a registration with scopes is rejected; 0: it is accepted
+		want   []string // the scopes of accepted registrations
+		fails  bool
+	}{
+		{0, []string{"tools first listed"}, false}, // the other logins are those of the same client
+		{http.StatusBadRequest, []string{""}, false},
+		{http.StatusForbidden, nil, true},
+	} {
+		w := newEnvironment(t)
+		w.serveAS = func(rw http.ResponseWriter, r *http.Request) bool {
+			body, _ := io.ReadAll(r.Body)
+			r.Body = io.NopCloser(bytes.NewReader(body))
+			rejects := r.URL.Path == "/register" && test.status != 0 && bytes.Contains(body, []byte(`"scope"`))
+			if rejects {
+				w.json(rw, test.status, map[string]any{"error": "invalid_client_metadata"})
+			}
+			return rejects
+		}
+		store := &oauth.MemoryStore{}
+		for _, scope := range []string{"first", "second", "first"} {
+			c := w.client()
+			c.Store = store
+			if err := c.Login(t.Context(), w.url(), scope); (err != nil) != test.fails {
+				t.Fatalf("%d: %v", test.status, err)
+			}
+		}
+		var got []string
+		for _, body := range w.bodies {
+			var metadata struct{ Scope string }
+			if err := json.Unmarshal([]byte(body), &metadata); err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, metadata.Scope)
+		}
+		if !slices.Equal(got, test.want) {
+			t.Errorf("%d: registrations with %q, want %q", test.status, got, test.want)
+		}
+	}
+}
+
+// A client can be registered for fewer scopes than a login requests. The next login registers again.
+func TestInvalidScopeForgetsTheRegistration(t *testing.T) {
+	w := newEnvironment(t)
+	store := &oauth.MemoryStore{}
+	for _, fails := range []bool{true, false} {
+		w.onAuthorize = func(_, redirect url.Values) {
+			if fails {
+				redirect.Del("code")
+				redirect.Set("error", "invalid_scope")
+			}
+		}
+		c := w.client()
+		c.Store = store
+		if err := c.Login(t.Context(), w.url()); (err != nil) != fails {
+			t.Fatal(err)
+		}
+	}
+	if len(w.bodies) != 2 {
+		t.Errorf("%d registrations, want 2", len(w.bodies))
+	}
+}
+
+func TestErrorsNameTheTargetOfARedirectThatIsNotFollowed(t *testing.T) {
+	for _, path := range []string{"metadata", "/token", "/register", "/mcp"} {
+		w := newEnvironment(t)
+		w.serveMCP = func(rw http.ResponseWriter, r *http.Request) bool {
+			if r.URL.Path == path {
+				http.Redirect(rw, r, w.unrelated.URL+"/moved?"+secret, http.StatusPermanentRedirect)
+			}
+			return r.URL.Path == path
+		}
+		w.serveAS = func(rw http.ResponseWriter, r *http.Request) bool {
+			matches := r.URL.Path == path || path == "metadata" && strings.HasPrefix(r.URL.Path, "/.well-known/")
+			if matches {
+				http.Redirect(rw, r, w.unrelated.URL+"/moved?"+secret, http.StatusTemporaryRedirect)
+			}
+			return matches
+		}
+		if err := w.client().Login(t.Context(), w.url()); err == nil || !strings.Contains(err.Error(), "redirect to "+w.unrelated.URL+"/moved") || strings.Contains(err.Error(), secret) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
+// newProxy returns a function for Client.Proxy, and the requests that its proxy has received. The proxy opens no
+// tunnels.
+func newProxy(t *testing.T) (proxy func(*http.Request) (*url.URL, error), seen func() []string) {
+	var mu sync.Mutex
+	var all []string
+	forward := &httputil.ReverseProxy{Rewrite: func(*httputil.ProxyRequest) {}, Transport: &http.Transport{DisableKeepAlives: true}}
+	s := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		all = append(all, r.Method+" "+r.Host)
+		mu.Unlock()
+		if r.Method == http.MethodConnect {
+			rw.WriteHeader(http.StatusBadGateway)
+			return
+		}
+		forward.ServeHTTP(rw, r)
+	}))
+	t.Cleanup(s.Close)
+	u, err := url.Parse(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return http.ProxyURL(u), func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(all)
+	}
+}
+
+func TestEveryRequestOfALoginUsesTheProxy(t *testing.T) {
+	w := newEnvironment(t)
+	c := &oauth.Client{Interaction: w.user()}
+	proxy, seen := newProxy(t)
+	c.Proxy = proxy
+	if err := c.Login(t.Context(), w.url()); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Logout(t.Context(), w.url()); err != nil {
+		t.Fatal(err)
+	}
+	steps := []string{"mcp POST /mcp", "mcp GET " + w.resourcePath, "as GET " + w.issuerPath, "as POST /register", "as GET /authorize", "as POST /token", "as GET " + w.issuerPath, "as POST /revoke"}
+	if !slices.Equal(w.seen, steps) || len(seen()) != len(steps)-1 { // the browser opens the page
+		t.Errorf("the servers have received %q, and the proxy %q", w.seen, seen())
+	}
+}
+
+// Rule O12: a proxy opens no connection to an address that is not public, in any notation. Requests without a proxy are
+// checked when they are dialled.
+func TestAddressesAreCheckedBeforeAProxy(t *testing.T) {
+	for host, allowed := range map[string]bool{
+		"as.example": true, "1.1.1.1": true, "10.0.0.1": false, "169.254.169.254": false, "[::1]": false, "localhost": false,
+		"LOCALHOST.": false, "127.0.0.1.": false, "2130706433": false, "0x7f.1": false, "[::ffff:10.0.0.1]": false, "direct.localhost": false,
+	} {
+		w := newEnvironment(t)
+		c := w.client()
+		proxy, seen := newProxy(t)
+		c.Proxy = func(req *http.Request) (*url.URL, error) {
+			if req.URL.Hostname() == "direct.localhost" {
+				return nil, nil
+			}
+			return proxy(req)
+		}
+		req, _ := http.NewRequest(http.MethodPost, "https://mcp.example/mcp", nil)
+		_, err := c.Reauthorize(req, "https://mcp.example/mcp", &http.Response{StatusCode: http.StatusUnauthorized, Header: http.Header{
+			"Www-Authenticate": {`Bearer resource_metadata="https://` + host + `/x"`},
+		}})
+		if err == nil || len(seen()) > 0 != allowed {
+			t.Errorf("%s: %v, the proxy has received %q", host, err, seen())
+		}
+		if !allowed && host != "direct.localhost" && !errors.Is(err, oauth.ErrForbiddenAddress) {
+			t.Errorf("%s: %v", host, err)
+		}
+		w.dialed = nil // the proxy
+	}
+}
+
+// This module's client, server and authorization server work together in every revision.
+func TestClientCredentialsWithOwnServers(t *testing.T) {
+	issuer, err := devissuer.Start(devissuer.Config{
+		Scopes:  []string{"mcp"},
+		Clients: []devissuer.Client{{ID: "machine", Secret: "its-secret", Name: "Machine"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer issuer.Close()
+	for _, r := range revisions {
+		t.Run(string(r), func(t *testing.T) {
+			s := &server.Server{Name: "guarded", Version: "1"}
+			server.AddTool(s, mcp.Tool{Name: "whoami"}, func(ctx context.Context, _ struct{}) (string, error) {
+				return auth.FromContext(ctx).Principal.String(), nil
+			})
+			h := httptest.NewUnstartedServer(s)
+			s.Auth = jwt.Protect(&auth.ProtectedResource{URI: "http://" + h.Listener.Addr().String() + "/mcp", Issuers: []string{issuer.URL()}, Scopes: []string{"mcp"}})
+			h.Start()
+			defer h.Close()
+			defer s.Shutdown(context.Background())
+			d := client.Dialer{Revision: r, Auth: &oauth.Client{
+				Grant:         &oauth.ClientCredentials{},
+				Registrations: []oauth.Registration{{Issuer: issuer.URL(), ClientID: "machine", ClientSecret: "its-secret"}},
+			}}
+			c, err := d.Dial(t.Context(), client.URL(s.Auth.URI))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			who, err := client.CallTool[string](t.Context(), c, "whoami", struct{}{})
+			if err != nil || who == "" || who == "anonymous" {
+				t.Fatalf("%q, %v", who, err)
+			}
+		})
 	}
 }

@@ -2,10 +2,15 @@ package oauth_test
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
+	"fmt"
+	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -174,5 +179,320 @@ func TestLoginsOfOneClientDoNotWaitForEachOther(t *testing.T) {
 	}
 	if n := w.count("as GET /authorize"); n != 2 {
 		t.Errorf("%d authorizations", n)
+	}
+}
+
+func TestStatusDescribesTheLogin(t *testing.T) {
+	for name, store := range stores(t) {
+		t.Run(name, func(t *testing.T) {
+			w := newEnvironment(t)
+			w.onToken = func(_ url.Values, body map[string]any) {
+				body["access_token"] = secret + "access-1.eyJzdWIiOiJhZGEifQ.x" // {"sub":"ada"}
+				body["scope"] = "tools files"
+			}
+			c := w.client()
+			c.Store = store
+			if s, err := c.Status(t.Context(), w.url()); s != nil || err != nil {
+				t.Fatalf("before the login: %+v, %v", s, err)
+			}
+			if err := c.Login(t.Context(), w.url()); err != nil {
+				t.Fatal(err)
+			}
+			other := &oauth.Client{Store: store}
+			s, err := other.Status(t.Context(), strings.ToUpper(w.url()[:4])+w.url()[4:])
+			if err != nil || s == nil {
+				t.Fatalf("%+v, %v", s, err)
+			}
+			if s.Server != w.url() || s.Resource != w.url() || s.Issuer != w.as.URL || s.Subject != "ada" ||
+				!slices.Equal(s.Scopes, []string{"tools", "files"}) || !s.Renewable || s.Bound || time.Until(s.Expires) < 59*time.Minute {
+				t.Errorf("%+v", s)
+			}
+			servers, err := other.Servers(t.Context())
+			if err != nil || !slices.Equal(servers, []string{w.url()}) {
+				t.Errorf("%q, %v", servers, err)
+			}
+			if err := other.Logout(t.Context(), w.url()); err != nil {
+				t.Fatal(err)
+			}
+			if s, err := c.Status(t.Context(), w.url()); s != nil || err != nil {
+				t.Errorf("after the logout: %+v, %v", s, err)
+			}
+		})
+	}
+}
+
+func TestServersNeedsAStoreWithKeys(t *testing.T) {
+	c := &oauth.Client{Store: struct{ oauth.TokenStore }{&oauth.MemoryStore{}}}
+	if _, err := c.Servers(t.Context()); !errors.Is(err, errors.ErrUnsupported) {
+		t.Error(err)
+	}
+}
+
+// Without Interaction the error contains the authorization request.
+func TestInteractionErrorContainsTheRequest(t *testing.T) {
+	w := newEnvironment(t)
+	c := w.client()
+	c.Interaction = nil
+	for n := range 5 { // they do not count as attempts
+		w.scope = "tools " + strings.Repeat("x", n+1) // another key for the remembered failure
+		_, err := w.dial(c, "")
+		var needed *oauth.InteractionError
+		if !errors.As(err, &needed) || !errors.Is(err, oauth.ErrInteraction) {
+			t.Fatal(err)
+		}
+		if r := needed.Request; r.Server != w.url() || r.Issuer != w.as.URL || !slices.Equal(r.Scopes, strings.Fields(w.scope)) || r.Previous != nil {
+			t.Errorf("%+v", r)
+		}
+	}
+}
+
+// A process without Interaction uses the login of another process.
+func TestLoginOfAnotherProcessIsUsed(t *testing.T) {
+	w := newEnvironment(t)
+	store := &oauth.MemoryStore{}
+	alone, user := w.client(), w.client()
+	alone.Store, user.Store, alone.Interaction = store, store, nil
+	for range 2 { // the second dial uses the remembered failure
+		if _, err := w.dial(alone, ""); !errors.Is(err, oauth.ErrInteraction) {
+			t.Fatal(err)
+		}
+	}
+	if err := user.Login(t.Context(), w.url()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.dial(alone, ""); err != nil {
+		t.Error(err)
+	}
+}
+
+// trace records the steps of c as texts.
+func trace(c *oauth.Client) *[]string {
+	var mu sync.Mutex
+	steps := new([]string)
+	c.Trace = func(s oauth.Step) {
+		mu.Lock()
+		defer mu.Unlock()
+		*steps = append(*steps, fmt.Sprintf("%s: %s %s %v %s -> %d %v %s %v",
+			s.Name, s.Method, s.URL, s.RequestHeader, s.RequestBody, s.Status, s.ResponseHeader, s.ResponseBody, s.Err))
+	}
+	return steps
+}
+
+func TestTraceHasEveryStepOfALogin(t *testing.T) {
+	for name, part := range map[string]func(redirect string) string{
+		"URL":   func(redirect string) string { return redirect },
+		"query": func(redirect string) string { _, query, _ := strings.Cut(redirect, "?"); return query },
+	} {
+		t.Run("the interaction returns the "+name, func(t *testing.T) { traceLogin(t, part) })
+	}
+}
+
+// traceLogin logs in and out. Part returns the part of the redirect that the interaction returns.
+func traceLogin(t *testing.T, part func(redirect string) string) {
+	w := newEnvironment(t)
+	c := w.client()
+	c.Interaction.(*oauth.Manual).Open = func(ctx context.Context, url string) (string, error) {
+		redirect, err := openPage(ctx, url)
+		return part(redirect), err
+	}
+	steps := trace(c)
+	if err := c.Login(t.Context(), w.url()); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Logout(t.Context(), w.url()); err != nil {
+		t.Fatal(err)
+	}
+	want := [][]string{
+		{"challenge: POST " + w.url(), `"method":"ping"`, "-> 401", "resource_metadata="},
+		{"resource metadata: GET " + w.mcp.URL + w.resourcePath, "-> 200", `"authorization_servers"`},
+		{"authorization server metadata: GET " + w.as.URL + w.issuerPath, "-> 200", `"token_endpoint"`},
+		{"registration: POST " + w.as.URL + "/register", `"client_name"`, "-> 201", `"client_id":"client"`},
+		{"authorization: GET " + w.as.URL + "/authorize?", "code_challenge=", "state=redacted", "/callback?", "code=redacted"},
+		{"token: POST " + w.as.URL + "/token", "grant_type=authorization_code", "code=redacted", "-> 200", `"token_type":"Bearer"`, `"access_token":"redacted"`},
+		{"authorization server metadata: "},
+		{"revocation: POST " + w.as.URL, "token=redacted"},
+	}
+	for i, parts := range want {
+		for _, part := range parts {
+			if i < len(*steps) && !strings.Contains((*steps)[i], part) {
+				t.Errorf("step %d has no %q: %s", i, part, (*steps)[i])
+			}
+		}
+	}
+	if len(*steps) != len(want) {
+		t.Errorf("%d steps, want %d:\n%s", len(*steps), len(want), strings.Join(*steps, "\n"))
+	}
+	if i := slices.IndexFunc(*steps, func(s string) bool { return strings.Contains(s, secret) }); i >= 0 {
+		t.Errorf("step %d contains a secret: %s", i, (*steps)[i])
+	}
+}
+
+func TestTraceHasTheErrorOfAStep(t *testing.T) {
+	w := newEnvironment(t)
+	w.as.Close()
+	c := w.client()
+	steps := trace(c)
+	if err := c.Login(t.Context(), w.url()); err == nil {
+		t.Fatal("no error")
+	}
+	last := (*steps)[len(*steps)-1]
+	if !strings.HasPrefix(last, "authorization server metadata: ") || !strings.Contains(last, "-> 0") || strings.HasSuffix(last, "<nil>") {
+		t.Error(last)
+	}
+}
+
+// echoes returns texts that a server may make of a request.
+func echoes(r *http.Request, body string) map[string]string {
+	form, _ := url.ParseQuery(body)
+	var values []string
+	for _, v := range form {
+		values = append(values, v...)
+	}
+	id, password, _ := r.BasicAuth()
+	values = append(values, id, password)
+	all := map[string]string{"body": body, "values": fmt.Sprint(values, r.URL, r.Header), "lower case": strings.ToLower(body)}
+	for _, v := range values {
+		all["shortened values"] += " " + v[:min(len(v), 12)] + "… " + v[min(len(v), 9):]
+	}
+	for i, v := range values {
+		values[i] = base64.StdEncoding.EncodeToString([]byte(v)) + " " + base64.RawURLEncoding.EncodeToString([]byte(v)) + " " + url.PathEscape(v)
+	}
+	all["encoded values"] = strings.Join(values, " ")
+	all["divided values"] = strings.ReplaceAll(all["values"], "3cr", "3\u200bc\nr")
+	return all
+}
+
+// Rule R6: no error and no log message contains a secret, whatever the authorization server does with it.
+func TestErrorsHaveNoSecretsOfTheRequest(t *testing.T) {
+	respond := map[string]func(w *environment, rw http.ResponseWriter, echo string){
+		"error_description": func(w *environment, rw http.ResponseWriter, echo string) {
+			w.json(rw, http.StatusBadRequest, map[string]any{"error": "invalid_request", "error_description": echo})
+		},
+		"error": func(w *environment, rw http.ResponseWriter, echo string) {
+			w.json(rw, http.StatusUnauthorized, map[string]any{"error": echo})
+		},
+		"text": func(w *environment, rw http.ResponseWriter, echo string) {
+			http.Error(rw, echo, http.StatusInternalServerError)
+		},
+		"JSON with status 200": func(w *environment, rw http.ResponseWriter, echo string) {
+			w.json(rw, http.StatusOK, map[string]any{"access_token": 7, "token_type": echo, "echo": echo})
+		},
+		"token_type": func(w *environment, rw http.ResponseWriter, echo string) {
+			w.json(rw, http.StatusOK, map[string]any{"access_token": secret + "new", "token_type": secret + "new", "refresh_token": secret + "next"})
+		},
+		"invalid token": func(w *environment, rw http.ResponseWriter, echo string) {
+			w.json(rw, http.StatusOK, map[string]any{"access_token": secret + "\n", "token_type": "Bearer"})
+		},
+		"not JSON": func(w *environment, rw http.ResponseWriter, echo string) { _, _ = io.WriteString(rw, `{"`+echo) },
+		"duplicate": func(w *environment, rw http.ResponseWriter, echo string) {
+			fmt.Fprintf(rw, `{"error":%q,"error":%[1]q,"access_token":%[1]q,"access_token":%[1]q}`, echo)
+		},
+		"redirect": func(w *environment, rw http.ResponseWriter, echo string) {
+			rw.Header().Set("Location", "http://"+secret+"user@%zz/?"+echo)
+			rw.WriteHeader(http.StatusTemporaryRedirect)
+		},
+		"malformed response": func(w *environment, rw http.ResponseWriter, echo string) {
+			conn, out, err := rw.(http.Hijacker).Hijack()
+			if err != nil {
+				w.t.Error(err)
+				return
+			}
+			defer conn.Close()
+			fmt.Fprintf(out, "HTTP/1.1 %s\r\n\r\n", strings.ReplaceAll(echo, "\n", ""))
+			out.Flush()
+		},
+		"cut": func(w *environment, rw http.ResponseWriter, echo string) { panic(http.ErrAbortHandler) },
+	}
+	for name, f := range respond {
+		repeated := []string{"values"}
+		if name == "error_description" {
+			repeated = append(repeated, "body", "encoded values", "divided values", "shortened values", "lower case")
+		}
+		for _, echo := range repeated {
+			for _, method := range []string{"client_secret_basic", "client_secret_post"} {
+				t.Run(name+"/"+echo+"/"+method, func(t *testing.T) {
+					w := newEnvironment(t)
+					w.as.Config.ErrorLog = nil
+					c := w.client()
+					steps := trace(c)
+					c.Registrations = []oauth.Registration{{Issuer: w.as.URL, ClientID: "client", ClientSecret: secret + "a+b/c d=%", Method: method}}
+					var mu sync.Mutex
+					var sent []string // secrets without the prefix
+					w.serveAS = func(rw http.ResponseWriter, r *http.Request) bool {
+						if r.URL.Path != "/token" {
+							return false
+						}
+						body, _ := io.ReadAll(r.Body)
+						form, _ := url.ParseQuery(string(body))
+						mu.Lock()
+						sent = append(sent, form.Get("code_verifier"))
+						mu.Unlock()
+						f(w, rw, echoes(r, string(body))[echo])
+						return true
+					}
+					_, err := w.dial(c, "")
+					mu.Lock()
+					defer mu.Unlock()
+					if err == nil || len(sent) == 0 {
+						t.Fatalf("%v after %d requests", err, len(sent))
+					}
+					text := err.Error() + fmt.Sprint(*steps)
+					for _, s := range append(sent, secret, secret+"a", "a+b/c", "a%2Bb", base64.StdEncoding.EncodeToString([]byte(secret))[:9]) {
+						if strings.Contains(text, s) {
+							t.Errorf("the error or the trace contains %q: %s", s, text)
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+// Rule R6: the same for the authorization endpoint, whose response comes with a redirect.
+func TestErrorsHaveNoSecretsOfTheAuthorizationRequest(t *testing.T) {
+	for name, change := range map[string]func(q, redirect url.Values){
+		"error_description": func(q, redirect url.Values) {
+			redirect.Set("error", "access_denied")
+			redirect.Set("error_description", "you sent "+q.Get("state")+" "+q.Encode())
+		},
+		"error":       func(q, redirect url.Values) { redirect.Set("error", q.Get("state")) },
+		"wrong state": func(q, redirect url.Values) { redirect.Set("state", secret+"state") },
+		"wrong iss":   func(q, redirect url.Values) { redirect.Set("iss", "https://"+secret+"@example.com/") },
+		"repeated":    func(q, redirect url.Values) { redirect.Add("code", secret+"second") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newEnvironment(t)
+			var state string
+			w.onAuthorize = func(q, redirect url.Values) {
+				state = q.Get("state")
+				change(q, redirect)
+			}
+			c := w.client()
+			steps := trace(c)
+			_, err := w.dial(c, "")
+			if err == nil || state == "" {
+				t.Fatalf("%v", err)
+			}
+			if text := err.Error() + fmt.Sprint(*steps); strings.Contains(text, state) || strings.Contains(text, secret) {
+				t.Errorf("the error or the trace contains a secret: %s", text)
+			}
+		})
+	}
+}
+
+// Rule R6: the proxy's user information is a secret.
+func TestErrorsHaveNoSecretsOfTheProxy(t *testing.T) {
+	for _, proxy := range []string{"http://" + secret + "user:" + secret + "password@127.0.0.1:1", "socks5://" + secret + "user:" + secret + "@127.0.0.1:1"} {
+		w := newEnvironment(t)
+		c := &oauth.Client{Interaction: w.user()}
+		proxyURL, err := url.Parse(proxy)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Proxy = http.ProxyURL(proxyURL)
+		err = c.Login(context.Background(), w.url())
+		if err == nil || strings.Contains(err.Error(), secret) {
+			t.Errorf("%s: %v", proxy, err)
+		}
 	}
 }

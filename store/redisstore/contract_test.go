@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 	"go.uber.org/goleak"
 
+	"github.com/parley-mcp/parley/internal/principaltest"
 	"github.com/parley-mcp/parley/store"
 	"github.com/parley-mcp/parley/store/storetest"
 )
@@ -23,9 +24,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// replicas spreads operations over the Stores of two replicas. Its clock can be advanced: all
-// times to live are scale times longer, so that the time that passes does not matter, and
-// Advance shortens those of the keys in Redis.
+// replicas spreads operations over the Stores of two replicas. Its clock can be advanced: all times to live are scale
+// times longer, so that the time that passes does not matter, and Advance shortens those of the keys in Redis.
 type replicas struct {
 	t      *testing.T
 	prefix string
@@ -151,5 +151,13 @@ func TestFullRedisFulfilsContract(t *testing.T) {
 			s.limitMemory(1 << 20)
 			return openReplicas(t, at(s.addr), s)
 		})
+	})
+}
+
+// What a server has stored for one principal does not exist for another one.
+func TestStoredThingsDoNotExistForOtherPrincipals(t *testing.T) {
+	forEachProgram(t, func(t *testing.T, program string) {
+		o := at(start(t, program).addr)
+		principaltest.Run(t, connect(t, o), connect(t, o))
 	})
 }

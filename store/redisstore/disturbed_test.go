@@ -3,23 +3,26 @@
 package redisstore
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/streamtest"
 	"github.com/parley-mcp/parley/store"
 )
 
 const writers, increments, disturbances = 6, 60, 8
 
-// countWhile has several writers increment a counter by compare-and-swap, and one append to a
-// stream, until each has succeeded often enough. disturb runs several times meanwhile, always
-// after some of them have succeeded. No acknowledged write is lost, and none is executed
-// twice.
+// countWhile has several writers increment a counter by compare-and-swap, and one append to a stream, until each has
+// succeeded often enough. disturb runs several times meanwhile, always after some of them have succeeded. No
+// acknowledged write is lost, and none is executed twice.
 func countWhile(t *testing.T, s *Store, disturb func()) {
 	t.Helper()
 	if _, err := s.Put(ctx, "counter", []byte("0"), hour); err != nil {
@@ -131,5 +134,326 @@ func TestRestartsLoseAndRepeatNothing(t *testing.T) {
 			server.kill()
 			server.start()
 		})
+	})
+}
+
+// A write whose answer is lost is not sent again: it may have been executed, and a second execution would report a
+// conflict with the first. The caller learns that the outcome is unknown.
+func TestWriteWithLostAnswerIsSentOnce(t *testing.T) {
+	forEachProgram(t, func(t *testing.T, program string) {
+		server := start(t, program)
+		p := newProxy(t, server.addr)
+		s := connect(t, at(p.addr))
+		version, err := s.Put(ctx, "k", []byte("old"), hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		writes := []struct {
+			name string
+			do   func() error
+		}{
+			{"Put if the version matches", func() error {
+				_, err := s.Put(ctx, "k", []byte("new"), store.PutOptions{TTL: time.Hour, IfVersion: version})
+				return err
+			}},
+			{"Put if absent", func() error {
+				_, err := s.Put(ctx, "other", []byte("new"), store.PutOptions{TTL: time.Hour, IfAbsent: true})
+				return err
+			}},
+			{"Put", func() error { _, err := s.Put(ctx, "third", []byte("new"), hour); return err }},
+			{"Touch", func() error { _, err := s.Touch(ctx, "k", 2*time.Hour); return err }},
+			{"Delete", func() error { return s.Delete(ctx, "third") }},
+			{"Add", func() error { return s.Add(ctx, "set", "member", members) }},
+			{"Remove", func() error { return s.Remove(ctx, "set", "none") }},
+			{"Append", func() error { return s.Append(ctx, stream, 1, []byte("entry"), entries) }},
+			{"Drop", func() error { return s.Drop(ctx, "none") }},
+			{"Publish", func() error { return s.Publish(ctx, "t", nil) }},
+		}
+		for _, script := range []script{putScript, touchScript, addScript, removeScript, appendScript} {
+			server.command("script", "load", script.source) // so that each write is one request
+		}
+		for _, w := range writes {
+			p.drop.Store(false)
+			if _, err := s.Get(ctx, "k"); err != nil { // opens a connection
+				t.Fatal(err)
+			}
+			p.drop.Store(true)
+			before := p.trips.Load()
+			if err := w.do(); !errors.Is(err, ErrUnavailable) {
+				t.Errorf("%s: %v, want ErrUnavailable", w.name, err)
+			}
+			if n := p.trips.Load() - before; n != 1 {
+				t.Errorf("%s was sent %d times, want 1", w.name, n)
+			}
+		}
+		p.drop.Store(false)
+		for _, key := range []string{"k", "other"} {
+			if item, err := s.Get(ctx, key); err != nil || string(item.Value) != "new" {
+				t.Errorf("Get(%s) = %q, %v; want the value of the write", key, item.Value, err)
+			}
+		}
+		if got, err := s.ReadAfter(ctx, stream, 0); err != nil || len(got) != 1 {
+			t.Errorf("ReadAfter = %q, %v; want the entry", got, err)
+		}
+	})
+}
+
+// Close ends operations and subscriptions that are in progress.
+func TestCloseEndsOperations(t *testing.T) {
+	forEachProgram(t, func(t *testing.T, program string) {
+		p := newProxy(t, start(t, program).addr)
+		s := connect(t, at(p.addr))
+		subscription, err := s.Subscribe(ctx, "t", 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		trips := p.trips.Load()
+		p.delay.Store(int64(time.Hour))
+		var using sync.WaitGroup
+		for range 4 {
+			using.Go(func() {
+				if _, err := s.Get(ctx, "k"); !errors.Is(err, ErrClosed) {
+					t.Errorf("Get: %v, want ErrClosed", err)
+				}
+			})
+			using.Go(func() {
+				if _, err := s.Subscribe(ctx, "other", 1); !errors.Is(err, ErrClosed) {
+					t.Errorf("Subscribe: %v, want ErrClosed", err)
+				}
+			})
+		}
+		wait(t, "the operations wait for answers", func() error {
+			if p.trips.Load()-trips < 5 {
+				return errors.New("not yet")
+			}
+			return nil
+		})
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		using.Wait()
+		if _, err := next(subscription); err == nil {
+			t.Error("the subscription is open after Close")
+		}
+	})
+}
+
+// Three replicas, each with its own connections, serve one stream that is cut 50 times.
+func TestEachEventOfAStreamThatIsCutFiftyTimesArrivesOnce(t *testing.T) {
+	forEachProgram(t, func(t *testing.T, program string) {
+		s := start(t, program)
+		streamtest.Cut(t, func() streamtest.Store { return connect(t, Options{Addrs: []string{s.addr}}) })
+	})
+}
+
+// The standalone stream of a session is cut 50 times, and moves between three replicas.
+func TestEachEventOfAStandaloneStreamThatIsCutFiftyTimesArrivesOnce(t *testing.T) {
+	forEachProgram(t, func(t *testing.T, program string) {
+		s := start(t, program)
+		streamtest.CutStandalone(t, func() streamtest.Store { return connect(t, Options{Addrs: []string{s.addr}}) })
+	})
+}
+
+// moveSlot moves the slot of a key from one server of a cluster to another, key by key.
+func moveSlot(t *testing.T, nodes []*server, key string) {
+	t.Helper()
+	slot := nodes[0].command("cluster", "keyslot", key).(int64)
+	from, to := nodes[0], nodes[0]
+	for i := range nodes {
+		if first, _ := slotsOf(i); slot >= int64(first) {
+			from = nodes[i]
+		}
+	}
+	if from == to {
+		to = nodes[1]
+	}
+	fromID, toID := from.command("cluster", "myid"), to.command("cluster", "myid")
+	to.command("cluster", "setslot", slot, "importing", fromID)
+	from.command("cluster", "setslot", slot, "migrating", toID)
+	for {
+		keys := from.command("cluster", "getkeysinslot", slot, 10).([]any)
+		if len(keys) == 0 {
+			break
+		}
+		for _, key := range keys {
+			from.command("migrate", "127.0.0.1", to.port(), key, 0, patience.Milliseconds())
+		}
+	}
+	to.command("cluster", "setslot", slot, "node", toID)
+	from.command("cluster", "setslot", slot, "node", toID)
+	if from.command("cluster", "countkeysinslot", slot) != int64(0) || to.command("cluster", "countkeysinslot", slot) == int64(0) {
+		t.Fatalf("slot %d was not moved from %s to %s", slot, from.addr, to.addr)
+	}
+}
+
+// Operations follow a slot while it moves to another server of the cluster.
+func TestMovedSlot(t *testing.T) {
+	forEachProgram(t, func(t *testing.T, program string) {
+		nodes := cluster(t, program)
+		s := connect(t, inCluster(nodes))
+		const key = "local/session/1"
+		version, err := s.Put(ctx, key, fmt.Append(nil, 0), hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Append(ctx, stream, 1, []byte("1"), entries); err != nil {
+			t.Fatal(err)
+		}
+
+		// One writer for each, so nothing but the move can cause an error.
+		moving, moved := context.WithCancel(ctx)
+		var writing sync.WaitGroup
+		n, seq := 0, uint64(1)
+		writing.Go(func() {
+			for moving.Err() == nil {
+				n++
+				v, err := s.Put(ctx, key, fmt.Append(nil, n), store.PutOptions{TTL: time.Hour, IfVersion: version})
+				if err != nil {
+					t.Errorf("Put %d: %v", n, err)
+					return
+				}
+				version = v
+			}
+		})
+		writing.Go(func() {
+			for moving.Err() == nil {
+				seq++
+				if err := s.Append(ctx, stream, seq, fmt.Append(nil, seq), entries); err != nil {
+					t.Errorf("Append %d: %v", seq, err)
+					return
+				}
+			}
+		})
+		added := 0
+		writing.Go(func() {
+			for moving.Err() == nil {
+				added++
+				if err := s.Add(ctx, key+"/set", fmt.Sprintf("%09d", added), store.AddOptions{TTL: time.Hour, Max: 1 << 30}); err != nil {
+					t.Errorf("Add %d: %v", added, err)
+					return
+				}
+			}
+		})
+		moveSlot(t, nodes, s.name(itemKind, key))
+		moved()
+		writing.Wait()
+
+		item, err := s.Get(ctx, key)
+		if err != nil || string(item.Value) != fmt.Sprint(n) || item.Version != version {
+			t.Errorf("Get = %q version %d, %v; want %d version %d", item.Value, item.Version, err, n, version)
+		}
+		if got, err := s.ReadAfter(ctx, stream, seq-1); err != nil || len(got) != 1 || string(got[0]) != fmt.Sprint(seq) {
+			t.Errorf("ReadAfter(%d) = %q, %v", seq-1, got, err)
+		}
+		if got, err := s.List(ctx, key+"/set", fmt.Sprintf("%09d", added-1), 10); err != nil || len(got) != 1 {
+			t.Errorf("List after member %d = %q, %v", added-1, got, err)
+		}
+	})
+}
+
+// All keys of a session are in one slot. Sessions are spread over the cluster, also those of
+// callers who are not authenticated.
+func TestKeysOfSessionShareSlot(t *testing.T) {
+	s := &Store{prefix: DefaultPrefix}
+	node := startNode(t, programs[0])
+	slot := func(kind, key string) any { return node.command("cluster", "keyslot", s.name(kind, key)) }
+	for _, owner := range []string{"anonymous/", "local/", "user/https%3A%2F%2Fas.example/ada/editor/", "user/https%3A%2F%2Fas.example/ada//"} {
+		slots := make(map[any]bool)
+		for i := range 20 {
+			session := owner + fmt.Sprint("session/", i)
+			slots[slot(itemKind, session)] = true
+			for _, kind := range []string{itemKind, membersKind, expiryKind, groupKind} {
+				for _, key := range []string{session, session + "/", session + "/stream/1", session + "/}{"} {
+					if got, want := slot(kind, key), slot(itemKind, session); got != want {
+						t.Errorf("key %q of kind %s is in slot %v, the session is in slot %v", key, kind, got, want)
+					}
+				}
+			}
+		}
+		if len(slots) < 15 {
+			t.Errorf("20 sessions of %s are in %d slots", owner, len(slots))
+		}
+	}
+}
+
+// sentinel starts a Sentinel that watches a master under the name "main".
+func sentinel(t *testing.T, master *server) *server {
+	t.Helper()
+	addr := freeAddr(t)
+	s := &server{addr: addr}
+	config := filepath.Join(t.TempDir(), "sentinel.conf")
+	text := fmt.Sprintf("port %s\nbind 127.0.0.1\nsentinel monitor main 127.0.0.1 %s 1\n"+
+		"sentinel down-after-milliseconds main 1000\nsentinel failover-timeout main 3000\n", s.port(), master.port())
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return startAt(t, addr, master.program, config, "--sentinel")
+}
+
+// When the master dies, a replica takes its place. What it had received is there, the
+// subscriptions continue, and a lease is held by one owner.
+func TestFailOver(t *testing.T) {
+	forEachProgram(t, func(t *testing.T, program string) {
+		master := start(t, program)
+		replica := start(t, program, "--replicaof", "127.0.0.1 "+master.port())
+		watcher := sentinel(t, master)
+		wait(t, "the replica follows the master and the Sentinel knows it", func() error {
+			if link := field(replica.command("info", "replication").(string), "master_link_status"); link != "up" {
+				return fmt.Errorf("the link is %s", link)
+			}
+			if replicas, _ := watcher.command("sentinel", "replicas", "main").([]any); len(replicas) != 1 {
+				return fmt.Errorf("the Sentinel knows %d replicas", len(replicas))
+			}
+			return nil
+		})
+		o := Options{Addrs: []string{watcher.addr}, MasterName: "main"}
+		a, b := connect(t, o), connect(t, o)
+		subscription, err := b.Subscribe(ctx, "t", 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer subscription.Close()
+		lease, err := a.Put(ctx, "lease", []byte("a"), store.PutOptions{TTL: time.Hour, IfAbsent: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Append(ctx, stream, 1, []byte("entry"), entries); err != nil {
+			t.Fatal(err)
+		}
+		// WAIT waits for the last write of its own connection, which follows the others.
+		connection := master.client().Conn()
+		defer connection.Close()
+		if err := connection.Set(ctx, "last", "", time.Hour).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := connection.Wait(ctx, 1, patience).Result(); n != 1 {
+			t.Fatalf("%d replicas have the data, want 1: %v", n, err)
+		}
+
+		master.kill()
+		var version uint64
+		wait(t, "the replica is the master", func() error {
+			limited, cancel := context.WithTimeout(ctx, time.Second)
+			defer cancel()
+			var err error
+			version, err = a.Put(limited, "new", nil, hour)
+			if err != nil && !errors.Is(err, ErrUnavailable) && !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("Put during the fail-over: %v, want ErrUnavailable", err)
+			}
+			return err
+		})
+		if item, err := b.Get(ctx, "new"); err != nil || item.Version != version {
+			t.Errorf("Get = %+v, %v; want version %d", item, err, version)
+		}
+		if _, err := b.Put(ctx, "lease", []byte("b"), store.PutOptions{TTL: time.Hour, IfAbsent: true}); !errors.Is(err, store.ErrConflict) {
+			t.Errorf("another owner acquires the lease: %v, want ErrConflict", err)
+		}
+		if _, err := a.Put(ctx, "lease", []byte("a"), store.PutOptions{TTL: time.Hour, IfVersion: lease}); err != nil {
+			t.Errorf("the owner renews the lease: %v", err)
+		}
+		if got, err := b.ReadAfter(ctx, stream, 0); err != nil || len(got) != 1 || string(got[0]) != "entry" {
+			t.Errorf("ReadAfter = %q, %v", got, err)
+		}
+		wantLost(t, a, subscription, "t")
 	})
 }

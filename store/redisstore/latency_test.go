@@ -6,11 +6,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
+	"github.com/parley-mcp/parley/internal/wiretest"
+	mcpserver "github.com/parley-mcp/parley/server"
 	"github.com/parley-mcp/parley/store"
 )
 
@@ -49,8 +57,7 @@ func TestLatency(t *testing.T) {
 	})
 }
 
-// Operations return as soon as their context ends, and an answer that arrives later does not
-// reach another operation.
+// Operations return as soon as their context ends, and an answer that arrives later does not reach another operation.
 func TestContextEndsWhileRedisDoesNotAnswer(t *testing.T) {
 	forEachProgram(t, func(t *testing.T, program string) {
 		p := newProxy(t, start(t, program).addr)
@@ -213,4 +220,147 @@ func TestSubscribeExplainsMissingPermission(t *testing.T) {
 			t.Errorf("Subscribe with a deadline: %v, want an error that says what to grant", err)
 		}
 	})
+}
+
+// 2,000 idle sessions in Redis, each of which this replica has served, need at most 2 KiB each in the process, no
+// goroutine and no connection, and at most 1 KiB each in Redis.
+func TestIdleSessionsNeedLittleMemory(t *testing.T) {
+	const n, maxInProcess, maxInRedis = 2_000, 2 << 10, 1 << 10
+	redis := start(t, "redis-server")
+	shared := connect(t, at(redis.addr))
+	s := &mcpserver.Server{KV: shared, Log: shared, Bus: shared, Keys: [][]byte{make([]byte, 32)}, Limits: mcpserver.Limits{SessionsPerAddress: 2 * n, Sessions: 2 * n}}
+	defer s.Shutdown(t.Context())
+	begin := func() {
+		session := post(t, s, "", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","clientInfo":{"name":"a-client-of-the-usual-kind","title":"A client of the usual kind","version":"1.23.4"},"capabilities":{"roots":{"listChanged":true},"sampling":{},"elicitation":{"form":{},"url":{}}}}}`)
+		post(t, s, session, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+		post(t, s, session, `{"jsonrpc":"2.0","id":2,"method":"ping"}`)
+	}
+	for range 100 { // opens the connections
+		begin()
+	}
+	goroutines, process, stored := runtime.NumGoroutine(), heap(), usedMemory(t, redis)
+	for range n {
+		begin()
+	}
+	inProcess, inRedis := (heap()-process)/n, (usedMemory(t, redis)-stored)/n
+	t.Logf("%d bytes in the process and %d bytes in Redis for each session", inProcess, inRedis)
+	if inProcess > maxInProcess || inRedis > maxInRedis {
+		t.Errorf("a session needs %d bytes in the process, the limit is %d, and %d bytes in Redis, the limit is %d", inProcess, maxInProcess, inRedis, maxInRedis)
+	}
+	// The Redis client may open a connection again.
+	if now := runtime.NumGoroutine(); now > goroutines+DefaultConns {
+		t.Errorf("%d goroutines with the sessions, %d without", now, goroutines)
+	}
+	clients, err := strconv.Atoi(field(redis.command("info", "clients").(string), "connected_clients"))
+	if err != nil || clients > DefaultConns+2 { // one for subscriptions, and that of the test
+		t.Errorf("Redis has %d connections: %v", clients, err)
+	}
+	runtime.KeepAlive(s)
+}
+
+// post sends a message to s without a network, and returns the id of the session.
+func post(t *testing.T, s *mcpserver.Server, session, body string) string {
+	t.Helper()
+	w := wiretest.Record(s, http.MethodPost, "http://127.0.0.1/", body, "Mcp-Session-Id", session)
+	if w.Code/100 != 2 {
+		t.Fatalf("status %d of %s: %s", w.Code, body, w.Body)
+	}
+	return w.Header().Get("Mcp-Session-Id")
+}
+
+// heap returns the bytes of live objects.
+func heap() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// usedMemory returns the bytes that Redis has allocated.
+func usedMemory(t *testing.T, redis *server) int64 {
+	t.Helper()
+	n, err := strconv.ParseInt(field(redis.command("info", "memory").(string), "used_memory"), 10, 64)
+	if err != nil {
+		t.Fatalf("used_memory: %v", err)
+	}
+	return n
+}
+
+// BenchmarkStore compares operations with a GET of go-redis over the same number of connections, which is the baseline.
+// It reports the CPU time that Redis needs for an operation. docs/program/scale.md has these figures.
+func BenchmarkStore(b *testing.B) {
+	var callers atomic.Int64
+	for _, program := range programs {
+		server := start(b, program)
+		s := connect(b, at(server.addr))
+		value := []byte(strings.Repeat("v", 512))
+		if _, err := s.Put(ctx, "k", value, hour); err != nil {
+			b.Fatal(err)
+		}
+		baseline := redis.NewClient(&redis.Options{Addr: server.addr, PoolSize: DefaultConns, Protocol: 2})
+		b.Cleanup(func() { _ = baseline.Close() })
+		limits := store.AppendOptions{TTL: time.Hour, MaxEntries: 100, MaxBytes: 1 << 20}
+		name := s.name(itemKind, "k")
+		for _, operation := range []struct {
+			name string
+			do   func(ctx context.Context, caller int64, n uint64) error
+		}{
+			{"baseline", func(ctx context.Context, _ int64, _ uint64) error { return baseline.Get(ctx, name).Err() }},
+			{"Get", func(ctx context.Context, _ int64, _ uint64) error { _, err := s.Get(ctx, "k"); return err }},
+			{"Touch", func(ctx context.Context, _ int64, _ uint64) error { _, err := s.Touch(ctx, "k", time.Hour); return err }},
+			{"Put", func(ctx context.Context, caller int64, _ uint64) error {
+				_, err := s.Put(ctx, fmt.Sprint("k", caller), value, hour)
+				return err
+			}},
+			{"Append", func(ctx context.Context, caller int64, n uint64) error {
+				return s.Append(ctx, store.StreamKey{Group: fmt.Sprint("g", caller), Stream: "s"}, n, value, limits)
+			}},
+			{"Publish", func(ctx context.Context, _ int64, _ uint64) error { return s.Publish(ctx, "t", value) }},
+			{"Publish to 10 replicas", func(ctx context.Context, _ int64, _ uint64) error { return s.Publish(ctx, "replicas", value) }},
+		} {
+			b.Run(program+"/"+operation.name, func(b *testing.B) {
+				b.ReportAllocs()
+				b.SetParallelism(8)
+				if strings.HasSuffix(operation.name, "replicas") {
+					subscribeReplicas(b, server, "replicas", 10)
+				}
+				before := cpuOf(b, server)
+				ctx, cancel := context.WithCancel(ctx)
+				defer cancel()
+				b.RunParallel(func(pb *testing.PB) {
+					caller := callers.Add(1)
+					for n := uint64(1); pb.Next(); n++ {
+						if err := operation.do(ctx, caller, n); err != nil {
+							b.Error(err)
+							return
+						}
+					}
+				})
+				b.ReportMetric((cpuOf(b, server)-before)*1e6/float64(b.N), "redis-µs/op")
+			})
+		}
+	}
+}
+
+// cpuOf returns the CPU time of a server, in seconds.
+func cpuOf(b *testing.B, s *server) (seconds float64) {
+	info := s.command("info", "cpu").(string)
+	for _, name := range []string{"used_cpu_sys", "used_cpu_user"} {
+		part, err := strconv.ParseFloat(field(info, name), 64)
+		if err != nil {
+			b.Fatal(err)
+		}
+		seconds += part
+	}
+	return seconds
+}
+
+// subscribeReplicas subscribes n Stores to a topic, which receive and drop its messages.
+func subscribeReplicas(b *testing.B, s *server, topic string, n int) {
+	for range n {
+		if _, err := connect(b, at(s.addr)).Subscribe(ctx, topic, 1); err != nil {
+			b.Fatal(err)
+		}
+	}
 }

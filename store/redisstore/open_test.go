@@ -3,11 +3,26 @@
 package redisstore
 
 import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
 	"errors"
 	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/parley-mcp/parley/store"
 )
@@ -159,6 +174,232 @@ func TestPrefixesAndDatabasesAreIndependent(t *testing.T) {
 			}
 			if len(subscription.C) > 0 {
 				t.Errorf("store %d received messages of another store", i)
+			}
+		}
+	})
+}
+
+// certificate writes a certificate for 127.0.0.1 and its key to files, and returns a pool that trusts it.
+func certificate(t *testing.T) (certFile, keyFile string, pool *x509.CertPool) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	write := func(name, kind string, der []byte) string {
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	parsed, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool = x509.NewCertPool()
+	pool.AddCert(parsed)
+	return write("cert.pem", "CERTIFICATE", der), write("key.pem", "PRIVATE KEY", keyDER), pool
+}
+
+func TestTLS(t *testing.T) {
+	forEachProgram(t, func(t *testing.T, program string) {
+		certFile, keyFile, pool := certificate(t)
+		secure := freeAddr(t)
+		_, port, _ := net.SplitHostPort(secure)
+		server := start(t, program, "--tls-port", port, "--tls-cert-file", certFile, "--tls-key-file", keyFile,
+			"--tls-ca-cert-file", certFile, "--tls-auth-clients", "no")
+
+		o := at(secure)
+		o.TLS = &tls.Config{RootCAs: pool}
+		s := connect(t, o)
+		subscription, err := s.Subscribe(ctx, "t", 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer subscription.Close()
+		if _, err := s.Put(ctx, "k", []byte("value"), hour); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Publish(ctx, "t", []byte("message")); err != nil {
+			t.Fatal(err)
+		}
+		if m := receive(t, subscription); string(m.Data) != "message" {
+			t.Errorf("received %+v", m)
+		}
+
+		for name, o := range map[string]Options{
+			"x509":      {Addrs: []string{secure}, TLS: &tls.Config{}},
+			"and TLS":   {Addrs: []string{server.addr}, TLS: &tls.Config{RootCAs: pool}},
+			"EOF|reset": {Addrs: []string{secure}},
+		} {
+			wantOpenError(t, o, ErrUnavailable, name)
+		}
+	})
+}
+
+// wantOpenError checks that Open fails with an error that contains one of several texts.
+func wantOpenError(t *testing.T, o Options, want error, texts string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	s, err := Open(ctx, o)
+	if err == nil {
+		_ = s.Close()
+	}
+	if want != nil && !errors.Is(err, want) || err == nil {
+		t.Errorf("Open(%+v): %v, want %v", o, err, want)
+		return
+	}
+	for _, text := range strings.Split(texts, "|") {
+		if strings.Contains(err.Error(), text) {
+			return
+		}
+	}
+	t.Errorf("Open: %v, want an error with %q", err, texts)
+}
+
+// After a command has failed, the Redis client connects again and subscribes again. What it
+// receives then must not be used: messages were lost that subscribers do not know of yet.
+func TestNothingIsReceivedAfterACommandHasFailed(t *testing.T) {
+	forEachProgram(t, func(t *testing.T, program string) {
+		p := newProxy(t, start(t, program).addr)
+		s := connect(t, at(p.addr))
+		c := &connection{pubsub: s.client.Subscribe(ctx)}
+		defer c.pubsub.Close()
+		if err := c.send(func(p *redis.PubSub) error { return p.Subscribe(ctx, "t") }); err != nil {
+			t.Fatal(err)
+		}
+		if received, err := c.receive(ctx, patience); err != nil {
+			t.Fatalf("received %v, %v; want the answer to SUBSCRIBE", received, err)
+		}
+		p.cut(false)
+		var failure error
+		wait(t, "a command fails", func() error {
+			failure = c.send(func(p *redis.PubSub) error { return p.Ping(ctx) })
+			if failure == nil {
+				return errors.New("no command has failed")
+			}
+			return nil
+		})
+		if received, err := c.receive(ctx, patience); !errors.Is(err, failure) {
+			t.Errorf("received %v, %v; want the error of the command: %v", received, err, failure)
+		}
+	})
+}
+
+// With an append-only file that is written before each answer, everything survives a crash,
+// and versions from before it are never assigned again.
+func TestRestartFromAppendOnlyFile(t *testing.T) {
+	forEachProgram(t, func(t *testing.T, program string) {
+		server := start(t, program, "--appendonly", "yes", "--appendfsync", "always")
+		s := connect(t, at(server.addr))
+		subscription, err := s.Subscribe(ctx, "t", 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer subscription.Close()
+
+		versions := make(map[string]uint64)
+		for i := range 100 {
+			key := fmt.Sprint("k", i)
+			if versions[key], err = s.Put(ctx, key, []byte(key), hour); err != nil {
+				t.Fatal(err)
+			}
+		}
+		deleted := versions["k0"]
+		if err := s.Delete(ctx, "k0"); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Add(ctx, "set", "member", members); err != nil {
+			t.Fatal(err)
+		}
+		for seq := uint64(1); seq <= 15; seq++ {
+			if err := s.Append(ctx, stream, seq, fmt.Append(nil, seq), entries); err != nil {
+				t.Fatal(err)
+			}
+		}
+
+		server.kill()
+		server.start()
+		wait(t, "Redis has loaded its data", func() error { _, err := s.Get(ctx, "k1"); return err })
+		wantLost(t, s, subscription, "t")
+
+		for i := 1; i < 100; i++ {
+			key := fmt.Sprint("k", i)
+			item, err := s.Get(ctx, key)
+			if err != nil || string(item.Value) != key || item.Version != versions[key] {
+				t.Fatalf("Get(%s) = %q version %d, %v; want version %d", key, item.Value, item.Version, err, versions[key])
+			}
+			if _, err := s.Put(ctx, key, nil, store.PutOptions{TTL: time.Hour, IfVersion: versions[key]}); err != nil {
+				t.Fatalf("compare-and-swap after the restart: %v", err)
+			}
+		}
+		if _, err := s.Get(ctx, "k0"); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("Get of a deleted item: %v", err)
+		}
+		again, err := s.Put(ctx, "k0", nil, store.PutOptions{TTL: time.Hour, IfAbsent: true})
+		if err != nil || again == deleted {
+			t.Errorf("Put = %d, %v; version %d was used before the restart", again, err, deleted)
+		}
+		if got, err := s.List(ctx, "set", "", 10); err != nil || !slices.Equal(got, []string{"member"}) {
+			t.Errorf("List = %q, %v", got, err)
+		}
+		if got, err := s.ReadAfter(ctx, stream, 5); err != nil || len(got) != 10 || string(got[9]) != "15" {
+			t.Errorf("ReadAfter = %q, %v", got, err)
+		}
+		if err := s.Append(ctx, stream, 16, nil, entries); err != nil {
+			t.Errorf("Append after the restart: %v", err)
+		}
+		server.everyKeyExpires()
+	})
+}
+
+// Without persistence, a restart deletes everything. No compare-and-swap with an old version succeeds.
+func TestRestartWithoutPersistence(t *testing.T) {
+	forEachProgram(t, func(t *testing.T, program string) {
+		server := start(t, program)
+		s := connect(t, at(server.addr))
+		subscription, err := s.Subscribe(ctx, "t", 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer subscription.Close()
+		old, err := s.Put(ctx, "k", []byte("value"), hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		server.kill()
+		server.start()
+		wait(t, "Redis answers", func() error {
+			if _, err := s.Get(ctx, "k"); !errors.Is(err, store.ErrNotFound) {
+				return fmt.Errorf("Get: %w", err)
+			}
+			return nil
+		})
+		wantLost(t, s, subscription, "t")
+		if _, err := s.Put(ctx, "k", nil, store.PutOptions{TTL: time.Hour, IfVersion: old}); !errors.Is(err, store.ErrConflict) {
+			t.Errorf("compare-and-swap: %v, want ErrConflict", err)
+		}
+		for range 100 {
+			version, err := s.Put(ctx, "k", nil, hour)
+			if err != nil || version == old {
+				t.Fatalf("Put = %d, %v; version %d was used before the restart", version, err, old)
 			}
 		}
 	})

@@ -3,10 +3,17 @@
 package faults
 
 import (
+	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
+	"syscall"
 	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/parley-mcp/parley/internal/faulttest"
 )
 
 // All replicas and Redis are killed at one moment while users call tools and tasks run. When they have started again, the
@@ -74,4 +81,100 @@ func (f *fleet) openSessions(t *testing.T) (opened []rawSession) {
 		}
 	}
 	return opened
+}
+
+// Users go on while replicas are killed and started in turn. Calls may fail, but each has one outcome, no handler starts
+// twice, and no user receives what belongs to another one.
+func TestReplicasAreKilledUnderLoad(t *testing.T) {
+	f := newFleet(t)
+	bound := f.usageBound(t, 200)
+	l := startLoad(t, f, 200)
+	l.Proceed(100)
+	repeat(5, func(i int) {
+		f.kill(i % replicas)
+		l.Proceed(150)
+		f.start(i % replicas)
+		l.Proceed(150)
+	})
+	l.checkUsage(t, bound)
+	f.finish(t)
+	if n := l.late.Load(); n > 0 {
+		t.Errorf("%d calls were not told that their replica has ended", n)
+	}
+}
+
+// lostSessions is the memory for the sessions that Redis loses at once. A replica does not learn of their end, so its cache
+// keeps them: up to two for each user, as calls fail while Redis starts.
+const lostSessions = 2 * 100 * 2 << 10
+
+// Redis fails under load. Calls end with errors in time, and everything works again when Redis does.
+func TestRedisFailsUnderLoad(t *testing.T) {
+	f := newFleet(t)
+	f.forgets = true
+	bound := f.usageBound(t, 100)
+	l := startLoad(t, f, 100)
+	l.Proceed(100)
+	faults := []func(){
+		func() { // does not respond
+			f.redis.signal(syscall.SIGSTOP)
+			l.AwaitFailures(30)
+			f.redis.signal(syscall.SIGCONT)
+		},
+		func() { // is down, and starts again without its data
+			f.redis.kill()
+			l.AwaitFailures(30)
+			f.redis.start()
+			f.open("open")
+			bound.Heap += lostSessions
+		},
+		func() { // has no memory left
+			f.redis.command(t, "config", "set", "maxmemory", "1")
+			l.AwaitFailures(30)
+			f.redis.command(t, "config", "set", "maxmemory", "0")
+		},
+	}
+	repeat(len(faults), func(i int) {
+		f.ledger.Fault()
+		faults[i%len(faults)]()
+		l.AwaitRecovery(150)
+	})
+	l.checkUsage(t, bound)
+	f.finish(t)
+}
+
+// command executes a command on the server.
+func (r *redisServer) command(t testing.TB, words ...any) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), faulttest.Patience)
+	defer cancel()
+	c := redis.NewClient(&redis.Options{Addr: r.addr, Protocol: 2})
+	defer c.Close()
+	result, err := c.Do(ctx, words...).Result()
+	if err != nil {
+		t.Fatalf("%v: %v", words, err)
+	}
+	return strings.TrimSpace(fmt.Sprint(result))
+}
+
+// Replicas are restarted one after another: each gets no more requests, ends gracefully and starts again. No call fails.
+func TestRollingRestartFailsNoCall(t *testing.T) {
+	f := newFleet(t)
+	bound := f.usageBound(t, 100)
+	l := startLoad(t, f, 100)
+	l.Proceed(100)
+	repeat(replicas, func(i int) {
+		replica := i % replicas
+		f.ledger.Fault()
+		f.proxy.drain(t, replica)
+		f.replicas[replica].signal(syscall.SIGTERM)
+		f.replicas[replica].end()
+		l.Proceed(100)
+		f.start(replica)
+		l.Proceed(100)
+	})
+	l.checkUsage(t, bound)
+	f.finish(t)
+	if n := l.Failed(); n > 0 {
+		t.Errorf("%d calls have failed", n)
+	}
 }

@@ -1,0 +1,430 @@
+//lint:file-ignore SA1019 Deprecated features must keep working.
+
+package client_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/transport"
+)
+
+// badInputRequests are input requests that the client must reject.
+var badInputRequests = map[string]struct {
+	method, params string
+	code           int64 // of the error that a server of 2025-11-25 receives
+}{
+	"Y6 tools not declared":      {mcp.MethodCreateMessage, `{"maxTokens":1,"messages":[],"tools":[{"name":"a","inputSchema":{"type":"object"}}]}`, jsonrpc.CodeInvalidParams},
+	"Y6 toolChoice not declared": {mcp.MethodCreateMessage, `{"maxTokens":1,"messages":[],"toolChoice":{"mode":"none"}}`, jsonrpc.CodeInvalidParams},
+	"Y6 tool result without use": {mcp.MethodCreateMessage, `{"maxTokens":1,"messages":[{"role":"user","content":{"type":"tool_result","toolUseId":"1","content":[]}}]}`, jsonrpc.CodeInvalidParams},
+	"Y6 tool use without result": {mcp.MethodCreateMessage, `{"maxTokens":1,"messages":[{"role":"assistant","content":{"type":"tool_use","id":"1","name":"a","input":{}}}]}`, jsonrpc.CodeInvalidParams},
+	"messages not an array":      {mcp.MethodCreateMessage, `{"maxTokens":1,"messages":{}}`, jsonrpc.CodeInvalidParams},
+	"message not a string":       {mcp.MethodElicit, `{"message":7,"requestedSchema":{"type":"object","properties":{}}}`, jsonrpc.CodeInvalidParams},
+	"V7 nested object":           {mcp.MethodElicit, `{"message":"?","requestedSchema":{"type":"object","properties":{"a":{"type":"object","properties":{}}}}}`, jsonrpc.CodeInvalidParams},
+	"V7 array of objects":        {mcp.MethodElicit, `{"message":"?","requestedSchema":{"type":"object","properties":{"a":{"type":"array","items":{"type":"object"}}}}}`, jsonrpc.CodeInvalidParams},
+	"V7 schema of an array":      {mcp.MethodElicit, `{"message":"?","requestedSchema":{"type":"array"}}`, jsonrpc.CodeInvalidParams},
+	"V7 no schema":               {mcp.MethodElicit, `{"message":"?"}`, jsonrpc.CodeInvalidParams},
+	"V7 schema with $ref":        {mcp.MethodElicit, `{"message":"?","requestedSchema":{"$ref":"https://example.com/form"}}`, jsonrpc.CodeInvalidParams},
+	"M4 mode not declared":       {mcp.MethodElicit, `{"mode":"url","message":"?","url":"https://example.com/","elicitationId":"1"}`, jsonrpc.CodeInvalidParams},
+	"M4 unknown mode":            {mcp.MethodElicit, `{"mode":"video","message":"?"}`, jsonrpc.CodeInvalidParams},
+	"M4 roots not declared":      {mcp.MethodListRoots, `{}`, jsonrpc.CodeMethodNotFound},
+	"not an input request":       {"tools/call", `{"name":"a"}`, jsonrpc.CodeMethodNotFound},
+}
+
+// Rules M4, V7, Y6: the client rejects invalid input requests without asking the user or the model.
+// In a session the server receives an error.
+func TestInvalidInputRequestsAreRejected(t *testing.T) {
+	failing := func(d *client.Dialer, t *testing.T) {
+		d.Elicit = func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+			t.Error("the user was asked")
+			return &mcp.ElicitResult{Action: mcp.ElicitCancel}, nil
+		}
+		d.Sample = func(context.Context, *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
+			t.Error("the model was asked")
+			return nil, errors.New("no")
+		}
+	}
+	for name, q := range badInputRequests {
+		t.Run(name, func(t *testing.T) {
+			t.Run("2025-11-25", func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := legacyServer()
+					s.Answers["initialize"] = []string{initialized2511}
+					ask := fmt.Sprintf(`{"jsonrpc":"2.0","id":"q","method":"%s","params":%s}`, q.method, q.params)
+					s.Answers["tools/call"] = []string{"!lines " + ask + "\n" + `{"jsonrpc":"2.0","id":$id,` + called + `}`}
+					d := quiet()
+					failing(&d, t)
+					d.Revision = mcp.V20251125
+					to, rec := target(s)
+					c, err := d.Dial(t.Context(), to)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if _, err := client.CallTool[string](t.Context(), c, "a", nil); err != nil {
+						t.Error(err)
+					}
+					synctest.Wait()
+					_ = c.Close()
+					if got := rec.methods(); !strings.Contains(got, fmt.Sprintf(`"id":"q","error":{"code":%d,`, q.code)) {
+						t.Errorf("the server received %s", got)
+					}
+				})
+			})
+			t.Run("2026-07-28", func(t *testing.T) {
+				s := modernServer()
+				s.Answers["tools/call"] = []string{fmt.Sprintf(`"result":{"resultType":"input_required","requestState":"s","inputRequests":{"q":{"method":"%s","params":%s}}}`, q.method, q.params), called}
+				d := quiet()
+				failing(&d, t)
+				to, rec := target(s)
+				c, err := d.Dial(t.Context(), to)
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, err = client.CallTool[string](t.Context(), c, "a", nil)
+				var reported *jsonrpc.Error // Rule J10: such an error would come from the server
+				if !errors.Is(err, client.ErrInvalidResponse) || errors.As(err, &reported) {
+					t.Errorf("got %v", err)
+				}
+				_ = c.Close()
+				if got := rec.methods(); strings.Count(got, "tools/call") != 1 || strings.Contains(got, "response") {
+					t.Errorf("the server received %s", got)
+				}
+			})
+		})
+	}
+}
+
+// Rule J17: the client ignores progress after the response.
+func TestProgressAfterTheResponseIsDropped(t *testing.T) {
+	report := `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":$id,"progress":%d}}`
+	for r, s := range map[mcp.Revision]*script{mcp.V20260728: modernServer(), mcp.V20250618: legacyServer()} {
+		synctest.Test(t, func(t *testing.T) {
+			s.Answers["tools/call"] = []string{"!lines " + fmt.Sprintf(report, 1) + "\n" + `{"jsonrpc":"2.0","id":$id,` + called + `}` + "\n" + fmt.Sprintf(report, 2) + "\n" + `{"jsonrpc":"2.0","id":$id,"result":{"content":[]}}`}
+			d := quiet()
+			d.Revision = r
+			to, _ := target(s)
+			c, err := d.Dial(t.Context(), to)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var reported []float64
+			text, err := client.CallTool[string](t.Context(), c, "a", nil, client.WithProgress(func(done, _ float64, _ string) { reported = append(reported, done) }))
+			synctest.Wait()
+			if err != nil || text != "called" || len(reported) != 1 {
+				t.Errorf("%s: %q, %v, progress %v", r, text, err, reported)
+			}
+			_ = c.Close()
+		})
+	}
+}
+
+const question = `{"method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object","properties":{}}}}`
+
+// asking returns a result that requires n answers.
+func asking(n int) string {
+	questions := make([]string, n)
+	for i := range questions {
+		questions[i] = fmt.Sprintf(`"%d":%s`, i, question)
+	}
+	return `"result":{"resultType":"input_required","requestState":"s","inputRequests":{` + strings.Join(questions, ",") + `}}`
+}
+
+// drain returns the last error of a list or of a watch.
+func drain[E any](all iter.Seq2[E, error]) (err error) {
+	for _, err = range all {
+	}
+	return err
+}
+
+// Only tools/call, prompts/get and resources/read may require input (2026-07-28,
+// basic/patterns/mrtr, Supported Requests).
+func TestInputRequiredIsRejectedForOtherMethods(t *testing.T) {
+	for method, call := range map[string]func(context.Context, *client.Client) error{
+		"tools/list":               func(ctx context.Context, c *client.Client) error { return drain(c.Tools(ctx)) },
+		"prompts/list":             func(ctx context.Context, c *client.Client) error { return drain(c.Prompts(ctx)) },
+		"resources/list":           func(ctx context.Context, c *client.Client) error { return drain(c.Resources(ctx)) },
+		"resources/templates/list": func(ctx context.Context, c *client.Client) error { return drain(c.ResourceTemplates(ctx)) },
+		"completion/complete": func(ctx context.Context, c *client.Client) error {
+			_, err := c.Complete(ctx, mcp.CompleteParams{})
+			return err
+		},
+		"server/discover": func(ctx context.Context, c *client.Client) error { return c.Ping(ctx) },
+		"subscriptions/listen": func(ctx context.Context, c *client.Client) error {
+			return drain(c.Watch(ctx, client.WatchFilter{}, client.WithoutReconnect()))
+		},
+		"com.example/do": func(ctx context.Context, c *client.Client) error {
+			_, err := client.CallExtension[map[string]any](ctx, c, "com.example/do", nil)
+			return err
+		},
+	} {
+		t.Run(method, func(t *testing.T) {
+			s := watchable()
+			if method == "server/discover" { // the first is of the Dial
+				s.Answers[method] = append(s.Answers[method], asking(1))
+			} else {
+				s.Answers[method] = []string{asking(1)}
+			}
+			d := quiet()
+			d.Elicit = func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+				t.Error("the user was asked")
+				return &mcp.ElicitResult{Action: mcp.ElicitCancel}, nil
+			}
+			to, rec := target(s)
+			c, err := d.Dial(t.Context(), to)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := call(t.Context(), c); !errors.Is(err, client.ErrInvalidResponse) {
+				t.Errorf("got %v", err)
+			}
+			_ = c.Close()
+			if got := rec.methods(); strings.Count(got, method) > 2 {
+				t.Errorf("the server received %s", got)
+			}
+		})
+	}
+}
+
+// gauge counts the questions that wait for the user.
+type gauge struct {
+	mu            sync.Mutex
+	now, max, all int
+	release       chan struct{}
+}
+
+func (g *gauge) elicit(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+	g.mu.Lock()
+	g.now++
+	g.all++
+	g.max = max(g.max, g.now)
+	g.mu.Unlock()
+	<-g.release
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.now--
+	return &mcp.ElicitResult{Action: mcp.ElicitDecline}, nil
+}
+
+func TestQuestionsToTheUserAreLimited(t *testing.T) {
+	const concurrent = 16
+	legacyQuestions := make([]string, 101)
+	for i := range legacyQuestions[:100] {
+		legacyQuestions[i] = fmt.Sprintf(`{"jsonrpc":"2.0","id":"q$id-%d",%s`, i, question[1:])
+	}
+	legacyQuestions[100] = `{"jsonrpc":"2.0","id":$id,` + called + `}`
+	modern, legacy := modernServer(), legacyServer()
+	modern.Answers["tools/call"] = []string{asking(100), asking(100), called}
+	legacy.Answers["tools/call"] = []string{"!lines " + strings.Join(legacyQuestions, "\n")}
+	for era, s := range map[string]*script{"2026-07-28": modern, "2025-06-18": legacy} {
+		t.Run(era, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := &gauge{release: make(chan struct{})}
+				d := quiet()
+				d.Elicit = g.elicit
+				to, _ := target(s)
+				c, err := d.Dial(t.Context(), to)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer c.Close()
+				var calls sync.WaitGroup
+				for range 2 {
+					calls.Go(func() {
+						if _, err := client.CallTool[string](t.Context(), c, "a", nil); err != nil {
+							t.Error(err)
+						}
+					})
+				}
+				synctest.Wait()
+				if g.now != concurrent {
+					t.Errorf("%d questions wait for the user, want %d", g.now, concurrent)
+				}
+				close(g.release)
+				calls.Wait()
+				synctest.Wait()
+				if g.max != concurrent || g.all != 200 {
+					t.Errorf("%d questions at the same time, %d in all, want %d and 200", g.max, g.all, concurrent)
+				}
+			})
+		})
+	}
+}
+
+func TestResultWithTooManyQuestionsIsRejected(t *testing.T) {
+	s := modernServer()
+	s.Answers["tools/call"] = []string{asking(257), called}
+	d := quiet()
+	d.Elicit = func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+		t.Error("the user was asked")
+		return &mcp.ElicitResult{Action: mcp.ElicitCancel}, nil
+	}
+	to, _ := target(s)
+	c, err := d.Dial(t.Context(), to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	var reported *jsonrpc.Error
+	if _, err := client.CallTool[string](t.Context(), c, "a", nil); !errors.Is(err, client.ErrInvalidResponse) || errors.As(err, &reported) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A server must not send requests other than pings before it has answered initialize (basic/lifecycle, Initialization).
+func TestRequestsBeforeTheHandshakeAreRejected(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := legacyServer()
+		early := `{"jsonrpc":"2.0","id":"q",` + question[1:] + "\n" + `{"jsonrpc":"2.0","id":"p","method":"ping"}` + "\n"
+		s.Answers["initialize"] = []string{"!lines " + early + `{"jsonrpc":"2.0","id":$id,` + initialized + `}`}
+		d := quiet()
+		d.Elicit = func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+			t.Error("the user was asked")
+			return &mcp.ElicitResult{Action: mcp.ElicitCancel}, nil
+		}
+		to, rec := target(s)
+		c, err := d.Dial(t.Context(), to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		_ = c.Close()
+		got := rec.methods()
+		if !strings.Contains(got, `"id":"q","error":{"code":-32600,`) || !strings.Contains(got, `"id":"p","result":{}`) {
+			t.Errorf("the server received %s", got)
+		}
+	})
+}
+
+// Rule M3: the client returns requestState unchanged, and only in the next request of the call.
+func TestRequestStateIsReturnedUnchanged(t *testing.T) {
+	const form = `"inputRequests":{"q":{"method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object","properties":{}}}}}`
+	for _, state := range []string{`"a\u0062\/c \u00e9 é"`, `"{\"looks\": [\"like\", 1.0, \"JSON\"]}"`, `""`, ``} {
+		asked := `"result":{"resultType":"input_required",` + form
+		if state != "" {
+			asked += `,"requestState":` + state
+		}
+		near, far := transport.Pipe()
+		var calls [][]byte
+		ended := make(chan error, 1)
+		go func() { // the server, which sends one input request for each call
+			ended <- func() error {
+				for {
+					raw, err := far.Read(context.Background())
+					if err != nil {
+						return nil
+					}
+					m, err := jsonrpc.Parse(raw, jsonrpc.Limits{})
+					if err != nil {
+						return err
+					}
+					answer := discovered
+					if m.Method == mcp.MethodCallTool {
+						calls = append(calls, raw)
+						if answer = `"result":{"resultType":"complete","content":[{"type":"text","text":"called"}]}`; len(calls)%2 == 1 {
+							answer = asked + "}"
+						}
+					}
+					if err := far.Write(context.Background(), fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,%s}`, m.ID.Append(nil), answer)); err != nil {
+						return err
+					}
+				}
+			}()
+		}()
+		d := client.Dialer{Elicit: func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+			return mcp.AcceptElicit(struct{}{})
+		}}
+		c, err := d.Dial(t.Context(), client.Conn(near))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if text, err := client.CallTool[string](t.Context(), c, "a", nil); err != nil || text != "called" {
+				t.Errorf("%q, %v", text, err)
+			}
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+		if len(calls) != 4 {
+			t.Fatalf("the server received %d requests, want 4: %q", len(calls), calls)
+		}
+		ids := make(map[jsonrpc.ID]bool)
+		for i, raw := range calls {
+			m, err := jsonrpc.Parse(raw, jsonrpc.Limits{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids[m.ID] = true
+			got, found := jsonrpc.Get(m.Raw, "requestState")
+			retry := i%2 == 1
+			if found != (retry && state != "") || found && !bytes.Equal(got, []byte(state)) {
+				t.Errorf("requestState %s: request %d is %s", state, i, raw)
+			}
+			if answers, found := jsonrpc.Get(m.Raw, "inputResponses"); found != retry {
+				t.Errorf("request %d has inputResponses %s, want a retry only to have them", i, answers)
+			}
+		}
+		if len(ids) != len(calls) {
+			t.Errorf("requests share an id: %q", calls)
+		}
+	}
+}
+
+// Rule H8: only file URIs are roots. The program learns about others; the server does not.
+func TestRootsAreFileURIs(t *testing.T) {
+	const list = `"method":"roots/list","params":{}`
+	modern, legacy := modernServer(), legacyServer()
+	modern.Answers["tools/call"] = []string{`"result":{"resultType":"input_required","inputRequests":{"q":{` + list + `}}}`, called}
+	legacy.Answers["tools/call"] = []string{"!lines " + `{"jsonrpc":"2.0","id":"q",` + list + "}\n" + `{"jsonrpc":"2.0","id":$id,` + called + `}`}
+	for uri, valid := range map[string]bool{
+		"file:///work": true, "file:///C:/work": true, "file://host/share": true, "file:///a%20b": true,
+		"": false, "/canary": false, "canary": false, "file:canary": false, "file:/canary": false, "file://canary": false, "file://%zz/canary": false,
+		"https://example.com/canary": false, "javascript:canary": false,
+	} {
+		for era, s := range map[string]*script{"2026-07-28": modern, "2025-06-18": legacy} {
+			t.Run(era+"/"+uri, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					var log bytes.Buffer
+					d := client.Dialer{Logger: slog.New(slog.NewTextHandler(&log, nil))}
+					d.Roots = func(context.Context) ([]mcp.Root, error) {
+						return []mcp.Root{{URI: "file:///fine"}, {URI: uri}}, nil
+					}
+					sent := new(bytes.Buffer)
+					d.Trace = func(out bool, message []byte) {
+						if out {
+							sent.Write(message)
+						}
+					}
+					to, _ := target(s)
+					c, err := d.Dial(t.Context(), to)
+					if err != nil {
+						t.Fatal(err)
+					}
+					_, err = client.CallTool[string](t.Context(), c, "a", nil)
+					synctest.Wait()
+					_ = c.Close()
+					if got := strings.Contains(sent.String(), `"uri":"file:///fine"`); got != valid {
+						t.Errorf("the client sent %s", sent)
+					}
+					if told := err != nil || log.Len() > 0; told == valid {
+						t.Errorf("%v; the log is %s", err, &log)
+					}
+				})
+			})
+		}
+	}
+}

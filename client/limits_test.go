@@ -1,0 +1,374 @@
+package client_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/outbound"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// excesses are results that exceed a limit, by its name.
+func excesses() map[string]string {
+	var members strings.Builder
+	for i := range 10_001 {
+		fmt.Fprintf(&members, `,"%d":0`, i)
+	}
+	result := func(value string) string { return `"result":{"content":[],"structuredContent":` + value + `}` }
+	return map[string]string{
+		"MaxMembers": result("{" + members.String()[1:] + "}"),
+		"MaxDepth":   result(strings.Repeat(`{"a":`, 200) + "1" + strings.Repeat("}", 200)),
+		"MaxTokens":  result(`{"a":[0` + strings.Repeat(",0", 1_000_000) + `]}`),
+	}
+}
+
+// patient returns a Dialer whose calls wait for an hour.
+func patient() client.Dialer {
+	d := quiet()
+	d.Timeouts.Tool = time.Hour
+	return d
+}
+
+// answeringCalls returns servers for every form of a response over HTTP. They answer tools/call with body.
+func answeringCalls(body string) map[string]*mock {
+	all := func(handshake string, opened, called reply) map[string][]reply {
+		return map[string][]reply{handshake: {opened}, "tools/call": {called}}
+	}
+	whole := reply{status: 200, body: body}
+	event := reply{status: 200, kind: "text/event-stream", body: "data: " + body + "\n\n"}
+	old := strings.ReplaceAll(initialized, "2025-06-18", "2024-11-05")
+	return map[string]*mock{
+		"JSON, 2026-07-28":         {answers: all("server/discover", ok(discovered), whole), otherwise: status(404, "")},
+		"event stream, 2026-07-28": {answers: all("server/discover", ok(discovered), event), otherwise: status(404, "")},
+		"JSON, session":            {answers: all("initialize", ok(initialized), whole), otherwise: status(404, "")},
+		"event stream, session":    {answers: all("initialize", ok(initialized), event), otherwise: status(404, "")},
+		"pair":                     {answers: all("initialize", ok(old), whole), otherwise: status(404, ""), streams: make(chan string, 10)},
+	}
+}
+
+// The call that waits for a response over a limit fails with that limit, on every transport and in both eras.
+func TestResponseOverALimitEndsItsCall(t *testing.T) {
+	for name, result := range excesses() {
+		check := func(t *testing.T, how string, c *client.Client, err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			_, err = c.CallTool(ctx, "a", nil)
+			var limit *jsonrpc.LimitError
+			if !errors.As(err, &limit) || limit.Name != name || !errors.Is(err, call.ErrInvalidResponse) {
+				t.Errorf("%s: %v", how, err)
+			}
+		}
+		t.Run(name, func(t *testing.T) {
+			for _, s := range []*script{modernServer(), legacyServer()} {
+				synctest.Test(t, func(t *testing.T) {
+					s.Answers["tools/call"] = []string{result}
+					to, _ := target(s)
+					d := patient()
+					c, err := d.Dial(t.Context(), to)
+					check(t, "stream", c, err)
+				})
+			}
+			for how, m := range answeringCalls(ok(result).body) {
+				c, err := m.dial(t, patient())
+				check(t, how, c, err)
+			}
+		})
+	}
+}
+
+// The calls that wait for the responses of a batch over a limit fail (2025-03-26, basic, Batching).
+func TestBatchOverALimitEndsItsCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{Answers: answers("initialize", strings.ReplaceAll(initialized, "2025-06-18", "2025-03-26")), Otherwise: methodNotFound}
+		s.Answers["tools/call"] = []string{"", "!lines [" + strings.Repeat(`{"jsonrpc":"2.0","id":99,"result":{}},`, 100) +
+			`{"jsonrpc":"2.0","id":2,` + called + `},{"jsonrpc":"2.0","id":$id,` + called + `}]`}
+		to, _ := target(s)
+		d := patient()
+		d.Revision = mcp.V20250326
+		c, err := d.Dial(t.Context(), to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var calls sync.WaitGroup
+		for range 2 {
+			calls.Go(func() {
+				begin := time.Now()
+				_, err := c.CallTool(t.Context(), "a", nil)
+				var limit *jsonrpc.LimitError
+				if !errors.As(err, &limit) || limit.Name != "MaxBatch" || time.Since(begin) > 0 {
+					t.Errorf("after %v: %v", time.Since(begin), err)
+				}
+			})
+			synctest.Wait()
+		}
+		calls.Wait()
+		c.Close()
+	})
+}
+
+// Messages that the client cannot use do not fill the log, and the log has their number.
+func TestUnusableMessagesDoNotFillTheLog(t *testing.T) {
+	const (
+		lines   = 10_000
+		request = `{"jsonrpc":"2.0","id":"x","method":"sampling/createMessage","params":{}}`
+	)
+	for _, flood := range []string{"no message", `{"jsonrpc":"2.0","method":"m","params":[]}`, `{"jsonrpc":"2.0","id":"x","result":7}`, `{"jsonrpc":"2.0","id":"x","result":{}}`, request} {
+		servers := []*script{modernServer(), legacyServer()}
+		if flood == request {
+			servers = servers[:1] // a session has requests of the server
+		}
+		for _, s := range servers {
+			synctest.Test(t, func(t *testing.T) {
+				s.Answers["tools/call"] = []string{"!lines " + strings.Repeat(flood+"\n", lines) + `{"jsonrpc":"2.0","id":$id,` + called + `}`}
+				to, _ := target(s)
+				var log bytes.Buffer
+				d := quiet()
+				d.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+				c, err := d.Dial(t.Context(), to)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := c.CallTool(t.Context(), "a", nil); err != nil {
+					t.Errorf("%s: %v", flood, err)
+				}
+				c.Close()
+				written := strings.Count(log.String(), "\n")
+				if written > 100 {
+					t.Errorf("%s: the log has %d lines", flood, written)
+				}
+				if omitted := fmt.Sprintf("not_logged=%d", lines-(written-1)); written > 0 && !strings.Contains(log.String(), omitted) {
+					t.Errorf("%s: the log lacks %s: %s", flood, omitted, log.String()[max(0, log.Len()-300):])
+				}
+			})
+		}
+	}
+}
+
+// A request of the server over a limit is answered, since the server waits for it.
+func TestRequestOfTheServerOverALimitIsAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := legacyServer()
+		s.Answers["tools/call"] = []string{`!lines {"jsonrpc":"2.0","id":"s","method":"sampling/createMessage","params":` + strings.Repeat(`{"a":`, 200) + "1" + strings.Repeat("}", 200) + `}
+{"jsonrpc":"2.0","id":$id,` + called + `}`}
+		c, rec := dial(t, s)
+		if _, err := c.CallTool(t.Context(), "a", nil); err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		c.Close()
+		if received := rec.methods(); !strings.Contains(received, `response {"jsonrpc":"2.0","id":"s","error":{"code":-32700,"message":"invalid message: nested too deeply`) {
+			t.Errorf("the server received %s", received)
+		}
+	})
+}
+
+// Responses with status 429 and 503 are overload, with the time of Retry-After in seconds or as a date, at most a day
+// (RFC 9110, section 10.2.3). The error of the response stays reachable, and the client adds no other error.
+func TestOverloadOverHTTPIsTyped(t *testing.T) {
+	const day = 24 * time.Hour
+	old := strings.ReplaceAll(initialized, "2025-06-18", "2025-03-26")
+	for _, test := range []struct {
+		name       string
+		status     int
+		retryAfter string
+		date       string
+		members    string // of the response; empty for a text
+		limit      string
+		want       time.Duration
+	}{
+		{"seconds", 429, "7", "", "", "requests", 7 * time.Second},
+		{"unavailable", 503, "7", "", "", "requests", 7 * time.Second},
+		{"date", 503, "Fri, 31 Dec 1999 23:59:59 GMT", "Fri, 31 Dec 1999 23:58:59 GMT", "", "requests", time.Minute},
+		{"past date", 503, "Fri, 31 Dec 1999 23:57:59 GMT", "Fri, 31 Dec 1999 23:58:59 GMT", "", "requests", 0},
+		{"far date", 503, "Fri, 31 Dec 2999 23:59:59 GMT", "", "", "requests", day},
+		{"many seconds", 429, "4000000000", "", "", "requests", day},
+		{"more seconds than an integer has", 429, "99999999999999999999", "", "", "requests", day},
+		{"negative", 429, "-5", "", "", "requests", 0},
+		{"no number", 429, "soon", "", "", "requests", 0},
+		{"no header", 429, "", "", "", "requests", 0},
+		{"JSON-RPC error", 429, "1", "", `"error":{"code":-32603,"message":"too many calls: try again in 50ms","data":{"limit":"calls","retryAfterMs":50}}`, "calls", 50 * time.Millisecond},
+		{"JSON-RPC error of another server", 429, "3", "", `"error":{"code":-32000,"message":"slow down"}`, "requests", 3 * time.Second},
+	} {
+		answer := reply{status: test.status, kind: "text/plain", body: "busy", header: http.Header{"Retry-After": {test.retryAfter}}}
+		if test.members != "" {
+			answer = failing(test.status, test.members)
+			answer.header = http.Header{"Retry-After": {test.retryAfter}}
+		}
+		if test.date != "" {
+			answer.header["Date"] = []string{test.date}
+		}
+		for era, m := range map[string]*mock{
+			"2026-07-28": {answers: map[string][]reply{"server/discover": {ok(discovered)}, "tools/call": {answer}}},
+			"session":    {answers: map[string][]reply{"initialize": {ok(old)}, "tools/call": {answer}}, otherwise: status(404, "")},
+		} {
+			t.Run(test.name+"/"+era, func(t *testing.T) {
+				c, err := m.dial(t, quiet())
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, err = c.CallTool(t.Context(), "a", nil)
+				var overload *call.OverloadError
+				if !errors.As(err, &overload) || overload.Limit != test.limit || overload.RetryAfter != test.want {
+					t.Errorf("got %v, %+v, want %q after %v", err, overload, test.limit, test.want)
+				}
+				var response *call.StatusError
+				if !errors.As(err, &response) || response.Status != test.status {
+					t.Errorf("the response is not there: %v", err)
+				}
+				var reported *jsonrpc.Error
+				if errors.As(err, &reported) != (test.members != "") {
+					t.Errorf("the JSON-RPC error is %+v", reported)
+				}
+			})
+		}
+	}
+}
+
+// Over a stream, retryAfterMs in the data of an error means overload.
+func TestOverloadOverAStreamIsTyped(t *testing.T) {
+	for _, test := range []struct {
+		name, members, limit string
+		want                 time.Duration
+		overload             bool
+	}{
+		{"a limit", `"error":{"code":-32603,"message":"too many calls: try again in 50ms","data":{"limit":"calls","retryAfterMs":50}}`, "calls", 50 * time.Millisecond, true},
+		{"another code and text", `"error":{"code":-32000,"message":"slow down","data":{"retryAfterMs":50.0}}`, "requests", 50 * time.Millisecond, true},
+		{"a long limit", `"error":{"code":-32603,"message":"busy","data":{"limit":"` + strings.Repeat("x", 1000) + `","retryAfterMs":50}}`, "requests", 50 * time.Millisecond, true},
+		{"a limit of another type", `"error":{"code":-32603,"message":"busy","data":{"limit":7,"retryAfterMs":50}}`, "requests", 50 * time.Millisecond, true},
+		{"a long time", `"error":{"code":-32603,"message":"busy","data":{"retryAfterMs":9000000000000000000}}`, "requests", 24 * time.Hour, true},
+		{"a negative time", `"error":{"code":-32603,"message":"busy","data":{"retryAfterMs":-1}}`, "", 0, false},
+		{"another type", `"error":{"code":-32603,"message":"busy","data":{"retryAfterMs":"1"}}`, "", 0, false},
+		{"another member", `"error":{"code":-32603,"message":"busy","data":{"RETRYAFTERMS":1}}`, "", 0, false},
+		{"no data", `"error":{"code":-32603,"message":"too many calls: try again in 50ms"}`, "", 0, false},
+	} {
+		for _, s := range []*script{modernServer(), legacyServer()} {
+			t.Run(test.name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s.Answers["tools/call"] = []string{test.members}
+					c, _ := dial(t, s)
+					defer c.Close()
+					_, err := c.CallTool(t.Context(), "a", nil)
+					var overload *call.OverloadError
+					if errors.As(err, &overload) != test.overload {
+						t.Fatalf("got %v, want overload: %v", err, test.overload)
+					}
+					if test.overload && (overload.Limit != test.limit || overload.RetryAfter != test.want) {
+						t.Errorf("got %+v, want %q after %v", overload, test.limit, test.want)
+					}
+					var reported *jsonrpc.Error
+					if !errors.As(err, &reported) {
+						t.Errorf("the error of the server is not there: %v", err)
+					}
+				})
+			})
+		}
+	}
+}
+
+// Only 2025-03-26 has batches. In other revisions, a response in an array is invalid, and its call
+// does not wait until its time-out.
+func TestResponseInABatchOfAnotherRevisionEndsItsCall(t *testing.T) {
+	const batch = `[{"jsonrpc":"2.0","method":"notifications/x"},{"jsonrpc":"2.0","id":$id,` + called + `}]`
+	check := func(t *testing.T, c *client.Client, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err = c.CallTool(ctx, "a", nil); !errors.Is(err, call.ErrInvalidResponse) || !strings.Contains(err.Error(), "must be a JSON object") {
+			t.Error(err)
+		}
+	}
+	for _, r := range mcp.Revisions() {
+		if r == mcp.V20250326 {
+			continue
+		}
+		s := &script{Answers: answers("initialize", strings.ReplaceAll(initialized, "2025-06-18", string(r))), Otherwise: methodNotFound}
+		if r.Modern() {
+			s = modernServer()
+		}
+		t.Run("stream, "+string(r), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s.Answers["tools/call"] = []string{"!lines " + batch}
+				to, _ := target(s)
+				d := patient()
+				c, err := d.Dial(t.Context(), to)
+				check(t, c, err)
+			})
+		})
+	}
+	for how, m := range answeringCalls(batch) {
+		t.Run(how, func(t *testing.T) {
+			c, err := m.dial(t, patient())
+			check(t, c, err)
+		})
+	}
+}
+
+// slowLogin is an authorizer that pauses time-outs while the user logs in, as package auth/oauth does.
+type slowLogin struct{ takes time.Duration }
+
+func (slowLogin) Authorize(req *http.Request, _ string) error {
+	req.Header.Set("Authorization", "Bearer "+req.Header.Get("X-Token"))
+	return nil
+}
+
+func (l slowLogin) Reauthorize(req *http.Request, _ string, _ *http.Response) (bool, error) {
+	resume := outbound.PauseTimeouts(req.Context())
+	defer resume()
+	select {
+	case <-time.After(l.takes):
+		req.Header.Set("X-Token", "token")
+		return true, nil
+	case <-req.Context().Done():
+		return false, req.Context().Err()
+	}
+}
+
+// A login may take longer than the time-out of the request that needs it, in each revision.
+func TestALoginDoesNotCountForTheTimeoutOfARequest(t *testing.T) {
+	for _, r := range []mcp.Revision{mcp.V20251125, mcp.V20260728} {
+		s := weatherServer()
+		asked := false
+		endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			if !asked {
+				asked = true
+				w.WriteHeader(http.StatusUnauthorized)
+				return
+			}
+			s.ServeHTTP(w, req)
+		}))
+		defer endpoint.Close()
+		d := client.Dialer{
+			Revision: r,
+			Auth:     slowLogin{takes: 1500 * time.Millisecond},
+			Timeouts: client.Timeouts{Initialize: time.Second},
+		}
+		c, err := d.Dial(t.Context(), client.URL(endpoint.URL))
+		if err != nil {
+			t.Errorf("%s: %v", r, err)
+			continue
+		}
+		c.Close()
+	}
+}

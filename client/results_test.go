@@ -1,0 +1,406 @@
+package client_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/mcptest"
+	"github.com/parley-mcp/parley/schema"
+	"github.com/parley-mcp/parley/server"
+	"github.com/parley-mcp/parley/transport"
+)
+
+const (
+	numberSchema = `{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}`
+	textSchema   = `{"type":"object","properties":{"n":{"type":"string"}},"required":["n"]}`
+)
+
+func listedWith(output string) string {
+	return `"result":{"tools":[{"name":"count","inputSchema":{"type":"object"},"outputSchema":` + output + `}]}`
+}
+
+func structured(value string) string {
+	return `"result":{"content":[{"type":"text","text":"x"}],"structuredContent":` + value + `}`
+}
+
+// withTool returns a server with the given responses to tools/list and tools/call.
+func withTool(s *script, list []string, calls ...string) *script {
+	s.Answers["tools/list"], s.Answers["tools/call"] = list, calls
+	return s
+}
+
+// Rule V6: a result that does not match the output schema is an error that has the result.
+func TestResultsAreValidated(t *testing.T) {
+	for _, s := range []*script{modernServer(), legacyServer()} {
+		synctest.Test(t, func(t *testing.T) {
+			c, rec := dial(t, withTool(s, []string{listedWith(numberSchema)},
+				structured(`{"n":"one"}`), structured(`{"n":1}`), structured(`{"n":"one"}`), content(""), `"result":{"content":[],"isError":true}`, structured(`{"n":2}`)))
+			if _, err := c.CallTool(t.Context(), "count", nil); err != nil {
+				t.Errorf("before the tools are listed: %v", err)
+			}
+			names(t, c)
+			if _, err := c.CallTool(t.Context(), "count", nil); err != nil {
+				t.Errorf("valid result: %v", err)
+			}
+			_, err := c.CallTool(t.Context(), "count", nil)
+			var output *client.OutputError
+			var invalid *schema.ValidationError
+			if !errors.As(err, &output) || !errors.As(err, &invalid) || !errors.Is(err, client.ErrInvalidResponse) ||
+				string(output.Result.StructuredContent) != `{"n":"one"}` || output.Tool != "count" {
+				t.Errorf("invalid result: %v", err)
+			}
+			if _, err = c.CallTool(t.Context(), "count", nil); !errors.As(err, &output) || output.Result == nil {
+				t.Errorf("a result without structured content: %v", err)
+			}
+			if result, err := c.CallTool(t.Context(), "count", nil); err != nil || !result.IsError {
+				t.Errorf("a tool that failed: %v", err)
+			}
+			if n, err := client.CallTool[map[string]int](t.Context(), c, "count", nil); err != nil || n["n"] != 2 {
+				t.Errorf("%v, %v", n, err)
+			}
+			c.Close()
+			if received := rec.methods(); strings.Count(received, "tools/list") != 1 {
+				t.Errorf("the server received %s", received)
+			}
+		})
+	}
+}
+
+func TestSkipOutputValidation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		to, _ := target(withTool(modernServer(), []string{listedWith(numberSchema)}, structured(`{"n":"one"}`)))
+		d := quiet()
+		d.SkipOutputValidation = true
+		c, err := d.Dial(t.Context(), to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		names(t, c)
+		if _, err := c.CallTool(t.Context(), "count", nil); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A tool may have changed since it was listed. The client lists it again before it rejects a result.
+func TestOldSchemaIsFetchedBeforeAResultIsRejected(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, rec := dial(t, withTool(modernServer(), []string{listedWith(numberSchema), listedWith(textSchema)}, structured(`{"n":"one"}`), structured(`{"n":1}`)))
+		names(t, c)
+		time.Sleep(time.Minute)
+		if _, err := c.CallTool(t.Context(), "count", nil); err != nil {
+			t.Error(err)
+		}
+		for range 3 {
+			var output *client.OutputError
+			if _, err := c.CallTool(t.Context(), "count", nil); !errors.As(err, &output) {
+				t.Errorf("got %v", err)
+			}
+		}
+		c.Close()
+		if received := rec.methods(); strings.Count(received, "tools/list") != 2 || strings.Count(received, "tools/call") != 4 {
+			t.Errorf("the server received %s", received)
+		}
+	})
+}
+
+// dialLogged connects to s in memory. It returns the log of the client.
+func dialLogged(t *testing.T, s *script) (*client.Client, *bytes.Buffer) {
+	t.Helper()
+	to, _ := target(s)
+	log := new(bytes.Buffer)
+	d := client.Dialer{Logger: slog.New(slog.NewTextHandler(log, nil))}
+	c, err := d.Dial(t.Context(), to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c, log
+}
+
+// Rule V5: the client logs an invalid output schema once and returns the results.
+func TestInvalidOutputSchemaIsLogged(t *testing.T) {
+	for _, output := range []string{`{"$schema":"https://example.com/mine","type":"object"}`, `{"type":12}`, `{"$ref":"https://example.com/x"}`} {
+		synctest.Test(t, func(t *testing.T) {
+			c, log := dialLogged(t, withTool(modernServer(), []string{listedWith(output)}, structured(`{"n":"one"}`)))
+			names(t, c)
+			for range 2 {
+				if _, err := c.CallTool(t.Context(), "count", nil); err != nil {
+					t.Errorf("%s: %v", output, err)
+				}
+			}
+			if n := strings.Count(log.String(), "cannot validate"); n != 1 {
+				t.Errorf("%s: logged %d times: %s", output, n, log.String())
+			}
+		})
+	}
+}
+
+// The number of remembered output schemas is limited.
+func TestOutputSchemasAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var lists []string
+		for page := range 12 {
+			var b strings.Builder
+			for i := range 1000 {
+				fmt.Fprintf(&b, `{"name":"t%d","inputSchema":{"type":"object"},"outputSchema":%s},`, page*1000+i, numberSchema)
+			}
+			lists = append(lists, fmt.Sprintf(`"result":{"nextCursor":"%d","tools":[%s]}`, page, strings.TrimSuffix(b.String(), ",")))
+		}
+		lists = append(lists, `"result":{"tools":[]}`)
+		c, _ := dial(t, withTool(modernServer(), lists, structured(`{"n":"one"}`)))
+		names(t, c)
+		if _, err := c.CallTool(t.Context(), "t0", nil); err != nil {
+			t.Errorf("the schema of the first tool was not evicted: %v", err)
+		}
+		var output *client.OutputError
+		if _, err := c.CallTool(t.Context(), "t11999", nil); !errors.As(err, &output) {
+			t.Errorf("the schema of the last tool was not applied: %v", err)
+		}
+	})
+}
+
+// The parts of a schema that cannot be checked are logged once. The others are checked.
+func TestUncheckedKeywordsOfOutputSchemasAreLogged(t *testing.T) {
+	const lookahead = `{"type":"object","properties":{"n":{"type":"string","pattern":"^(?=a)a$"},"m":{"pattern":"(?!b)"}},"required":["n"]}`
+	for _, s := range []*script{modernServer(), legacyServer()} {
+		synctest.Test(t, func(t *testing.T) {
+			c, log := dialLogged(t, withTool(s, []string{listedWith(lookahead)}, structured(`{"n":"b"}`), structured(`{"n":1}`)))
+			names(t, c)
+			if _, err := c.CallTool(t.Context(), "count", nil); err != nil {
+				t.Error(err)
+			}
+			if _, err := c.CallTool(t.Context(), "count", nil); !errors.As(err, new(*client.OutputError)) {
+				t.Errorf("got %v, want an *OutputError", err)
+			}
+			if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "tool=count") || !strings.Contains(got, "count=2") || !strings.Contains(got, "/pattern") {
+				t.Errorf("the log is %s", got)
+			}
+		})
+	}
+}
+
+// Rule H10: over HTTP, icons are of the origin of the server. Everywhere, their schemes are safe.
+func TestIconsAreOfTheServersOrigin(t *testing.T) {
+	var icons mcp.Icons
+	s := &server.Server{Name: "s", Version: "1"}
+	web := httptest.NewTLSServer(s)
+	defer web.Close()
+	for _, src := range []string{
+		web.URL + "/icon.png", "https://tracker.example/icon.png", "data:image/png;base64,AA==",
+		"javascript:alert(1)", "file:///etc/passwd", "http://127.0.0.1/icon.png",
+	} {
+		icons = append(icons, mcp.Icon{Src: src})
+	}
+	type none struct{}
+	s.Icons = icons
+	link := &mcp.ResourceLink{URI: "note://a", Name: "a", Icons: icons}
+	server.AddTool(s, mcp.Tool{Name: "a", Icons: icons}, func(context.Context, none) ([]mcp.Content, error) { return []mcp.Content{link}, nil })
+	server.AddPrompt(s, mcp.Prompt{Name: "a", Icons: icons}, func(context.Context, none) (*mcp.GetPromptResult, error) {
+		return &mcp.GetPromptResult{Messages: []mcp.PromptMessage{{Role: mcp.RoleUser, Content: link}}}, nil
+	})
+	server.AddStatic(s, mcp.Resource{URI: "note://a", Name: "a", Icons: icons}, "a")
+	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "note://{x}", Name: "a", Icons: icons}, func(context.Context, struct {
+		X string `json:"x"`
+	}) (string, error) {
+		return "", nil
+	})
+	for _, r := range []mcp.Revision{mcp.V20251125, mcp.V20260728} {
+		for name, want := range map[string]int{"HTTP": 2, "memory": 3} {
+			t.Run(string(r)+"/"+name, func(t *testing.T) {
+				d := quiet()
+				d.Revision, d.HTTPClient = r, web.Client()
+				to := client.URL(web.URL)
+				if name == "memory" {
+					near, far := transport.Pipe()
+					served := make(chan error, 1)
+					go func() { served <- s.ServeConn(context.Background(), far) }()
+					defer func() { <-served }()
+					to = client.Conn(near)
+				}
+				c, err := d.Dial(t.Context(), to)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer c.Close()
+				check := func(of string, icons mcp.Icons, err error) {
+					if err != nil || len(icons) != want {
+						t.Errorf("%s: %+v, %v; want %d icons", of, icons, err, want)
+					}
+				}
+				check("server", c.Server().Info.Icons, nil)
+				for tool, err := range c.Tools(t.Context()) {
+					check("tool", tool.Icons, err)
+				}
+				for prompt, err := range c.Prompts(t.Context()) {
+					check("prompt", prompt.Icons, err)
+				}
+				for resource, err := range c.Resources(t.Context()) {
+					check("resource", resource.Icons, err)
+				}
+				for template, err := range c.ResourceTemplates(t.Context()) {
+					check("template", template.Icons, err)
+				}
+				result, err := c.CallTool(t.Context(), "a", nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				check("link of a tool", result.Content[0].(*mcp.ResourceLink).Icons, nil)
+				prompt, err := c.GetPrompt(t.Context(), "a", nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				check("link of a prompt", prompt.Messages[0].Content.(*mcp.ResourceLink).Icons, nil)
+				found, err := c.Discover(t.Context(), client.WithRefresh())
+				check("discovery", found.Server.Info.Icons, err)
+			})
+		}
+	}
+}
+
+// Rule J18: cursors are opaque, and may be empty.
+func TestListsFollowCursors(t *testing.T) {
+	s := modernServer()
+	page := func(name, next string) string {
+		return `"result":{"tools":[{"name":"` + name + `","inputSchema":{"type":"object"}}]` + next + `}`
+	}
+	s.Answers["tools/list"] = []string{page("a", `,"nextCursor":""`), page("b", `,"nextCursor":" \n\"x"`), page("c", "")}
+	to, _ := target(s)
+	var cursors []string
+	d := quiet()
+	d.Trace = func(sent bool, message []byte) {
+		if m, err := jsonrpc.Parse(message, jsonrpc.Limits{}); sent && err == nil && m.Method == mcp.MethodListTools {
+			raw, _ := m.Params.Get("cursor")
+			cursors = append(cursors, string(raw))
+		}
+	}
+	c, err := d.Dial(t.Context(), to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	var names []string
+	for tool, err := range c.Tools(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, tool.Name)
+	}
+	if got := strings.Join(names, " "); got != "a b c" {
+		t.Errorf("tools: %s", got)
+	}
+	if got := strings.Join(cursors, "; "); got != `; ""; " \n\"x"` {
+		t.Errorf("cursors: %s", got)
+	}
+}
+
+// pages returns the successive results of tools/list: n pages whose first tools have the
+// names 0, 1, … and whose cursors are those numbers.
+func pages(n, toolsPerPage, bytesPerTool int) []string {
+	all := make([]string, n)
+	tool := 0
+	for i := range all {
+		var tools []string
+		for range toolsPerPage {
+			tools = append(tools, fmt.Sprintf(`{"name":"%d","description":"%s","inputSchema":{}}`, tool, strings.Repeat("d", bytesPerTool)))
+			tool++
+		}
+		all[i] = fmt.Sprintf(`"result":{"tools":[%s],"nextCursor":"%d"}`, strings.Join(tools, ","), i)
+	}
+	return all
+}
+
+// Rule J18: the entries and bytes of a list are limited, not the number of its pages. The entries
+// before the limit are valid.
+func TestListsAreLimited(t *testing.T) {
+	last := pages(200, 1, 0)
+	last[199] = strings.Replace(last[199], `,"nextCursor":"199"`, "", 1)
+	for name, test := range map[string]struct {
+		pages             []string
+		entries, requests int
+		reason            string
+	}{
+		"many pages":       {last, 200, 200, ""},
+		"repeated cursor":  {pages(1, 2, 0), 4, 2, "repeats"},
+		"cycle of cursors": {append(pages(3, 1, 0), `"result":{"tools":[],"nextCursor":"1"}`), 3, 4, "repeats"},
+		"empty pages":      {pages(100, 0, 0), 0, 64, "64 empty pages"},
+		"entries":          {pages(102, 1000, 0), 100_000, 100, "100000 entries"},
+		"bytes":            {pages(10, 1, 8<<20), 8, 8, "64 MiB"},
+	} {
+		for era, s := range map[string]*script{"2026-07-28": modernServer(), "2025-06-18": legacyServer()} {
+			t.Run(name+"/"+era, func(t *testing.T) {
+				s.Answers["tools/list"] = test.pages
+				c, rec := dial(t, s)
+				entries := 0
+				var last error
+				for _, err := range c.Tools(t.Context()) {
+					if last = err; err == nil {
+						entries++
+					}
+				}
+				var incomplete *client.IncompleteListError
+				switch {
+				case entries != test.entries:
+					t.Errorf("%d entries, want %d; the error is %v", entries, test.entries, last)
+				case test.reason == "" && last != nil:
+					t.Error(last)
+				case test.reason != "" && (!errors.As(last, &incomplete) || !errors.Is(last, client.ErrInvalidResponse) ||
+					incomplete.Entries != entries || !strings.Contains(incomplete.Reason, test.reason)):
+					t.Errorf("got %#v, want the reason %q", last, test.reason)
+				}
+				c.Close()
+				if n := strings.Count(rec.methods(), "tools/list"); n != test.requests {
+					t.Errorf("the client requested %d pages, want %d", n, test.requests)
+				}
+			})
+		}
+	}
+}
+
+func TestLeavingTheLoopStopsTheList(t *testing.T) {
+	s := modernServer()
+	s.Answers["tools/list"] = []string{`"result":{"tools":[{"name":"a","inputSchema":{}},{"name":"b","inputSchema":{}}],"nextCursor":"x"}`}
+	c, rec := dial(t, s)
+	for range c.Tools(t.Context()) {
+		break
+	}
+	c.Close()
+	if n := strings.Count(rec.methods(), "tools/list"); n != 1 {
+		t.Errorf("the client requested %d pages", n)
+	}
+}
+
+func TestTextIsNotDecodedOnRequest(t *testing.T) {
+	newServer := func() *server.Server {
+		s := &server.Server{}
+		for name, content := range map[string]mcp.Content{
+			"text": mcp.Text("text"), "image": mcp.Image([]byte{1}, "image/png"),
+			"note": &mcp.TextContent{Text: "text", Annotations: &mcp.Annotations{Audience: []mcp.Role{mcp.RoleUser}}},
+		} {
+			server.AddTool(s, mcp.Tool{Name: name}, func(context.Context, struct{}) (*mcp.CallToolResult, error) {
+				return &mcp.CallToolResult{Content: []mcp.Content{content}, StructuredContent: []byte(`{"a":1}`), IsError: true}, nil
+			})
+		}
+		return s
+	}
+	mcptest.Everywhere(t, newServer, func(t *testing.T, c *client.Client) {
+		for name, decoded := range map[string]bool{"text": false, "image": false, "note": true} {
+			result, err := c.CallTool(t.Context(), name, nil, client.WithUndecodedText())
+			if err != nil || (result.Content != nil) != decoded || result.Source == nil || !result.IsError || (string(result.StructuredContent) == `{"a":1}`) != (c.Revision() >= mcp.V20250618) {
+				t.Errorf("%s: %+v, %v", name, result, err)
+			}
+		}
+	})
+}

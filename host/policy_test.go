@@ -1,0 +1,513 @@
+package host_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
+)
+
+// tool returns a request to call a tool, with the scopes of its caller.
+func tool(server, name string, scopes ...string) *host.Request {
+	return &host.Request{Method: mcp.MethodCallTool, Server: server, Kind: host.KindTool, Name: name, Caller: &auth.Info{Scopes: scopes}}
+}
+
+func TestFirstRuleThatMatchesDecides(t *testing.T) {
+	rules := host.Rules{
+		Version: "7",
+		Rules: []host.Rule{
+			{Server: "files", Tool: "write_*", Scope: "write", Action: host.Allow},
+			{Server: "files", Tool: "write_*", Action: host.Ask},
+			{Server: "fi*s", Tool: "*", Action: host.Allow, Reason: "reading is fine"},
+			{Resource: "file:///public/*", Action: host.Allow},
+			{Server: "all", Action: host.Allow},
+		},
+	}
+	resource := func(uri string) *host.Request {
+		return &host.Request{Method: mcp.MethodReadResource, Server: "files", Kind: host.KindResource, Name: uri, Caller: &auth.Info{}}
+	}
+	for _, test := range []struct {
+		r      *host.Request
+		want   host.Action
+		reason string
+	}{
+		{tool("files", "write_file", "write"), host.Allow, "rule 1 of the policy"},
+		{tool("files", "write_file"), host.Ask, "rule 2 of the policy"},
+		{tool("files", "read_file"), host.Allow, "reading is fine"},
+		{tool("other", "read_file"), host.Deny, "no rule of the policy matches"},
+		{tool("all", "anything"), host.Allow, "rule 5 of the policy"},
+		{resource("file:///public/a/b"), host.Allow, "rule 4 of the policy"},
+		{resource("file:///private"), host.Deny, "no rule of the policy matches"},
+	} {
+		d, err := rules.Decide(t.Context(), test.r)
+		if err != nil || d.Action != test.want || d.Reason != test.reason || d.Version != "7" {
+			t.Errorf("%v: %+v, %v; want %v because %s", test.r, d, err, test.want, test.reason)
+		}
+	}
+	rules.Default = host.Allow
+	if d, err := rules.Decide(t.Context(), tool("other", "x")); err != nil || d.Action != host.Allow {
+		t.Errorf("default: %+v, %v", d, err)
+	}
+	if d, err := (host.Rules{}).Decide(t.Context(), tool("other", "x")); err != nil || d.Action != host.Deny {
+		t.Errorf("no rules: %+v, %v", d, err)
+	}
+}
+
+// Reads, subscriptions and completions are decided alike. A pattern that allows matches no URI that may lead out of it,
+// and patterns that deny or ask match every form of a URI.
+func TestPatternsOfURIsCannotBeLeft(t *testing.T) {
+	rules := host.Rules{Rules: []host.Rule{
+		{Resource: "file:///public/secret/*", Action: host.Deny},
+		{Resource: "file:///public/asked/*", Action: host.Ask},
+		{Resource: "file:///public/*", Action: host.Allow},
+		{Resource: "an odd uri", Action: host.Allow},
+		{Resource: "odd *", Action: host.Allow},
+		{Resource: "note://{id}", Action: host.Allow},
+	}}
+	for uri, want := range map[string]host.Action{
+		"file:///public/a":                     host.Allow,
+		"FILE:///public/a%20b":                 host.Allow,
+		"file:///public/../etc/passwd":         host.Deny,
+		"file:///public/%2e%2e/etc/passwd":     host.Deny,
+		"file:///public/..%2fetc%2fpasswd":     host.Deny,
+		"file:///public/%252e%252e/etc/passwd": host.Deny,
+		`file:///public/..\etc\passwd`:         host.Deny,
+		"file:///public/a b":                   host.Deny,
+		"file:///public/%zz":                   host.Deny,
+		"file:///public/%73ecret/a":            host.Deny,
+		"file:/public//secret/a":               host.Deny,
+		"file:///public/x/../secret/a":         host.Deny,
+		"file:///public/%61sked/a":             host.Ask,
+		"file:///public/x/../asked/a":          host.Ask,
+		"an odd uri":                           host.Allow,
+		"odd uri":                              host.Deny,
+	} {
+		for _, method := range []string{mcp.MethodReadResource, mcp.MethodSubscribe, mcp.MethodComplete} {
+			d, err := rules.Decide(t.Context(), &host.Request{Method: method, Kind: host.KindResource, Name: uri, Arguments: json.RawMessage("{}"), Caller: new(auth.Info)})
+			if err != nil || d.Action != want {
+				t.Errorf("%s %s: %v %v, want %v", method, uri, d, err, want)
+			}
+		}
+	}
+	for _, c := range []struct {
+		template, values string
+		want             host.Action
+	}{
+		{"file:///public/{dir}/{name}", `{"dir":"a","name":""}`, host.Allow},
+		{"file:///public/{dir}/{name}", `{"dir":"..","name":"etc"}`, host.Deny},
+		{"file:///public/{+path}", `{"path":"../../etc/"}`, host.Deny},
+		{"file:///public/{dir}/{name}", `{"dir":"secret","name":""}`, host.Deny},
+		{"note://{id}", `{"id":"1"}`, host.Allow},
+		{"note://{id}", `{"id":"../x"}`, host.Deny},
+	} {
+		r := &host.Request{Method: mcp.MethodComplete, Kind: host.KindResource, Name: c.template, Arguments: json.RawMessage(c.values), Caller: new(auth.Info)}
+		if d, err := rules.Decide(t.Context(), r); err != nil || d.Action != c.want {
+			t.Errorf("completion for %s with %s: %v %v, want %v", c.template, c.values, d, err, c.want)
+		}
+		if rules.Hides(r.Caller.Principal)(&host.Request{Method: mcp.MethodReadResource, Kind: host.KindResource, Name: c.template, Caller: r.Caller}) {
+			t.Errorf("the template %s is hidden", c.template)
+		}
+	}
+}
+
+func TestStarInAPatternMatchesAnyText(t *testing.T) {
+	for _, test := range []struct {
+		pattern, text string
+		want          bool
+	}{
+		{"a", "a", true}, {"a", "ab", false}, {"*", "", true}, {"*", "a/b", true}, {"a*", "a", true}, {"a*", "ba", false},
+		{"*a", "ba", true}, {"*a", "ab", false}, {"a*b*c", "a-b-b-c", true}, {"a*b*c", "a-c-b", false}, {"a*a", "a", false}, {"**", "x", true},
+		{"a*bc", "abcbc", true}, {"[a]", "a", false}, {"?", "a", true}, {"?", "ab", false},
+	} {
+		rules := host.Rules{Rules: []host.Rule{{Tool: test.pattern, Action: host.Allow}}}
+		d, err := rules.Decide(t.Context(), tool("s", test.text))
+		if got := d.Action == host.Allow; err != nil || got != test.want {
+			t.Errorf("pattern %q, text %q: %v, %v; want %v", test.pattern, test.text, got, err, test.want)
+		}
+	}
+}
+
+func TestConditionThatFailsIsAnErrorOfTheRules(t *testing.T) {
+	fails := errors.New("no such key")
+	rules := host.Rules{Default: host.Allow, Rules: []host.Rule{
+		{When: func(context.Context, *host.Request) (bool, error) { return false, nil }, Action: host.Deny},
+		{When: func(context.Context, *host.Request) (bool, error) { return true, fails }, Action: host.Allow},
+	}}
+	if d, err := rules.Decide(t.Context(), tool("s", "x")); !errors.Is(err, fails) || d.Action != host.Deny {
+		t.Errorf("%+v, %v", d, err)
+	}
+}
+
+func TestQuestionShowsAllMembersOfArgumentsWithMuchWhiteSpace(t *testing.T) {
+	space := strings.Repeat(" ", 8<<10)
+	for arguments, want := range map[string]string{
+		`{"text":"x",` + space + `"path":"/etc"}`: `{"path":"/etc","text":"x"}`,
+		`{"b":1,"a":9007199254740993}`:            `{"a":9007199254740993,"b":1}`,
+		`{"a":"x\u202ey"}`:                        `{"a":"x<U+202E>y"}`,
+	} {
+		a := host.Approval{Request: &host.Request{Kind: host.KindTool, Name: "write", Server: "up", Arguments: json.RawMessage(arguments)}}
+		if got := a.Question(); got != "Allow the tool \"write\" of the server \"up\"?\n\nArguments: "+want {
+			t.Errorf("%.40s: %q", arguments, got)
+		}
+	}
+}
+
+// A question shortens values, and leaves no member and no element out.
+func TestQuestionShowsAllMembersOfLongArguments(t *testing.T) {
+	var many []string
+	for i := range 500 {
+		many = append(many, fmt.Sprintf(`"m%03d":1`, i))
+	}
+	long := strings.Repeat("x", 8<<10)
+	for arguments, want := range map[string]string{
+		`{"a":"` + long + `","b":{"c":[1,"` + long + `é",true,null,{}],"d":[]},"z":"rm -rf /"}`: `{"a":"` + long[:512] + `" … 8192 bytes … "` + long[:512] +
+			`","b":{"c":[1,"` + long[:512] + `" … 8194 bytes … "` + long[:510] + `é",true,null,{}],"d":[]},"z":"rm -rf /"}`,
+		`{"` + long + `":1,"n":` + strings.Repeat("1", 5000) + `,"z":"\u202e"}`: `{"n":` + strings.Repeat("1", 512) + ` … 5000 bytes … ` + strings.Repeat("1", 512) +
+			`,"` + long[:512] + `" … 8192 bytes … "` + long[:512] + `":1,"z":"<U+202E>"}`,
+		`{` + strings.Join(many, ",") + `,"n":"` + long + `"}`: `{` + strings.Join(many, ",") + `,"n":"xxxxxxxx" … 8192 bytes … "xxxxxxxx"}`,
+	} {
+		a := host.Approval{Request: &host.Request{Kind: host.KindTool, Arguments: json.RawMessage(arguments)}}
+		if _, got, _ := strings.Cut(a.Question(), "Arguments: "); got != want {
+			t.Errorf("the question has %d bytes: %s", len(got), got)
+		}
+	}
+}
+
+func TestAuditRecordHasCallerAndShapeWithoutValues(t *testing.T) {
+	up, audit := newCounted(), &log{}
+	h := start(t, &host.Host{Servers: []host.ServerConfig{configOf(t, up.Server, "up")}, Policy: always(host.Allow), Audit: audit.write})
+	ada, err := principal.New("https://as.example", "ada", "editor")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := auth.NewContext(t.Context(), &auth.Info{Principal: ada, Claims: json.RawMessage(`{"sub":"ada","act":{"sub":"agent","act":{"sub":"desk"}},"jti":"c0ffee"}`)})
+	arguments := `{"text":"s3cret","list":[{"a":1}],"deep":{"a":{"b":{"c":true}}},"none":null,"n":1.5,"yes":true}`
+	if _, err := h.CallTool(ctx, "up", "write", json.RawMessage(arguments)); err != nil {
+		t.Fatal(err)
+	}
+	if len(audit.records) != 2 {
+		t.Fatalf("%d records, want 2", len(audit.records))
+	}
+	var lines [2]map[string]any
+	for i := range lines {
+		if string(audit.records[i].Arguments) != arguments {
+			t.Errorf("the record has the arguments %s", audit.records[i].Arguments)
+		}
+		raw, err := json.Marshal(&audit.records[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := string(raw); strings.Contains(text, "s3cret") || strings.Contains(text, "c0ffee") {
+			t.Errorf("the record has values: %s", text)
+		}
+		if err := json.Unmarshal(raw, &lines[i]); err != nil {
+			t.Fatal(err)
+		}
+		delete(lines[i], "time")
+	}
+	want := map[string]any{
+		"event": "allowed", "call": 1.0, "issuer": "https://as.example", "subject": "ada", "client": "editor", "actors": []any{"agent", "desk"},
+		"server": "up", "method": "tools/call", "kind": "tool", "name": "write", "decision": "allow", "reason": "no rule of the policy matches", "policyVersion": "1",
+		"arguments": map[string]any{"text": "string", "list": "array", "deep": map[string]any{"a": map[string]any{"b": "object"}}, "none": "null", "n": "number", "yes": "boolean"},
+	}
+	if diff := cmp.Diff(want, lines[0]); diff != "" {
+		t.Errorf("first record (- want, + got):\n%s", diff)
+	}
+	if lines[1]["event"] != "done" || lines[1]["outcome"] != "tool error" || // the schema of the tool has no such arguments
+		lines[1]["call"] != 1.0 || lines[1]["seconds"].(float64) <= 0 || lines[1]["bytes"].(float64) < 20 {
+		t.Errorf("second record: %v", lines[1])
+	}
+}
+
+func TestAuditRecordsHowRequestsEnd(t *testing.T) {
+	up, audit := newCounted(), &log{}
+	h := start(t, &host.Host{Servers: []host.ServerConfig{configOf(t, up.Server, "up"), {Name: "down", Target: inProcess("down").Target}}, Audit: audit.write})
+	if _, err := h.CallTool(t.Context(), "up", "fail", nil); err != nil {
+		t.Fatal(err)
+	}
+	audit.want(t, "allowed fail", "done fail, tool error")
+	if _, err := h.CallTool(t.Context(), "up", "missing", nil); err == nil {
+		t.Error("a missing tool can be called")
+	}
+	audit.want(t, "allowed missing", "done missing, error, code -32602")
+	if _, err := h.CallTool(t.Context(), "down", "die", nil); err == nil {
+		t.Error("a tool that ends its server has a result")
+	}
+	audit.want(t, "allowed die", "done die, error, connection lost")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := h.CallTool(ctx, "up", "write", nil); err == nil {
+		t.Error("a cancelled call has a result")
+	}
+	audit.want(t, "allowed write", "done write, error, cancelled")
+}
+
+func TestRequestThatCannotBeRecordedIsNotSent(t *testing.T) {
+	for name, write := range map[string]func(context.Context, *host.AuditRecord) error{
+		"error": func(context.Context, *host.AuditRecord) error { return errors.New("disk full") },
+		"panic": func(context.Context, *host.AuditRecord) error { panic("disk full") },
+	} {
+		up := newCounted()
+		h := start(t, &host.Host{Servers: []host.ServerConfig{configOf(t, up.Server, "up")}, Audit: write})
+		_, err := h.CallTool(t.Context(), "up", "write", nil)
+		wantDenied(t, err, "cannot be recorded")
+		if up.calls.Load() != 0 {
+			t.Errorf("%s: the call reached the server", name)
+		}
+	}
+}
+
+func TestShapeOfArgumentsIsBounded(t *testing.T) {
+	up, audit := newCounted(), &log{}
+	h := start(t, &host.Host{Servers: []host.ServerConfig{configOf(t, up.Server, "up")}, Audit: audit.write})
+	large := make(map[string]any)
+	for i := range 100 {
+		inner := make(map[string]any)
+		for j := range 100 {
+			inner[fmt.Sprint(strings.Repeat("long", 20), j)] = j
+		}
+		large[fmt.Sprint("name", i)] = inner
+	}
+	if _, err := h.CallTool(t.Context(), "up", "write", large); err != nil {
+		t.Fatal(err)
+	}
+	if shape := audit.records[0].Shape; !json.Valid(shape) || len(shape) > 256*80 || strings.Count(string(shape), ":") != 256 {
+		t.Errorf("the shape has %d bytes and %d members", len(shape), strings.Count(string(shape), ":"))
+	}
+}
+
+func TestMessagesOfAServerAreQuoted(t *testing.T) {
+	for message, want := range map[string]string{
+		"Who are you?":                "> Who are you?",
+		"":                            ">",
+		"\n \r\n\t":                   ">",
+		"Choose:\n\n\n\n\n  a\r\n  b": "> Choose:\n> a\n> b",
+		"ok\n\nAllow the tool \"pay\" of the server \"bank\"?":                        "> ok\n> Allow the tool \"pay\" of the server \"bank\"?",
+		"ok\u2028\u2029\v\f\u0085The server \"b\" asks:":                              "> ok\n> The server \"b\" asks:",
+		"a\x1b[2Jb\x00c\u202ed\u200be\u00adf\U000e0041g":                              "> a<U+001B>[2Jb<U+0000>c<U+202E>d<U+200B>e<U+00AD>f<U+E0041>g",
+		"\U0001f468\u200d\U0001f469 \u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645": "> \U0001f468\u200d\U0001f469 \u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
+	} {
+		if got := linked.Attribute(new(host.Host), "a", message); got != "The server \"a\" asks:\n\n"+want {
+			t.Errorf("%q: %q, want %q", message, got, want)
+		}
+	}
+}
+
+// Clients see a server as if there were no host only if a user cannot take its questions for those of others.
+func TestMessagesOfTheOnlyServerWithoutAPrefixAreUnchanged(t *testing.T) {
+	bare := func(name string) host.ServerConfig {
+		config := inMemory(t, name)
+		config.Prefix = new("")
+		return config
+	}
+	approve := func(context.Context, *host.Approval) error { return nil }
+	for _, c := range []struct {
+		name      string
+		host      *host.Host
+		unchanged bool
+	}{
+		{"without a prefix", &host.Host{Servers: []host.ServerConfig{bare("a")}}, true},
+		{"with a prefix", &host.Host{Servers: []host.ServerConfig{inMemory(t, "a")}}, false},
+		{"two servers", &host.Host{Servers: []host.ServerConfig{bare("a"), bare("b")}}, false},
+		{"with approvals", &host.Host{Servers: []host.ServerConfig{bare("a")}, Approve: approve}, false},
+	} {
+		if got := linked.Attribute(start(t, c.host), "a", "hello"); (got == "hello") != c.unchanged {
+			t.Errorf("%s: %q", c.name, got)
+		}
+	}
+	config := bare("a")
+	h := start(t, &host.Host{Servers: []host.ServerConfig{config}})
+	if err := h.SetServers([]host.ServerConfig{config, bare("b")}); err != nil {
+		t.Fatal(err)
+	}
+	if got := linked.Attribute(h, "a", "hello"); got == "hello" {
+		t.Error("the message is unchanged although there is another server")
+	}
+}
+
+// denying is a policy that denies everything once it is set, and panics when it is asked what it hides.
+type denying struct{ atomic.Bool }
+
+func (d *denying) Decide(context.Context, *host.Request) (host.Decision, error) {
+	if d.Load() {
+		return host.Decision{Reason: "changed"}, nil
+	}
+	return host.Decision{Action: host.Allow}, nil
+}
+
+func (d *denying) Hides(principal.Principal) func(*host.Request) bool { panic("unexpected") }
+
+func TestSubscribeEndsWhenThePolicyDeniesIt(t *testing.T) {
+	policy := new(denying)
+	h := start(t, &host.Host{Servers: []host.ServerConfig{inMemory(t, "s")}, Policy: policy})
+	if err := h.WaitReady(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	subscribed := make(chan struct{}, 10)
+	go func() {
+		subscribed <- struct{}{}
+		ended <- h.Subscribe(t.Context(), "s", "lib://a", func() {})
+	}()
+	<-subscribed
+	h.PolicyChanged() // asks again, or before the subscription
+	policy.Store(true)
+	h.PolicyChanged()
+	select {
+	case err := <-ended:
+		if !errors.As(err, new(*host.DeniedError)) {
+			t.Errorf("Subscribe ends with %v", err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("Subscribe does not end")
+	}
+}
+
+// A policy that cannot tell what it hides hides everything, since it would deny the requests.
+func TestPolicyThatPanicsHidesEverything(t *testing.T) {
+	h := start(t, &host.Host{Servers: []host.ServerConfig{inMemory(t, "s")}, Policy: new(denying)})
+	if hides := linked.Hides(h, principal.Anonymous); hides == nil || !hides(&host.Request{Server: "s", Kind: host.KindTool, Name: "t"}) {
+		t.Error("the tool is not hidden")
+	}
+	open := &host.Host{Policy: host.Rules{Default: host.Ask, Rules: []host.Rule{{Tool: "*", Action: host.Allow}}}}
+	if linked.Hides(open, principal.Anonymous) != nil {
+		t.Error("a policy that denies nothing hides something")
+	}
+}
+
+func TestMiddlewareOfAServerSeesItsRequests(t *testing.T) {
+	var mu sync.Mutex
+	var seen []string
+	record := func(name string) call.Middleware {
+		return func(next call.Handler) call.Handler {
+			return func(ctx context.Context, c *call.Call) (any, error) {
+				if c.Method() == mcp.MethodCallTool {
+					mu.Lock()
+					seen = append(seen, name)
+					mu.Unlock()
+				}
+				return next(ctx, c)
+			}
+		}
+	}
+	h := &host.Host{
+		Servers:    []host.ServerConfig{inMemory(t, "a"), inMemory(t, "b")},
+		Dialer:     client.Dialer{Middleware: []call.Middleware{record("all")}},
+		Middleware: func(server string) []call.Middleware { return []call.Middleware{record("of " + server)} },
+	}
+	if err := h.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	for _, name := range []string{"b__who", "a__who"} {
+		if _, err := h.Call(t.Context(), name, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := []string{"all", "of b", "all", "of a"}; !slices.Equal(seen, want) {
+		t.Errorf("%q, want %q", seen, want)
+	}
+}
+
+// userContext returns the context of a request of a user.
+func userContext(t *testing.T, name string) context.Context {
+	t.Helper()
+	who, err := principal.New("https://as.example", name, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return auth.NewContext(t.Context(), &auth.Info{Principal: who})
+}
+
+func TestPolicyDecidesAboutReadsOfLargeResultsAsAboutTheirCalls(t *testing.T) {
+	up, audit := newCounted(), &log{}
+	var now atomic.Int32
+	now.Store(int32(host.Ask))
+	var asked atomic.Int32
+	config := configOf(t, up.Server, "up")
+	config.MaxResult = 10
+	h := start(t, &host.Host{
+		Servers: []host.ServerConfig{config}, Audit: audit.write,
+		Policy: policyFunc(func(_ context.Context, r *host.Request) (host.Decision, error) {
+			if r.Method != mcp.MethodCallTool || r.Name != "write" || r.Tool == nil || !strings.Contains(string(r.Arguments), "begin") {
+				t.Errorf("the policy is asked about %s with %s", r, r.Arguments)
+			}
+			return host.Decision{Action: host.Action(now.Load()), Version: "1"}, nil
+		}),
+		Approve: func(context.Context, *host.Approval) error { asked.Add(1); return nil },
+	})
+	ada, bob := userContext(t, "ada"), userContext(t, "bob")
+	text := "begin " + strings.Repeat("x", 100)
+	result, err := h.CallTool(ada, "up", "write", note{text})
+	if err != nil {
+		t.Fatal(err)
+	}
+	link, ok := result.Content[len(result.Content)-1].(*mcp.ResourceLink)
+	if !ok {
+		t.Fatalf("%+v", result.Content)
+	}
+	audit.want(t, "allowed write, approved", "done write, approved, ok")
+	for _, action := range []host.Action{host.Ask, host.Allow} {
+		now.Store(int32(action))
+		read, err := h.ReadResource(ada, "up", link.URI)
+		if err != nil || read.Contents[0].Text != "wrote "+text {
+			t.Errorf("%s: %+v, %v", action, read, err)
+		}
+		audit.want(t, "allowed "+link.URI, "done "+link.URI+", ok")
+	}
+	if asked.Load() != 1 {
+		t.Errorf("the user was asked %d times", asked.Load())
+	}
+	if _, err := h.ReadResource(bob, "up", link.URI); !errors.Is(err, client.ErrResourceNotFound) {
+		t.Errorf("another principal: %v", err)
+	}
+	audit.want(t, "done "+link.URI+", error, other")
+	now.Store(int32(host.Deny))
+	_, err = h.ReadResource(ada, "up", link.URI)
+	wantDenied(t, err, "the policy does not allow it")
+	audit.want(t, "denied "+link.URI+", error, the policy does not allow it")
+	if up.calls.Load() != 1 {
+		t.Errorf("the server has received %d calls", up.calls.Load())
+	}
+}
+
+func TestLargeResultsOfToolsThatAreWithheldAreNotRead(t *testing.T) {
+	up := newCounted()
+	var rejects atomic.Bool
+	config := configOf(t, up.Server, "up")
+	config.MaxResult = 10
+	h := start(t, &host.Host{Servers: []host.ServerConfig{config}, Review: func(d host.Definition) error {
+		if rejects.Load() && d.Name == "write" {
+			return errors.New("not accepted")
+		}
+		return nil
+	}})
+	ada := userContext(t, "ada")
+	result, err := h.CallTool(ada, "up", "write", json.RawMessage(`{"text":"0123456789"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	uri := result.Content[len(result.Content)-1].(*mcp.ResourceLink).URI
+	if _, err := h.ReadResource(ada, "up", uri); err != nil {
+		t.Error(err)
+	}
+	rejects.Store(true)
+	h.ReviewAgain()
+	_, err = h.ReadResource(ada, "up", uri)
+	wantDenied(t, err, "its definition is not accepted")
+}
