@@ -96,10 +96,10 @@ var errUnfit = errors.New("invalid answer")
 //
 // Ask is for the handlers of tools, prompts and resources. In a session it sends a request for
 // each question and waits for the responses: 10 minutes for an elicitation, 2 minutes for a
-// message and 30 seconds for roots, unless [Within] sets another time. In 2026-07-28 it returns [ErrInputRequired] if an answer is
-// missing. The call then ends with the questions, and the handler runs again from its beginning
-// when the client has sent the answers. A call may ask in at most 10 such rounds, and the client
-// must answer within an hour. Use [Once] for code before Ask that must not be repeated.
+// message and 30 seconds for roots, unless [Within] sets another time. In 2026-07-28 it returns [ErrInputRequired] if
+// an answer is missing. The call then ends with the questions, and the handler runs again from its beginning when the
+// client has sent the answers. A call may ask in at most 10 such rounds, and the client must answer within an hour.
+// Use [Once] for code before Ask that must not be repeated.
 //
 // A question whose answer is invalid is asked again, at most twice. Ask returns the error of the
 // first question that has one:
@@ -169,7 +169,9 @@ func SampleInto(into *mcp.CreateMessageResult, params mcp.CreateMessageParams, o
 		case sampling == nil:
 			return &call.CapabilityError{Required: mcp.ClientCapabilities{Sampling: &mcp.SamplingCapability{}}}
 		case needsTools && sampling.Tools == nil:
-			return &call.CapabilityError{Required: mcp.ClientCapabilities{Sampling: &mcp.SamplingCapability{Tools: &mcp.Supported{}}}}
+			return &call.CapabilityError{Required: mcp.ClientCapabilities{
+				Sampling: &mcp.SamplingCapability{Tools: &mcp.Supported{}},
+			}}
 		}
 		if err := mcp.CheckToolResults(params.Messages); err != nil {
 			return fmt.Errorf("sampling/createMessage: %w", err)
@@ -193,7 +195,9 @@ func SampleInto(into *mcp.CreateMessageResult, params mcp.CreateMessageParams, o
 // [mcp.CheckToolResults].
 //
 // Deprecated: 2026-07-28 deprecates sampling. Call a model from the server instead.
-func Sample(ctx context.Context, params mcp.CreateMessageParams, options ...AskOption) (*mcp.CreateMessageResult, error) {
+func Sample(
+	ctx context.Context, params mcp.CreateMessageParams, options ...AskOption,
+) (*mcp.CreateMessageResult, error) {
 	result := new(mcp.CreateMessageResult)
 	if err := Ask(ctx, SampleInto(result, params, options...)); err != nil {
 		return nil, err

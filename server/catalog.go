@@ -30,7 +30,8 @@ type Catalog struct {
 	servers []*Server // that serve it
 }
 
-// Registrar is a [*Server] or a [*Catalog], or a struct that embeds one of them. The functions of this package add to it.
+// Registrar is a [*Server] or a [*Catalog], or a struct that embeds one of them. The functions of this package add to
+// it.
 type Registrar interface{ catalog() *Catalog }
 
 func (c *Catalog) catalog() *Catalog { return c }

@@ -61,9 +61,9 @@ func AddExtension(to Registrar, e Extension) {
 	}
 }
 
-// RegisterExtension adds an extension. It returns an error where [AddExtension] panics. It is safe while the server serves.
-// Clients can use the methods at once. They see the extension in the capabilities when they connect the next time or, in
-// 2026-07-28, when they request the capabilities again.
+// RegisterExtension adds an extension. It returns an error where [AddExtension] panics. It is safe while the server
+// serves. Clients can use the methods at once. They see the extension in the capabilities when they connect the next
+// time or, in 2026-07-28, when they request the capabilities again.
 func (c *Catalog) RegisterExtension(e Extension) error {
 	if err := c.extensions.add(e); err != nil {
 		return fmt.Errorf("extension %q: %w", e.ID, err)
@@ -71,8 +71,8 @@ func (c *Catalog) RegisterExtension(e Extension) error {
 	return nil
 }
 
-// RemoveExtension removes an extension, and reports whether the server had it. Requests in flight continue. It is safe while the
-// server serves.
+// RemoveExtension removes an extension, and reports whether the server had it. Requests in flight continue. It is
+// safe while the server serves.
 func (c *Catalog) RemoveExtension(id string) bool { return c.extensions.remove(id) }
 
 // ExtensionOf returns the settings, a JSON object, with which the client of the call declares an

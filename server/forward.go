@@ -13,8 +13,8 @@ import (
 )
 
 // A client may send the response to a question, or the cancellation of a call, to any replica of a
-// session. That replica forwards it to all others on the Bus; the one that serves the call takes it. It also forwards changes of
-// roots; each replica that has served the session lately takes them.
+// session. That replica forwards it to all others on the Bus; the one that serves the call takes it. It also forwards
+// changes of roots; each replica that has served the session lately takes them.
 
 const (
 	messagesTopic = "server/messages"
@@ -31,8 +31,9 @@ type forwardedMessage struct {
 	Session string `json:"s"`           // key of the session
 	Message []byte `json:"m,omitempty"` // in base64, so that its length does not depend on characters to escape
 	Entry   string `json:"e,omitempty"` // key of the entry of a long message
-	Notify  string `json:"n,omitempty"` // if the message is a notification for the client: the replica with its standalone stream
-	Pair    bool   `json:"p,omitempty"` // Session is the key of an HTTP+SSE pair
+	// Notify is the replica with the standalone stream of the client, if the message is a notification for the client.
+	Notify string `json:"n,omitempty"`
+	Pair   bool   `json:"p,omitempty"` // Session is the key of an HTTP+SSE pair
 }
 
 // forward is httpserver.Server.Forward.
@@ -117,7 +118,8 @@ func (r *replicas) deliver(ctx context.Context, session *legacy.StoredSession, m
 }
 
 func (r *replicas) lostMessages() {
-	r.server.logger().Warn("answers or cancellations that other replicas have received may be lost: their calls wait for their time-out")
+	r.server.logger().Warn("answers or cancellations that other replicas have received may be lost: " +
+		"their calls wait for their time-out")
 }
 
 // messageOf returns the message that a client has sent.
@@ -127,4 +129,167 @@ func (r *replicas) messageOf(ctx context.Context, m *forwardedMessage) ([]byte, 
 	}
 	item, err := r.server.core.engine.Store.Get(ctx, m.Entry)
 	return item.Value, err
+}
+
+// Each request of a session may reach another replica. The replicas tell each other on the Bus when the
+// record of a session has changed, and which of them has the session's standalone stream.
+
+const (
+	sessionsTopic = "server/sessions"
+	// maxSessionMessages limits the messages that wait. Above it, they become one of all sessions.
+	maxSessionMessages = 1024
+)
+
+// Kinds of messages about a session; see legacy.Replicas.
+const (
+	sessionChanged   = ""
+	sessionEnded     = "e"
+	sessionListening = "l"
+	sessionWaiting   = "w"
+)
+
+// ActiveSessions returns the number of sessions over Streamable HTTP that have a request or an open event
+// stream in this process now. Sessions in a shared store that other replicas serve do not count. It is for
+// metrics, and safe for concurrent use.
+func (s *Server) ActiveSessions() int {
+	c, err := s.ready()
+	if err != nil {
+		return 0
+	}
+	return c.http.Sessions.Active()
+}
+
+// sessionMessage is news about a session, or about all sessions.
+type sessionMessage struct {
+	Session string `json:"s,omitzero"` // its key; empty: all sessions may have changed
+	Kind    string `json:"k,omitzero"`
+}
+
+type sessionEnvelope struct {
+	Origin string `json:"o"`
+	sessionMessage
+}
+
+var _ legacy.Replicas = (*replicas)(nil)
+
+// ID implements legacy.Replicas.
+func (r *replicas) ID() string { return r.server.core.lease.ID() }
+
+// Serves implements legacy.Replicas.
+func (r *replicas) Serves(ctx context.Context, replica string) (bool, error) {
+	return r.server.core.lease.Serves(ctx, replica)
+}
+
+// Changed implements legacy.Replicas.
+func (r *replicas) Changed(session string) { r.sessions.add(sessionMessage{session, sessionChanged}) }
+
+// Ended implements legacy.Replicas.
+func (r *replicas) Ended(session string) { r.sessions.add(sessionMessage{session, sessionEnded}) }
+
+// Listening implements legacy.Replicas.
+func (r *replicas) Listening(session string) {
+	r.sessions.add(sessionMessage{session, sessionListening})
+}
+
+// Waiting implements legacy.Replicas.
+func (r *replicas) Waiting(session string) { r.sessions.add(sessionMessage{session, sessionWaiting}) }
+
+// publishSessions publishes messages about sessions until ctx ends. It repeats those that fail.
+func (r *replicas) publishSessions(ctx context.Context) {
+	r.sessions.publish(ctx, func(ctx context.Context, m sessionMessage) error {
+		return r.publish(ctx, sessionsTopic, sessionEnvelope{r.origin, m})
+	}, func(m sessionMessage, err error) (sessionMessage, bool) {
+		r.server.logger().ErrorContext(ctx, "cannot announce a change of a session to the other replicas", "error", err)
+		return m, true
+	})
+}
+
+// receiveSession processes a message of another replica about a session.
+func (r *replicas) receiveSession(ctx context.Context, data []byte) {
+	var m sessionEnvelope
+	if jsonv2.Unmarshal(data, &m) != nil || m.Origin == r.origin {
+		return
+	}
+	wire := &r.server.core.http
+	switch {
+	case m.Session == "":
+		r.refreshAll(ctx)
+	case m.Kind == sessionWaiting:
+		wire.Sessions.AnswerWaiting(m.Session)
+	case m.Kind == sessionListening:
+		wire.RefreshSession(ctx, m.Session)
+		wire.Sessions.HandOver(m.Session, func(notification []byte) {
+			if err := r.sendMessage(ctx, forwardedMessage{Session: m.Session, Notify: m.Origin}, notification); err != nil &&
+				ctx.Err() == nil {
+				r.server.logger().ErrorContext(ctx,
+					"a notification is lost: cannot send it to the replica with the client's stream", "error", err)
+			}
+		})
+	case m.Kind == sessionEnded:
+		wire.Sessions.Forget(m.Session)
+		wire.RefreshSession(ctx, m.Session)
+	default:
+		wire.RefreshSession(ctx, m.Session)
+	}
+}
+
+// refreshAll adopts the changes of other replicas to all sessions in use.
+func (r *replicas) refreshAll(ctx context.Context) {
+	wire := &r.server.core.http
+	wire.Sessions.RefreshAll(ctx, func(session string) { wire.RefreshSession(ctx, session) })
+}
+
+// A client may resume the event stream of a call at another replica than that of the call. The replicas
+// tell each other on the Bus when to read the log of the stream.
+
+const (
+	streamsTopic = "server/streams"
+	// maxStreamMessages limits the messages that wait. Above it, they become one of all streams.
+	maxStreamMessages = 1024
+)
+
+// streamMessage says that a stream has new events, or asks for such messages.
+type streamMessage struct {
+	Session string `json:"s,omitzero"` // the key of the session; empty: all streams may have new events
+	Stream  string `json:"n,omitzero"`
+	Follow  bool   `json:"f,omitzero"` // the sender follows the stream
+}
+
+type streamEnvelope struct {
+	Origin string `json:"o"`
+	streamMessage
+}
+
+// notifyStream is httpserver.Streams.Notify.
+func (r *replicas) notifyStream(key store.StreamKey, follow bool) {
+	r.streams.add(streamMessage{key.Group, key.Stream, follow})
+}
+
+// publishStreams publishes messages about streams until ctx ends. It does not repeat those that fail,
+// because followers read the log at intervals.
+func (r *replicas) publishStreams(ctx context.Context) {
+	r.streams.publish(ctx, func(ctx context.Context, m streamMessage) error {
+		return r.publish(ctx, streamsTopic, streamEnvelope{r.origin, m})
+	}, func(m streamMessage, err error) (streamMessage, bool) {
+		r.server.logger().ErrorContext(ctx, "cannot announce events to the other replicas: they read them later", "error",
+			err)
+		return m, false
+	})
+}
+
+// receiveStream processes a message of another replica about a stream.
+func (r *replicas) receiveStream(_ context.Context, data []byte) {
+	var m streamEnvelope
+	if jsonv2.Unmarshal(data, &m) != nil || m.Origin == r.origin {
+		return
+	}
+	streams, key := r.server.core.http.Streams, store.StreamKey{Group: m.Session, Stream: m.Stream}
+	switch {
+	case m.Session == "":
+		streams.WakeAll()
+	case m.Follow:
+		streams.Follow(key)
+	default:
+		streams.Wake(key)
+	}
 }

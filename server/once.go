@@ -27,7 +27,8 @@ const (
 // unknown, because the process ended, the result could not be stored, or the function is still
 // running. The function is not called again. Look up the outcome in the services that the
 // function calls, by its idempotency key.
-var ErrOnceUncertain = errors.New("the operation was started before and its result is unknown: look it up by its idempotency key")
+var ErrOnceUncertain = errors.New("the operation was started before and its result is unknown: " +
+	"look it up by its idempotency key")
 
 // onceEntry is the entry of one function in the store.
 type onceEntry struct {
@@ -50,7 +51,9 @@ type onceEntry struct {
 // for a larger result Once returns an error that wraps ErrOnceUncertain. Replicas of a server
 // must share KV. Without KV, results are lost when the process ends. Outside of a handler, Once
 // returns call.ErrNoCall.
-func Once[T any](ctx context.Context, key string, f func(ctx context.Context, idempotencyKey string) (T, error)) (T, error) {
+func Once[T any](
+	ctx context.Context, key string, f func(ctx context.Context, idempotencyKey string) (T, error),
+) (T, error) {
 	var zero T
 	c := rpc.From(ctx)
 	if c == nil {
@@ -63,13 +66,14 @@ func Once[T any](ctx context.Context, key string, f func(ctx context.Context, id
 		return zero, err
 	}
 	idempotency := c.Key() + "/" + key
-	raw, err := runOnce(ctx, c, c.Principal().Key()+"once/"+idempotency, func(ctx context.Context) (json.RawMessage, error) {
-		value, err := f(ctx, idempotency)
-		if err != nil {
-			return nil, err
-		}
-		return schema.Marshal(value)
-	})
+	raw, err := runOnce(ctx, c, c.Principal().Key()+"once/"+idempotency,
+		func(ctx context.Context) (json.RawMessage, error) {
+			value, err := f(ctx, idempotency)
+			if err != nil {
+				return nil, err
+			}
+			return schema.Marshal(value)
+		})
 	if err != nil {
 		return zero, err
 	}
@@ -82,7 +86,9 @@ func Once[T any](ctx context.Context, key string, f func(ctx context.Context, id
 
 // runOnce is Once without types. The entry changes from absent to started to finished, each
 // by compare-and-swap. While the store has failed, it tries again.
-func runOnce(ctx context.Context, c *rpc.Call, key string, f func(context.Context) (json.RawMessage, error)) (json.RawMessage, error) {
+func runOnce(
+	ctx context.Context, c *rpc.Call, key string, f func(context.Context) (json.RawMessage, error),
+) (json.RawMessage, error) {
 	kv, run := c.Store, rand.Text()
 	started, _ := json.Marshal(onceEntry{Run: run})
 	var entry onceEntry
@@ -119,7 +125,8 @@ func runOnce(ctx context.Context, c *rpc.Call, key string, f func(context.Contex
 		return nil, err
 	}
 	if len(result) > maxOnceResult {
-		return nil, fmt.Errorf("once: %w: the result has %d bytes, the limit is %d", ErrOnceUncertain, len(result), maxOnceResult)
+		return nil, fmt.Errorf("once: %w: the result has %d bytes, the limit is %d", ErrOnceUncertain, len(result),
+			maxOnceResult)
 	}
 	done, err := json.Marshal(onceEntry{Result: result})
 	if err != nil {
@@ -130,7 +137,8 @@ func runOnce(ctx context.Context, c *rpc.Call, key string, f func(context.Contex
 		if !errors.Is(err, store.ErrConflict) {
 			return err
 		}
-		if item, failed := kv.Get(keep, key); failed != nil || bytes.Equal(item.Value, done) { // an earlier attempt has written it
+		item, failed := kv.Get(keep, key)
+		if failed != nil || bytes.Equal(item.Value, done) { // an earlier attempt has written it
 			return failed
 		}
 		return err

@@ -4,11 +4,16 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
 
+	jsonv2 "github.com/go-json-experiment/json"
+
+	"github.com/parley-mcp/parley/internal/changes"
 	"github.com/parley-mcp/parley/internal/loglimit"
+	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/store"
 )
 
@@ -96,7 +101,10 @@ func (r *replicas) open(topic string, data []byte) ([]byte, error) {
 
 // receive passes the messages of a topic to deliver until ctx ends. Messages and err are the results of the
 // first attempt to subscribe. It calls lost when messages may have been lost.
-func (r *replicas) receive(ctx context.Context, topic string, messages *store.Subscription, err error, lost func(), deliver func(ctx context.Context, data []byte)) {
+func (r *replicas) receive(
+	ctx context.Context, topic string, messages *store.Subscription, err error, lost func(),
+	deliver func(ctx context.Context, data []byte),
+) {
 	for first := true; ; first = false {
 		if !first {
 			messages, err = r.bus.Subscribe(ctx, topic, store.MaxQueue)
@@ -124,7 +132,8 @@ func (r *replicas) receive(ctx context.Context, topic string, messages *store.Su
 				default:
 					data, err := r.open(topic, m.Data)
 					if err != nil {
-						r.unreadable.Log(ctx, r.server.logger(), slog.LevelError, "cannot read a message of another replica: the replicas must have the same Keys", slog.String("topic", topic))
+						r.unreadable.Log(ctx, r.server.logger(), slog.LevelError,
+							"cannot read a message of another replica: the replicas must have the same Keys", slog.String("topic", topic))
 						lost()
 						continue
 					}
@@ -150,5 +159,167 @@ func sleep(ctx context.Context, d time.Duration) bool {
 		return true
 	case <-ctx.Done():
 		return false
+	}
+}
+
+// outbox holds the messages to other replicas that wait to be published, each once. Before open it drops
+// them. It is safe for concurrent use.
+type outbox[T comparable] struct {
+	mu      sync.Mutex
+	max     int
+	instead T              // replaces all messages when the outbox is full
+	pending map[T]struct{} // nil before open
+	wake    chan struct{}
+}
+
+func (o *outbox[T]) open(limit int, instead T) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.max, o.instead, o.pending, o.wake = limit, instead, make(map[T]struct{}), make(chan struct{}, 1)
+}
+
+func (o *outbox[T]) add(message T) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.pending == nil {
+		return
+	}
+	if len(o.pending) >= o.max {
+		clear(o.pending)
+		message = o.instead
+	}
+	o.pending[message] = struct{}{}
+	select {
+	case o.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (o *outbox[T]) take() map[T]struct{} {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	all := o.pending
+	o.pending = make(map[T]struct{})
+	return all
+}
+
+// publish passes the messages to send until ctx ends. After an error it calls failed, pauses, and sends the
+// message that failed returns, if repeat is set.
+func (o *outbox[T]) publish(
+	ctx context.Context, send func(context.Context, T) error, failed func(T, error) (again T, repeat bool),
+) {
+	for {
+		select {
+		case <-o.wake:
+		case <-ctx.Done():
+			return
+		}
+		for message := range o.take() {
+			err := send(ctx, message)
+			if err == nil || ctx.Err() != nil {
+				continue
+			}
+			if again, repeat := failed(message, err); repeat {
+				o.add(again)
+			}
+			if !sleep(ctx, replicaRetry) {
+				return
+			}
+		}
+	}
+}
+
+// changesTopic is the topic of the Bus on which replicas announce changes to each other.
+const changesTopic = "server/changes"
+
+// maxAnnouncements limits the announcements that wait. Above it they become one of any change.
+const maxAnnouncements = 1024
+
+// announcement is a change of a list or a resource at one replica, for the others.
+type announcement struct {
+	Kind   changes.Kind `json:"k,omitzero"`
+	Name   string       `json:"n,omitzero"` // of the entry that was added or removed
+	Hidden bool         `json:"h,omitzero"` // the entry has VisibleTo
+	URI    string       `json:"u,omitzero"` // of a resource that was updated
+	All    bool         `json:"a,omitzero"` // any list and resource may have changed
+	Caller string       `json:"c,omitzero"` // the key of the only principal that may learn of it; empty for all
+	Again  bool         `json:"r,omitzero"` // of a replica that had the previous lists of Caller
+}
+
+type announcementMessage struct {
+	Origin string `json:"o"`
+	announcement
+}
+
+// announce notifies the other replicas of a change. It does not block.
+func (r *replicas) announce(c announcement) { r.changes.add(c) }
+
+// publishAnnouncements publishes announcements until ctx ends. It repeats those that fail.
+func (r *replicas) publishAnnouncements(ctx context.Context) {
+	r.changes.publish(ctx, func(ctx context.Context, c announcement) error {
+		return r.publish(ctx, changesTopic, announcementMessage{r.origin, c})
+	}, func(c announcement, err error) (announcement, bool) {
+		if errors.Is(err, store.ErrInvalidArgument) { // a URI that is too long for a message
+			c = announcement{All: true}
+		}
+		r.server.logger().ErrorContext(ctx, "cannot announce a change to the other replicas", "error", err)
+		return c, true
+	})
+}
+
+// receiveAnnouncement notifies the clients of this replica of a change at another.
+func (r *replicas) receiveAnnouncement(_ context.Context, data []byte) {
+	var c announcementMessage
+	if jsonv2.Unmarshal(data, &c) == nil && c.Origin != r.origin {
+		r.server.apply(c.announcement)
+	}
+}
+
+// resyncAll notifies the clients of this replica that anything may have changed.
+func (s *Server) resyncAll() {
+	if s.PersonalOutdated != nil {
+		s.PersonalOutdated("")
+	}
+	s.changes.ResyncAll()
+}
+
+// apply notifies the clients of this replica of a change at another.
+func (s *Server) apply(c announcement) {
+	if c.Caller != "" {
+		if s.PersonalOutdated != nil && c.URI == "" && !c.Again && s.PersonalOutdated(c.Caller) {
+			// A client that was notified before may have got the previous lists of this replica.
+			again := c
+			again.Again = true
+			s.replicas.announce(again)
+		}
+		s.changes.PublishTo(func(who principal.Principal) bool { return who.Key() == c.Caller },
+			changes.Change{Kind: c.Kind, URI: c.URI})
+		return
+	}
+	var e entry
+	var known bool
+	switch c.Kind {
+	case changes.ToolsChanged:
+		e, known = s.tools.get(c.Name)
+	case changes.PromptsChanged:
+		e, known = s.prompts.get(c.Name)
+	case changes.ResourcesChanged:
+		if e, known = s.resources.get(c.Name); !known {
+			e, known = s.templates.get(c.Name)
+		}
+	case changes.ResourceUpdated:
+		s.changes.PublishTo(s.notifiedOf(c.URI), changes.Change{Kind: c.Kind, URI: c.URI})
+		return
+	default:
+		if c.All {
+			s.resyncAll()
+		}
+		return
+	}
+	switch {
+	case known:
+		s.changes.PublishTo(e.audience(), changes.Change{Kind: c.Kind})
+	case !c.Hidden: // otherwise it is not known here who may learn of it
+		s.changes.Publish(changes.Change{Kind: c.Kind})
 	}
 }

@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/schema"
 )
 
 // ErrResourceNotFound is returned by the handler of a resource, wrapped or not, if the resource
@@ -39,13 +41,17 @@ type ResourceHandler func(ctx context.Context, uri string) (*mcp.ReadResourceRes
 // that must be percent-encoded, or has more than 8 KiB, or if a key in r.Meta is invalid.
 // [Catalog.RegisterResource] returns errors instead. Both copy r and are safe while the server
 // serves.
-func AddResource[Out any](to Registrar, r mcp.Resource, handler func(ctx context.Context) (Out, error), options ...ResourceOption) {
+func AddResource[Out any](
+	to Registrar, r mcp.Resource, handler func(ctx context.Context) (Out, error), options ...ResourceOption,
+) {
 	if err := addResource(to.catalog(), r, handler, options); err != nil {
 		panic(fmt.Sprintf("server: resource %q: %v", r.URI, err))
 	}
 }
 
-func addResource[Out any](c *Catalog, r mcp.Resource, handler func(ctx context.Context) (Out, error), options []ResourceOption) error {
+func addResource[Out any](
+	c *Catalog, r mcp.Resource, handler func(ctx context.Context) (Out, error), options []ResourceOption,
+) error {
 	if handler == nil {
 		return errNoHandler
 	}
@@ -159,4 +165,93 @@ func detach[T any](definition *T, source *json.RawMessage) error {
 		*source = raw
 	}
 	return nil
+}
+
+// contentsOf returns a function that converts the results of a resource handler to contents.
+// It sets the MIME type if Out determines it.
+func contentsOf[Out any](mimeType *string) func(Out) (*mcp.ReadResourceResult, error) {
+	one := func(c mcp.ResourceContents) (*mcp.ReadResourceResult, error) {
+		return &mcp.ReadResourceResult{Contents: []mcp.ResourceContents{c}}, nil
+	}
+	var zero Out
+	switch any(zero).(type) {
+	case *mcp.ReadResourceResult:
+		return func(out Out) (*mcp.ReadResourceResult, error) { return any(out).(*mcp.ReadResourceResult), nil }
+	case []mcp.ResourceContents:
+		return func(out Out) (*mcp.ReadResourceResult, error) {
+			return &mcp.ReadResourceResult{Contents: any(out).([]mcp.ResourceContents)}, nil
+		}
+	case mcp.ResourceContents:
+		return func(out Out) (*mcp.ReadResourceResult, error) { return one(any(out).(mcp.ResourceContents)) }
+	case string:
+		return func(out Out) (*mcp.ReadResourceResult, error) {
+			return one(mcp.ResourceContents{Text: any(out).(string)})
+		}
+	case []byte:
+		return func(out Out) (*mcp.ReadResourceResult, error) {
+			return one(mcp.ResourceContents{Blob: blob(any(out).([]byte))})
+		}
+	}
+	if *mimeType == "" {
+		*mimeType = "application/json"
+	}
+	return func(out Out) (*mcp.ReadResourceResult, error) {
+		raw, err := schema.Marshal(out)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("cannot encode the contents: %w", err)
+		case string(raw) == "null":
+			return nil, ErrResourceNotFound
+		}
+		return one(mcp.ResourceContents{Text: string(raw)})
+	}
+}
+
+// blob replaces a nil slice by an empty one: nil would mean text.
+func blob(data []byte) []byte {
+	if data == nil {
+		return []byte{}
+	}
+	return data
+}
+
+// completed returns a copy of result with its missing fields filled in. It copies, because a
+// handler may return the same result for several calls.
+func completed(result *mcp.ReadResourceResult, uri, mimeType string, from *resourceOffer) *mcp.ReadResourceResult {
+	out := *result
+	out.CacheHints = from.fill(out.CacheHints)
+	if slices.ContainsFunc(out.Contents, func(c mcp.ResourceContents) bool {
+		return c.URI == "" || c.MimeType == "" && mimeType != ""
+	}) {
+		out.Contents = slices.Clone(out.Contents)
+		for i := range out.Contents {
+			c := &out.Contents[i]
+			if c.URI == "" {
+				c.URI = uri
+			}
+			if c.MimeType == "" {
+				c.MimeType = mimeType
+			}
+		}
+	}
+	return &out
+}
+
+// messagesOf returns a function that converts the results of a prompt handler to a prompt.
+func messagesOf[Out any]() (func(out Out) *mcp.GetPromptResult, error) {
+	var zero Out
+	switch any(zero).(type) {
+	case *mcp.GetPromptResult:
+		return func(out Out) *mcp.GetPromptResult { return any(out).(*mcp.GetPromptResult) }, nil
+	case []mcp.PromptMessage:
+		return func(out Out) *mcp.GetPromptResult {
+			return &mcp.GetPromptResult{Messages: any(out).([]mcp.PromptMessage)}
+		}, nil
+	case string:
+		return func(out Out) *mcp.GetPromptResult {
+			return &mcp.GetPromptResult{Messages: []mcp.PromptMessage{{Role: mcp.RoleUser,
+				Content: mcp.Text(any(out).(string))}}}
+		}, nil
+	}
+	return nil, errors.New("the handler must return a string, []mcp.PromptMessage or *mcp.GetPromptResult")
 }

@@ -36,7 +36,8 @@ const resealInterval = 10 * time.Millisecond
 func (s *sealedStore) open(ctx context.Context, purpose string, sealed []byte) (text []byte, newest bool, err error) {
 	text, newest, err = s.seals.OpenBytes(purpose, sealed)
 	if err != nil {
-		s.failed.Log(ctx, s.logger, slog.LevelWarn, "stored entry ignored: none of the server's Keys decrypts it; replicas need the same Keys")
+		s.failed.Log(ctx, s.logger, slog.LevelWarn,
+			"stored entry ignored: none of the server's Keys decrypts it; replicas need the same Keys")
 		return nil, false, fmt.Errorf("%w: cannot decrypt the entry", store.ErrNotFound)
 	}
 	return text, newest, nil
@@ -100,7 +101,9 @@ func entryPurpose(key store.StreamKey, seq uint64) string {
 	return "entry " + strconv.FormatUint(seq, 10) + " " + strconv.Itoa(len(key.Group)) + " " + key.Group + key.Stream
 }
 
-func (s sealedLog) Append(ctx context.Context, key store.StreamKey, seq uint64, entry []byte, opt store.AppendOptions) error {
+func (s sealedLog) Append(
+	ctx context.Context, key store.StreamKey, seq uint64, entry []byte, opt store.AppendOptions,
+) error {
 	return s.Log.Append(ctx, key, seq, s.seals.SealBytes(entryPurpose(key, seq), entry), opt)
 }
 

@@ -2,7 +2,12 @@ package server
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
+	"math"
+	"net/url"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -10,6 +15,7 @@ import (
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/changes"
+	"github.com/parley-mcp/parley/internal/httpurl"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/store"
@@ -119,29 +125,30 @@ type Server struct {
 	// Personal, if set, returns servers whose tools, prompts, resources, templates and completions the caller of ctx
 	// has in addition to those of this server, which come first: of several entries with one name or URI, the caller
 	// has the first. It is called before each list, and when this server has no entry with a requested name or URI; it
-	// may add such an entry. The returned servers need not serve. Entries with [RequireScopes] and directories are left out.
-	// Hide of a returned server hides its entries, in addition to Hide of this server. The context is that of a handler, or, for
-	// [WhileSubscribed], has the caller only. Personal must be safe for concurrent use, and should return soon. See
-	// [Server.PersonalChanged].
+	// may add such an entry. The returned servers need not serve. Entries with [RequireScopes] and directories are left
+	// out. Hide of a returned server hides its entries, in addition to Hide of this server. The context is that of a
+	// handler, or, for [WhileSubscribed], has the caller only. Personal must be safe for concurrent use, and should
+	// return soon. See [Server.PersonalChanged].
 	Personal func(ctx context.Context) []*Server
 	// WhileListening, if set, is called in a new goroutine when the first client of an authenticated caller subscribes to
-	// changes of lists; a session does so when its client opens the stream for notifications. The context has the caller. It ends
-	// when the last client of the caller has unsubscribed, or the server shuts down. WhileListening must return then. It can watch
-	// lists of Personal that change elsewhere, and call [Server.PersonalChanged]. A server calls it for at most 10,000 callers at a
-	// time, and logs a warning if more have subscribed.
+	// changes of lists; a session does so when its client opens the stream for notifications. The context has the
+	// caller. It ends when the last client of the caller has unsubscribed, or the server shuts down. WhileListening must
+	// return then. It can watch lists of Personal that change elsewhere, and call [Server.PersonalChanged]. A server
+	// calls it for at most 10,000 callers at a time, and logs a warning if more have subscribed.
 	WhileListening func(ctx context.Context)
-	// PersonalOutdated, if set, is called when another replica that shares Bus has called [Server.PersonalChanged] for a caller.
-	// Its argument is the [principal.Principal.Key] of the caller. It is empty if messages of other replicas may be lost: the lists of
-	// any caller may have changed then. PersonalOutdated reports whether this replica may have sent the previous lists to the
-	// caller. Its clients are notified again then, because one of them may have requested the lists here after the first
-	// notification and before this call. PersonalOutdated must not block.
+	// PersonalOutdated, if set, is called when another replica that shares Bus has called [Server.PersonalChanged] for a
+	// caller. Its argument is the [principal.Principal.Key] of the caller. It is empty if messages of other replicas may
+	// be lost: the lists of any caller may have changed then. PersonalOutdated reports whether this replica may have
+	// sent the previous lists to the caller. Its clients are notified again then, because one of them may have requested
+	// the lists here after the first notification and before this call. PersonalOutdated must not block.
 	PersonalOutdated func(caller string) (shown bool)
 
 	// Hide, if set, returns a function that reports what is hidden from a caller, or nil if nothing is. List is the method
 	// of a list, such as tools/list, and name the name, URI or URI template of an entry, which is left out of the list and
-	// of [Server.LookupTool]. If list is resources/subscribe, name is a URI, and the caller is not notified of its updates. The caller can still
-	// use what is hidden, unlike with [VisibleTo]. Lists with a function are computed for each caller. Hide and the
-	// function must be safe for concurrent use and fast, and must not panic. See [Server.PersonalChanged].
+	// of [Server.LookupTool]. If list is resources/subscribe, name is a URI, and the caller is not notified of its
+	// updates. The caller can still use what is hidden, unlike with [VisibleTo]. Lists with a function are computed for
+	// each caller. Hide and the function must be safe for concurrent use and fast, and must not panic. See
+	// [Server.PersonalChanged].
 	Hide func(caller principal.Principal) func(list, name string) bool
 
 	// RootsChanged, if set, is called when the client of a session notifies the server that
@@ -201,11 +208,10 @@ type Limits struct {
 	InflightPerAddress   int
 
 	// CallsPerSecond is the average number of tool calls, completions, reads of resources and
-	// requests about tasks that a principal may make in a second. CallBurst is the number that it may make at once. The defaults are
-	// 1,000 and 2,000. Anonymous clients are counted by session and, in 2026-07-28, by
-	// address. Further calls are rejected; see [call.LimitRate]. A negative CallsPerSecond
-	// means no limit. Replicas that share KV count calls together, with the tolerance that
-	// [call.RateLimit] states.
+	// requests about tasks that a principal may make in a second. CallBurst is the number that it may make at once. The
+	// defaults are 1,000 and 2,000. Anonymous clients are counted by session and, in 2026-07-28, by address. Further
+	// calls are rejected; see [call.LimitRate]. A negative CallsPerSecond means no limit. Replicas that share KV count
+	// calls together, with the tolerance that [call.RateLimit] states.
 	CallsPerSecond float64
 	CallBurst      int
 
@@ -235,4 +241,42 @@ type Limits struct {
 	// after the client has closed its end, and to end after they are cancelled. The default is
 	// 2 seconds.
 	Grace time.Duration
+}
+
+// checkFields returns an error for the first field with an invalid value. Other functions check
+// Keys and Auth.
+func (s *Server) checkFields() error {
+	if u, err := url.Parse(s.WebsiteURL); s.WebsiteURL != "" &&
+		(err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+		return errors.New("server: WebsiteURL must be empty or begin with https:// or http://, and name a host")
+	}
+	if s.PageSize < 0 {
+		return errors.New("server: PageSize must not be negative; 0 means the default")
+	}
+	for _, origin := range s.AllowedOrigins {
+		if !httpurl.IsOrigin(origin) {
+			return fmt.Errorf("server: AllowedOrigins: %.200q must be an origin as browsers send it, "+
+				"such as https://app.example.com: lower case, without a path and without the default port", origin)
+		}
+	}
+	for _, host := range s.AllowedHosts {
+		if !httpurl.IsHost(host) {
+			return fmt.Errorf("server: AllowedHosts: %.200q must be a host name or an IP address, with or without a port", host)
+		}
+	}
+	return s.Limits.check()
+}
+
+// check returns an error if a limit is negative.
+func (l Limits) check() error {
+	if math.IsNaN(l.CallsPerSecond) || math.IsNaN(l.ListsPerSecond) {
+		return errors.New("server: Limits.CallsPerSecond and ListsPerSecond must be numbers")
+	}
+	v := reflect.ValueOf(l)
+	for i := range v.NumField() {
+		if f := v.Field(i); f.CanInt() && f.Int() < 0 {
+			return fmt.Errorf("server: Limits.%s must not be negative; 0 means the default", v.Type().Field(i).Name)
+		}
+	}
+	return nil
 }

@@ -1,0 +1,224 @@
+package server
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
+	"github.com/parley-mcp/parley/schema"
+)
+
+// Option is an option of tools, prompts, resources, templates and directories.
+type Option interface {
+	ToolOption
+	PromptOption
+	ResourceOption
+}
+
+// ToolOption is an option of a tool: see [VisibleTo], [RequireScopes] and [NotSecret].
+type ToolOption interface{ ofTool(*toolEntry) }
+
+// PromptOption is an option of a prompt: see [VisibleTo] and [RequireScopes].
+type PromptOption interface{ ofPrompt(*promptEntry) }
+
+// ResourceOption is an option of a resource, a template or a directory: see [VisibleTo],
+// [RequireScopes], [Cached] and [WhileSubscribed].
+type ResourceOption interface{ ofResource(*resourceOffer) }
+
+// VisibleTo shows a tool, prompt, resource or template only to the callers for whom visible
+// returns true. The name is the name of the tool or prompt, the URI of the resource, or the URI
+// template of the template or directory. With several VisibleTo options, all must return true.
+//
+// For other callers the entry does not exist: they cannot list, call, read, complete or
+// subscribe to it, and are not notified of its changes. A hidden resource can still be read
+// through a template that the caller can see and that matches its URI.
+//
+// The function must decide by the authorization of the caller, and return the same result for
+// all requests of a principal (2026-07-28, server/tools, Listing Tools). The caller is
+// principal.Anonymous without authentication, and principal.Local on standard input. The
+// function is called for each request and for each entry of a list, so it should be fast. It
+// must be safe for concurrent use. If it panics, the entry is hidden, and the panic is logged.
+//
+// A list with such an entry is computed for each caller, and its cache scope is private,
+// whatever [Server.ListCache] is. VisibleTo panics if visible is nil.
+func VisibleTo(visible func(caller principal.Principal, name string) bool) Option {
+	if visible == nil {
+		panic("server: VisibleTo: the function must not be nil")
+	}
+	return visibleTo(visible)
+}
+
+type visibleTo func(who principal.Principal, name string) bool
+
+func (v visibleTo) ofTool(e *toolEntry)         { e.sees = append(e.sees, v) }
+func (v visibleTo) ofPrompt(e *promptEntry)     { e.sees = append(e.sees, v) }
+func (v visibleTo) ofResource(e *resourceOffer) { e.sees = append(e.sees, v) }
+
+// CachePolicy sets how clients of 2026-07-28 may cache a result (server/utilities/caching). The
+// zero CachePolicy means that they do not cache it.
+type CachePolicy struct {
+	// TTL is how long the result is fresh, rounded down to milliseconds. Subscribed clients
+	// are notified of changes before it has passed; other clients may not see them. 0 or less
+	// means that the result is stale at once.
+	TTL time.Duration
+	// Public means that the result is the same for every caller, so that a shared cache may
+	// return it to other callers. Leave it false if callers are authenticated and the result
+	// depends on the caller. Lists that depend on the caller because of [VisibleTo] are
+	// always private.
+	Public bool
+}
+
+// hints returns the caching hints of the policy. A personal result is private.
+func (p CachePolicy) hints(personal bool) mcp.CacheHints {
+	ttl := max(p.TTL.Milliseconds(), 0)
+	h := mcp.CacheHints{TTLMs: &ttl, CacheScope: mcp.CacheScopePrivate}
+	if p.Public && !personal {
+		h.CacheScope = mcp.CacheScopePublic
+	}
+	return h
+}
+
+// Cached sets how long clients of 2026-07-28 may cache the contents of a resource, or of every
+// resource of a template or directory. If the handler returns a *mcp.ReadResourceResult with
+// hints, those take precedence. With [VisibleTo] or [RequireScopes], the contents are always
+// private.
+func Cached(policy CachePolicy) ResourceOption { return cached(policy) }
+
+type cached CachePolicy
+
+func (c cached) ofResource(e *resourceOffer) { e.cache = CachePolicy(c) }
+
+// resourceOffer holds the options that resources, templates and directories share.
+type resourceOffer struct {
+	offer
+	cache  CachePolicy
+	follow whileSubscribed // nil: none
+	admit  beforeSubscribe // nil: every client may subscribe
+}
+
+// init sets the name and the options of an entry of c.
+func (o *resourceOffer) init(c *Catalog, name string, options []ResourceOption) {
+	o.name, o.logger = name, c.logger
+	for _, option := range options {
+		option.ofResource(o)
+	}
+	if o.follow != nil {
+		c.follows.Store(true)
+	}
+}
+
+// fill completes the hints of a handler with those of the policy, and replaces hints that the
+// protocol does not allow by the safe ones.
+func (o *resourceOffer) fill(h mcp.CacheHints) mcp.CacheHints {
+	personal := o.restricted() || len(o.scopes) > 0
+	policy := o.cache.hints(personal)
+	switch {
+	case h.TTLMs == nil:
+		h.TTLMs = policy.TTLMs
+	case *h.TTLMs < 0:
+		h.TTLMs = new(int64)
+	}
+	switch {
+	case h.CacheScope == "":
+		h.CacheScope = policy.CacheScope
+	case h.CacheScope != mcp.CacheScopePublic || personal:
+		h.CacheScope = mcp.CacheScopePrivate
+	}
+	return h
+}
+
+// A parameter with x-mcp-header is sent in an HTTP header, which proxies and logs can see. It
+// must not be a secret (2026-07-28, basic/transports/streamable-http, Custom Headers from Tool
+// Parameters), so tools whose mirrored parameters look like secrets are rejected.
+
+// NotSecret allows a tool to mirror parameters into HTTP headers although they look like
+// secrets. A parameter with an x-mcp-header is visible to proxies and logs. Without NotSecret,
+// AddTool panics and RegisterTool returns an error if the name of such a parameter suggests a
+// secret ("sort_key"), or if its schema has writeOnly or "format": "password".
+//
+// The headers are the values of x-mcp-header of the parameters that are not secrets. AddTool
+// also panics, and RegisterTool returns an error, if no parameter has one of the headers.
+func NotSecret(headers ...string) ToolOption { return notSecret(headers) }
+
+type notSecret []string
+
+func (n notSecret) ofTool(e *toolEntry) { e.notSecret = append(e.notSecret, n...) }
+
+// checkMirrored rejects parameters that are mirrored into headers and look like secrets,
+// except for those that NotSecret names.
+func checkMirrored(mirrored []schema.HeaderParam, notSecret []string) error {
+	for _, header := range notSecret {
+		if !slices.ContainsFunc(mirrored, func(p schema.HeaderParam) bool { return strings.EqualFold(p.Name, header) }) {
+			return fmt.Errorf("NotSecret: no parameter has the x-mcp-header %q", header)
+		}
+	}
+	for _, p := range mirrored {
+		why := secrecy(p)
+		if why == "" || slices.ContainsFunc(notSecret,
+			func(header string) bool { return strings.EqualFold(header, p.Name) }) {
+			continue
+		}
+		return fmt.Errorf("the parameter %s is mirrored into the header Mcp-Param-%s, where proxies and logs see it, "+
+			"and %s: remove its x-mcp-header, or add the option server.NotSecret(%q)", strings.Join(p.Path, "."), p.Name, why, p.Name)
+	}
+	return nil
+}
+
+// secrecy returns why a parameter looks like a secret, or "".
+func secrecy(p schema.HeaderParam) string {
+	switch {
+	case p.WriteOnly:
+		return "its schema has writeOnly"
+	case strings.EqualFold(p.Format, "password"):
+		return `its schema has "format": "password"`
+	}
+	for _, name := range append(slices.Clone(p.Path), p.Name) {
+		for _, word := range words(name) {
+			if slices.Contains(secretWords, word) ||
+				slices.ContainsFunc(secretEndings, func(end string) bool { return strings.HasSuffix(word, end) }) {
+				return fmt.Sprintf("%q looks like the name of a secret", name)
+			}
+		}
+	}
+	return ""
+}
+
+var (
+	secretWords = []string{
+		"auth", "authorization", "bearer", "cookie", "cookies", "credential", "credentials", "cvc", "cvv", "jwt", "key",
+		"keys", "otp", "passcode", "passphrase", "passwd", "password", "passwords", "pin", "pwd", "secret", "secrets", "signature", "ssn",
+		"token", "tokens",
+	}
+	// Secrets whose names are written as one word.
+	secretEndings = []string{"token", "password", "passwd", "secret", "apikey", "privatekey", "accesskey", "credential",
+		"credentials"}
+)
+
+// words splits a name into words in lower case: apiKey, api_key, API-Key and api.key have the
+// same two.
+func words(name string) []string {
+	var all []string
+	start, runes := 0, []rune(name)
+	end := func(i int) {
+		if i > start {
+			all = append(all, strings.ToLower(string(runes[start:i])))
+		}
+	}
+	for i, r := range runes {
+		switch {
+		case !unicode.IsLetter(r):
+			end(i)
+			start = i + 1
+		case i > start && unicode.IsUpper(r) &&
+			(!unicode.IsUpper(runes[i-1]) || i+1 < len(runes) && unicode.IsLower(runes[i+1])):
+			end(i)
+			start = i
+		}
+	}
+	end(len(runes))
+	return all
+}
