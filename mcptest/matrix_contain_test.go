@@ -4,20 +4,33 @@ package mcptest_test
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
 	"log/slog"
+	"maps"
 	"net/http/httptest"
+	"reflect"
+	"runtime"
+	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/mcptest"
+	"github.com/parley-mcp/parley/server"
 	"github.com/parley-mcp/parley/transport"
 )
 
-// A panic in the client's Elicit or Sample function ends only the call that requested
-// the input.
+// A panic in the client's Elicit or Sample function ends only the call that requested the input.
 func TestPanicInInputHandlerEndsOnlyTheCall(t *testing.T) {
 	var charged, log atomic.Int32
 	everywhere(t, asking(&charged), func(t *testing.T, c *client.Client) {
@@ -99,3 +112,341 @@ func (errorCount) Enabled(_ context.Context, l slog.Level) bool { return l >= sl
 func (c errorCount) Handle(context.Context, slog.Record) error  { c.errors.Add(1); return nil }
 func (c errorCount) WithAttrs([]slog.Attr) slog.Handler         { return c }
 func (c errorCount) WithGroup(string) slog.Handler              { return c }
+
+// A function of a client that calls runtime.Goexit does not answer. The server gets an error, and
+// the connection serves the next call.
+func TestGoexitInAFunctionOfTheClientIsAnError(t *testing.T) {
+	inquisitive := func() *server.Server {
+		s := newServer()
+		server.AddTool(s, mcp.Tool{Name: "elicit"}, func(ctx context.Context, _ struct{}) (string, error) {
+			_, err := server.Elicit[struct {
+				A string `json:"a"`
+			}](ctx, "a?")
+			return "elicited", err
+		})
+		server.AddTool(s, mcp.Tool{Name: "sample"}, func(ctx context.Context, _ struct{}) (string, error) {
+			_, err := server.Sample(ctx, mcp.CreateMessageParams{MaxTokens: 1})
+			return "sampled", err
+		})
+		server.AddTool(s, mcp.Tool{Name: "roots"}, func(ctx context.Context, _ struct{}) (string, error) {
+			_, err := server.Roots(ctx)
+			return "rooted", err
+		})
+		server.AddTool(s, mcp.Tool{Name: "log"}, func(ctx context.Context, _ struct{}) (string, error) {
+			server.Logger(ctx).Error("logged")
+			return "logged", nil
+		})
+		return s
+	}
+	everywhere(t, inquisitive, func(t *testing.T, c *client.Client) {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		for _, tool := range []string{"elicit", "sample", "roots"} {
+			if tool == "elicit" && c.Revision() < mcp.V20250618 {
+				continue
+			}
+			result, err := c.CallTool(ctx, tool, nil)
+			if ctx.Err() != nil || err == nil && !result.IsError || errors.Is(err, call.ErrConnectionLost) {
+				t.Fatalf("%s: %+v, %v, want an error of the client", tool, result, err)
+			}
+		}
+		if result, err := c.CallTool(ctx, "log", nil); err != nil || result.IsError {
+			t.Errorf("log: %+v, %v", result, err)
+		}
+		if _, err := c.CallTool(ctx, "everything", nil); err != nil {
+			t.Errorf("the next call: %v", err)
+		}
+	}, func(d *client.Dialer) {
+		d.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
+		d.Elicit = func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) { runtime.Goexit(); return nil, nil }
+		d.Sample = func(context.Context, *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
+			runtime.Goexit()
+			return nil, nil
+		}
+		d.Roots = func(context.Context) ([]mcp.Root, error) { runtime.Goexit(); return nil, nil }
+		d.OnLog = func(context.Context, mcp.LoggingMessageParams) { runtime.Goexit() }
+	})
+
+}
+
+// A client's middleware receives every request and its result, can add _meta that the
+// server's middleware receives, and can send a request again.
+func TestClientMiddlewareWrapsRequests(t *testing.T) {
+	const traceParent = "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01"
+	var mu sync.Mutex
+	arrived := make(map[string]string) // the traceparent, by method
+	newServer := func() *server.Server {
+		s := newServer()
+		s.Middleware = []call.Middleware{func(next call.Handler) call.Handler {
+			return func(ctx context.Context, c *call.Call) (any, error) {
+				var meta mcp.Meta
+				if raw, ok := c.Params().Get("_meta"); ok {
+					_ = json.Unmarshal(raw, &meta)
+				}
+				mu.Lock()
+				arrived[c.Method()] = string(meta[mcp.MetaTraceParent])
+				mu.Unlock()
+				if err := c.SetMeta(mcp.MetaTraceParent, traceParent); err == nil {
+					t.Error("SetMeta of a call that is served returns nil")
+				}
+				return next(ctx, c)
+			}
+		}}
+		return s
+	}
+	typed := map[string]any{
+		mcp.MethodInitialize: new(mcp.InitializeResult), mcp.MethodDiscover: new(mcp.DiscoverResult), mcp.MethodCallTool: new(mcp.CallToolResult),
+		mcp.MethodListTools: new(mcp.ListToolsResult),
+	}
+	var seen []string
+	middleware := func(next call.Handler) call.Handler {
+		return func(ctx context.Context, c *call.Call) (any, error) {
+			if err := c.SetMeta(mcp.MetaTraceParent, traceParent); err != nil {
+				t.Error(err)
+			}
+			if err := c.SetMeta(mcp.MetaProtocolVersion, "2000-01-01"); !errors.Is(err, mcp.ErrMetaKey) {
+				t.Errorf("SetMeta of a reserved key: %v", err)
+			}
+			result, err := next(ctx, c)
+			if err == nil && c.Method() == mcp.MethodCallTool {
+				result, err = next(ctx, c)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			name, _ := c.Params().Get("name")
+			seen = append(seen, c.Method()+string(name)+string(c.Revision()))
+			if want, known := typed[c.Method()]; err == nil && (!known || reflect.TypeOf(result) != reflect.TypeOf(want)) {
+				t.Errorf("%s: the result is a %T", c.Method(), result)
+			}
+			return result, err
+		}
+	}
+	everywhere(t, newServer, func(t *testing.T, c *client.Client) {
+		if text, err := client.CallTool[string](t.Context(), c, "echo", map[string]string{"text": "hello"}); err != nil || text != "hello" {
+			t.Errorf("%q, %v", text, err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		opening := mcp.MethodDiscover
+		if !c.Revision().Modern() {
+			opening = mcp.MethodInitialize
+		}
+		for _, want := range []string{opening + string(c.Revision()), mcp.MethodCallTool + `"echo"` + string(c.Revision())} {
+			if !slices.Contains(seen, want) {
+				t.Errorf("the middleware has received %q, want %s", seen, want)
+			}
+		}
+		if got := arrived[mcp.MethodCallTool]; got != `"`+traceParent+`"` {
+			t.Errorf("the server has received the traceparent %s", got)
+		}
+		seen = nil
+		clear(arrived)
+	}, func(d *client.Dialer) { d.Middleware = []call.Middleware{middleware} })
+}
+
+// Middleware may return a result of package mcp without sending the request.
+func TestClientMiddlewareCanReturnResult(t *testing.T) {
+	answer := func(next call.Handler) call.Handler {
+		return func(ctx context.Context, c *call.Call) (any, error) {
+			switch c.Method() {
+			case mcp.MethodCallTool:
+				return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text("from middleware")}}, nil
+			case mcp.MethodReadResource:
+				return nil, nil
+			}
+			return next(ctx, c)
+		}
+	}
+	c := mcptest.Dial(t, newServer(), func(d *client.Dialer) { d.Middleware = []call.Middleware{answer} })
+	if text, err := client.CallTool[string](t.Context(), c, "echo", map[string]string{"text": "from server"}); err != nil || text != "from middleware" {
+		t.Errorf("%q, %v", text, err)
+	}
+	if _, err := c.ReadResource(t.Context(), "file:///any"); err == nil {
+		t.Error("a nil result is accepted")
+	}
+}
+
+// withMiddleware returns a function that makes a server with the middleware.
+func withMiddleware(middleware ...call.Middleware) func() *server.Server {
+	return func() *server.Server {
+		s := newServer()
+		s.Middleware = middleware
+		server.AddPrompt(s, mcp.Prompt{Name: "open"}, func(context.Context, struct{}) (string, error) { return "o", nil })
+		server.AddStatic(s, mcp.Resource{URI: "note://open", Name: "open"}, "o")
+		return s
+	}
+}
+
+func toolNames(t *testing.T, c *client.Client) []string {
+	t.Helper()
+	var names []string
+	for tool, err := range c.Tools(t.Context(), client.WithRefresh()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, tool.Name)
+	}
+	return names
+}
+
+func TestServerMiddlewareFiltersLists(t *testing.T) {
+	withoutCount := func(next call.Handler) call.Handler {
+		return func(ctx context.Context, c *call.Call) (any, error) {
+			result, err := next(ctx, c)
+			if list, ok := result.(*mcp.ListToolsResult); ok {
+				filtered := *list
+				filtered.Tools = slices.DeleteFunc(slices.Clone(list.Tools), func(tool mcp.Tool) bool { return tool.Name == "count" })
+				return &filtered, err
+			}
+			return result, err
+		}
+	}
+	everywhere(t, withMiddleware(withoutCount), func(t *testing.T, c *client.Client) {
+		for range 2 { // the second list comes from the caches of the server
+			names := toolNames(t, c)
+			if slices.Contains(names, "count") || !slices.Contains(names, "echo") {
+				t.Errorf("tools %q", names)
+			}
+		}
+	})
+}
+
+func TestServerMiddlewareSeesEveryMethodWithItsTypedResult(t *testing.T) {
+	var mu sync.Mutex
+	seen := make(map[string]string) // the type of the result or the error code, by method
+	count := func(next call.Handler) call.Handler {
+		return func(ctx context.Context, c *call.Call) (any, error) {
+			if c.Method() == mcp.MethodListen { // returns when the subscription ends
+				mu.Lock()
+				seen[c.Method()] = "begun"
+				mu.Unlock()
+				return next(ctx, c)
+			}
+			result, err := next(ctx, c)
+			mu.Lock()
+			defer mu.Unlock()
+			seen[c.Method()] = typeOf(result, err)
+			if c.Revision() == "" || c.Peer().Info.Name == "" && c.Method() != mcp.MethodPing {
+				t.Errorf("%s: revision %q, client %+v", c.Method(), c.Revision(), c.Peer().Info)
+			}
+			return result, err
+		}
+	}
+	mcptest.Everywhere(t, withMiddleware(count), func(t *testing.T, c *client.Client) {
+		modern := c.Revision().Modern()
+		if err := c.Ping(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if _, err := client.CallTool[string](t.Context(), c, "echo", map[string]string{"text": "x"}); err != nil {
+			t.Error(err)
+		}
+		_ = toolNames(t, c)
+		for _, err := range c.Prompts(t.Context()) {
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		var reported *jsonrpc.Error
+		if _, err := c.CallExtension(t.Context(), "com.example/unknown", nil); !errors.As(err, &reported) || reported.Code != jsonrpc.CodeMethodNotFound {
+			t.Errorf("unknown method: %v", err)
+		}
+		if modern {
+			ctx, cancel := context.WithCancel(t.Context())
+			for range c.Watch(ctx, client.WatchFilter{Tools: true}) {
+				cancel()
+			}
+			cancel()
+		}
+		want := map[string]string{
+			mcp.MethodCallTool: "*mcp.CallToolResult", mcp.MethodListTools: "*mcp.ListToolsResult", mcp.MethodListPrompts: "*mcp.ListPromptsResult",
+			"com.example/unknown": "-32601",
+		}
+		if modern {
+			want[mcp.MethodDiscover], want[mcp.MethodListen] = "*mcp.DiscoverResult", "begun"
+		} else {
+			want[mcp.MethodInitialize], want[mcp.MethodPing] = "*mcp.InitializeResult", "*mcp.EmptyResult"
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if !maps.Equal(seen, want) {
+			t.Errorf("seen %v, want %v", seen, want)
+		}
+		clear(seen)
+	})
+}
+
+func typeOf(result any, err error) string {
+	var reported *jsonrpc.Error
+	if errors.As(err, &reported) {
+		return strconv.FormatInt(reported.Code, 10)
+	}
+	return fmt.Sprintf("%T", result)
+}
+
+func TestServerMiddlewareRewritesResults(t *testing.T) {
+	rewrite := func(next call.Handler) call.Handler {
+		return func(ctx context.Context, c *call.Call) (any, error) {
+			result, err := next(ctx, c)
+			switch r := result.(type) {
+			case *mcp.CallToolResult:
+				return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text("rewritten " + c.Name())}}, err
+			case *mcp.ReadResourceResult:
+				return nil, &jsonrpc.Error{Code: mcp.CodeResourceNotFound, Message: "hidden"}
+			case *mcp.InitializeResult:
+				changed := *r
+				changed.Instructions = "rewritten"
+				return &changed, err
+			case *mcp.DiscoverResult:
+				changed := *r
+				changed.Instructions = "rewritten"
+				return &changed, err
+			}
+			return result, err
+		}
+	}
+	everywhere(t, withMiddleware(rewrite), func(t *testing.T, c *client.Client) {
+		if got := c.Server().Instructions; got != "rewritten" {
+			t.Errorf("instructions %q", got)
+		}
+		if text, err := client.CallTool[string](t.Context(), c, "echo", map[string]string{"text": "x"}); err != nil || text != "rewritten echo" {
+			t.Errorf("%q, %v", text, err)
+		}
+		var reported *jsonrpc.Error
+		if _, err := c.ReadResource(t.Context(), "note://open"); !errors.As(err, &reported) || reported.Message != "hidden" {
+			t.Errorf("read: %v", err)
+		}
+	})
+}
+
+// Middleware may change the fields of a result that it received, although the server keeps the
+// list and its encoding for many calls: the change is for one call.
+func TestServerMiddlewareChangesOneCallsResult(t *testing.T) {
+	var calls atomic.Int32
+	modify := func(next call.Handler) call.Handler {
+		return func(ctx context.Context, c *call.Call) (any, error) {
+			result, err := next(ctx, c)
+			if list, ok := result.(*mcp.ListToolsResult); ok && calls.Add(1)%2 == 1 {
+				list.Tools = list.Tools[:1]
+			}
+			return result, err
+		}
+	}
+	everywhere(t, withMiddleware(modify), func(t *testing.T, c *client.Client) {
+		calls.Store(0)
+		for i, want := range []func(n int) bool{
+			func(n int) bool { return n == 1 },
+			func(n int) bool { return n > 1 },
+		} {
+			n := 0
+			for _, err := range c.Tools(t.Context()) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				n++
+			}
+			if !want(n) {
+				t.Errorf("list %d has %d tools", i+1, n)
+			}
+		}
+	})
+}

@@ -6,12 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/internal/spec"
+	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
@@ -383,5 +387,137 @@ func TestResultCanBeSharedByConcurrentCalls(t *testing.T) {
 			})
 		}
 		wg.Wait()
+	})
+}
+
+// These tests send raw HTTP requests that package client does not send.
+
+// rawEndpoint serves s until the test ends.
+func rawEndpoint(t *testing.T, s *server.Server) string {
+	t.Helper()
+	endpoint := httptest.NewServer(s)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		_ = s.Shutdown(ctx)
+		endpoint.CloseClientConnections()
+		endpoint.Close()
+	})
+	return endpoint.URL
+}
+
+// rawModern returns a request of 2026-07-28. params must end with a comma or be empty.
+func rawModern(method, params string) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":"r1","method":%q,"params":{%s"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`, method, params)
+}
+
+// Rule Y1: the rate of tool calls is limited for each caller by default. This test sets a lower limit.
+func TestRateOfToolCallsIsLimited(t *testing.T) {
+	limited := func() *server.Server {
+		s := newServer()
+		s.Limits = server.Limits{CallsPerSecond: 1e-6, CallBurst: 2}
+		return s
+	}
+	everywhere(t, limited, func(t *testing.T, c *client.Client) {
+		for range 2 {
+			if _, err := c.CallTool(t.Context(), "everything", nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err := c.CallTool(t.Context(), "everything", nil)
+		var rejected *jsonrpc.Error
+		if !errors.As(err, &rejected) || !strings.Contains(rejected.Message, "too many calls") || rejected.Code != jsonrpc.CodeInternalError {
+			t.Errorf("the third call: %v", err)
+		}
+		for _, err := range c.Tools(t.Context()) {
+			if err != nil {
+				t.Errorf("tools/list must not be limited: %v", err)
+			}
+		}
+	})
+}
+
+func TestAnonymousSessionsHaveSeparateLimits(t *testing.T) {
+	s := newServer()
+	s.Limits = server.Limits{CallsPerSecond: 1e-6, CallBurst: 1}
+	url := rawEndpoint(t, s)
+	const call = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"everything"}}`
+	for range 3 {
+		got := wiretest.Text(t, wiretest.Do(t, http.MethodPost, url, call, wiretest.Session(t, url, "2025-11-25")...))
+		if !strings.Contains(got, `"result"`) {
+			t.Errorf("the first call of a session: %s", got)
+		}
+	}
+}
+
+// A client that has listed the tools validates the results.
+func TestResultMatchesListedOutputSchema(t *testing.T) {
+	everywhere(t, newServer, func(t *testing.T, c *client.Client) {
+		for tool, err := range c.Tools(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tool.Name != "weather" {
+				continue
+			}
+			result, err := c.CallTool(t.Context(), tool.Name, place{"Oslo"})
+			if err != nil || result.IsError {
+				t.Errorf("%+v, %v", result, err)
+			}
+			if has := result.StructuredContent != nil; has != (c.Revision() >= mcp.V20250618) {
+				t.Errorf("structured content %s", result.StructuredContent)
+			}
+		}
+	})
+}
+
+// Rule V6: arguments are validated before the handler runs, and results afterwards.
+func TestArgumentsAndResultsAreValidated(t *testing.T) {
+	validating := func() *server.Server {
+		s := newServer()
+		schema := json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer","minimum":1}},"required":["n"]}`)
+		err := s.RegisterTool(mcp.Tool{Name: "raw", InputSchema: schema, OutputSchema: schema},
+			func(_ context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error) {
+				var in struct{ N int }
+				if err := json.Unmarshal(arguments, &in); err != nil || in.N < 1 {
+					t.Errorf("the handler receives %s (%v)", arguments, err)
+				}
+				if in.N > 1 {
+					return &mcp.CallToolResult{StructuredContent: json.RawMessage(`{"n":"many"}`)}, nil
+				}
+				return &mcp.CallToolResult{StructuredContent: json.RawMessage(`{"n":1}`)}, nil
+			})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	everywhere(t, validating, func(t *testing.T, c *client.Client) {
+		if result, err := c.CallTool(t.Context(), "raw", json.RawMessage(`{"n":1}`)); err != nil || result.IsError {
+			t.Errorf("%+v, %v", result, err)
+		}
+		for _, arguments := range []string{`{}`, `{"n":0}`, `{"n":"1"}`, `{"n":1.5}`, `{"n":2}`} {
+			result, err := c.CallTool(t.Context(), "raw", json.RawMessage(arguments))
+			if err == nil && !result.IsError {
+				t.Errorf("%s: %+v, want an error", arguments, result)
+			}
+		}
+	})
+}
+
+// The server pings the client in the revisions that have ping, and the client responds.
+func TestServerPingsClient(t *testing.T) {
+	pinging := func() *server.Server {
+		s := newServer()
+		s.KeepAlive = time.Millisecond
+		return s
+	}
+	everywhere(t, pinging, func(t *testing.T, c *client.Client) {
+		if !c.Revision().Modern() {
+			await(t, mcp.MethodPing, false)
+		}
+		if text, err := client.CallTool[string](t.Context(), c, "echo", map[string]string{"text": "alive"}); err != nil || text != "alive" {
+			t.Errorf("the next call: %q, %v", text, err)
+		}
 	})
 }
