@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/parley-mcp/parley/internal/changes"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -210,3 +212,5 @@ func TestSubscribedResourcesListsEachSubscriberOnce(t *testing.T) {
 		t.Errorf("subscribers to lists: %v", all)
 	}
 }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

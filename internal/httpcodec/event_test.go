@@ -10,9 +10,14 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/parley-mcp/parley/call"
 )
 
 // readEvents returns all events in the form name|data|id, and the last retry value.
@@ -317,3 +322,225 @@ func TestStreamNamesAreUnguessable(t *testing.T) {
 		}
 	}
 }
+
+func TestBodyIsReadUpToItsLimit(t *testing.T) {
+	const limit = 200_000
+	for _, size := range []int{0, 1, 511, 512, 513, MaxInitialRead - 1, MaxInitialRead, MaxInitialRead + 1, limit - 1, limit, limit + 1, 2 * limit} {
+		want := bytes.Repeat([]byte("x"), size)
+		for _, length := range []int64{int64(size), -1} {
+			for how, wrap := range map[string]func(io.Reader) io.Reader{
+				"whole": func(r io.Reader) io.Reader { return r }, "in halves": iotest.HalfReader, "with the error": iotest.DataErrReader,
+			} {
+				got, err := ReadBody(wrap(bytes.NewReader(want)), length, limit, MaxInitialRead)
+				if size > limit {
+					if !errors.Is(err, ErrBodyTooLarge) {
+						t.Errorf("%d of %d bytes, %s: %v", size, length, how, err)
+					}
+					continue
+				}
+				if err != nil || !bytes.Equal(got, want) {
+					t.Errorf("%d of %d bytes, %s: %d bytes, %v", size, length, how, len(got), err)
+				}
+			}
+		}
+	}
+}
+
+func TestBodyThatEndsEarlyIsAnError(t *testing.T) {
+	if got, err := ReadBody(strings.NewReader("abc"), 4, 100, MaxInitialRead); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("%q, %v", got, err)
+	}
+	broken := errors.New("broken")
+	if got, err := ReadBody(io.MultiReader(strings.NewReader("abc"), iotest.ErrReader(broken)), -1, 100, MaxInitialRead); !errors.Is(err, broken) {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// A peer that declares a large body and sends nothing does not cause a large allocation.
+func TestReadBodyAllocatesForReceivedBytesOnly(t *testing.T) {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range 100 {
+		if _, err := ReadBody(strings.NewReader("{"), 4<<20, 4<<20, MaxInitialRead); err == nil {
+			t.Fatal("accepted")
+		}
+	}
+	runtime.ReadMemStats(&after)
+	if each := (after.TotalAlloc - before.TotalAlloc) / 100; each > 8<<10 {
+		t.Errorf("%d bytes each", each)
+	}
+}
+
+// The first five are the examples of the specification (Value Encoding).
+// Rule U1.
+func TestHeaderValuesAreEncodedIfNecessary(t *testing.T) {
+	for text, want := range map[string]string{
+		"us-west1":           "us-west1",
+		"Hello, 世界":          "=?base64?SGVsbG8sIOS4lueVjA==?=",
+		" padded ":           "=?base64?IHBhZGRlZCA=?=",
+		"line1\nline2":       "=?base64?bGluZTEKbGluZTI=?=",
+		"=?base64?literal?=": "=?base64?PT9iYXNlNjQ/bGl0ZXJhbD89?=",
+
+		"":                     "",
+		"a b\tc":               "a b\tc",
+		"\ta":                  "=?base64?CWE=?=",
+		"a\r\nSet-Cookie: b=c": "=?base64?YQ0KU2V0LUNvb2tpZTogYj1j?=",
+		"a\x00b":               "=?base64?YQBi?=",
+		"a\x7f":                "=?base64?YX8=?=",
+		"=?base64?=":           "=?base64?PT9iYXNlNjQ/PQ==?=", // starts and ends as the sentinels do, though they overlap
+		"=?base64?literal":     "=?base64?literal",
+		"=?BASE64?literal?=":   "=?BASE64?literal?=",
+		"literal?=":            "literal?=",
+	} {
+		if got := EncodeHeader(text); got != want {
+			t.Errorf("%q is encoded as %q, want %q", text, got, want)
+		}
+		if got, ok := DecodeHeader(want); !ok || got != text {
+			t.Errorf("%q is decoded as %q, %v; want %q", want, got, ok, text)
+		}
+	}
+}
+
+// Rule T17: the markers are case-sensitive, and base64 is strict.
+func TestMalformedHeaderValuesAreRejected(t *testing.T) {
+	for _, value := range []string{
+		"=?base64?SGVsbG8?=",     // no padding
+		"=?base64?SGVs!!!bG8=?=", // not base64
+		"=?base64?SGVsbG9=?=",    // bits behind the end
+		"=?base64?SGVs bG8=?=",
+		"=?base64?SGVsbG8=\n?=",
+		"=?base64?SGVsbG8_?=", // the URL alphabet
+		" a", "a ", "\ta", "a\n", "a\x00", "é", "\x7f", "a\xff",
+	} {
+		if got, ok := DecodeHeader(value); ok {
+			t.Errorf("%q is decoded as %q", value, got)
+		}
+	}
+	for _, literal := range []string{"SGVsbG8=", "=?base64?SGVsbG8=", "=?Base64?SGVsbG8=?=", "SGVsbG8=?=", "=?base64?="} {
+		if got, ok := DecodeHeader(literal); !ok || got != literal {
+			t.Errorf("%q is decoded as %q, %v; want the literal", literal, got, ok)
+		}
+	}
+	if got, ok := DecodeHeader("=?base64??="); !ok || got != "" {
+		t.Errorf("the encoded empty text is decoded as %q, %v", got, ok)
+	}
+}
+
+func FuzzHeaderValueCodec(f *testing.F) {
+	for _, s := range []string{"", "a", " a", "a\n", "é", "=?base64?YQ==?=", "=?base64?=", "=?base64?", "?=", "\t", "a\xff\x00", "=?base64??="} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		value := EncodeHeader(text)
+		if got, ok := DecodeHeader(value); !ok || got != text {
+			t.Errorf("%q becomes %q, and that %q, %v", text, value, got, ok)
+		}
+		// RFC 9110, 5.5: visible ASCII, with spaces and tabs inside only.
+		for i := range len(value) {
+			if c := value[i]; c > 0x7E || c < 0x20 && c != '\t' {
+				t.Fatalf("%q contains the byte %#x", value, c)
+			}
+		}
+		if strings.Trim(value, " \t") != value {
+			t.Errorf("%q has white space at its ends", value)
+		}
+		if decoded, ok := DecodeHeader(text); ok && utf8.ValidString(decoded) {
+			if again, ok := DecodeHeader(EncodeHeader(decoded)); !ok || again != decoded {
+				t.Errorf("%q decodes to %q, which does not round-trip: %q, %v", text, decoded, again, ok)
+			}
+		}
+	})
+}
+
+// scripted is text that arrives on a stream after a delay.
+type scripted struct {
+	after time.Duration
+	text  string
+}
+
+// silentAfter sends a script on a stream that remains open for an hour afterwards. It returns
+// the time between the last text and the end of the stream for its reader.
+func silentAfter(t *testing.T, all ...scripted) (after time.Duration, err error) {
+	t.Helper()
+	r, w := io.Pipe()
+	events := NewEventReader(r, 1000)
+	events.CloseWhenSilent(r)
+	var last time.Time
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for _, s := range all {
+			time.Sleep(s.after)
+			_, _ = io.WriteString(w, s.text)
+		}
+		last = time.Now()
+		time.Sleep(time.Hour)
+		w.Close()
+	}()
+	for {
+		if _, err := events.Next(); err != nil {
+			over := time.Now()
+			err = events.End(err)
+			<-done
+			return over.Sub(last), err
+		}
+	}
+}
+
+const comment, data = ": keep-alive\n\n", "data: {}\n\n"
+
+// A stream is lost when its keep-alive comments stop.
+func TestStreamIsLostWhenKeepAliveStops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		after, err := silentAfter(t, scripted{0, comment}, scripted{15 * time.Second, comment}, scripted{15 * time.Second, comment})
+		var silent *call.SilentError
+		if !errors.As(err, &silent) || !errors.Is(err, call.ErrConnectionLost) || silent.For != 45*time.Second || after != 45*time.Second {
+			t.Errorf("after %v: %v", after, err)
+		}
+	})
+}
+
+func TestStreamWithoutKeepAliveMayBeSilent(t *testing.T) {
+	for name, all := range map[string][]scripted{
+		"nothing":                   nil,
+		"data":                      {{time.Second, data}, {time.Second, data}, {time.Second, data}, {time.Second, data}},
+		"one comment":               {{0, comment}},
+		"two comments":              {{0, comment}, {15 * time.Second, comment}},
+		"padding":                   {{0, comment + comment + comment + comment}},
+		"comments before events":    {{time.Second, comment + data}, {time.Second, comment + data}, {time.Second, comment + data}, {time.Second, comment + data}},
+		"padding, then a long wait": {{0, comment + comment + comment}, {time.Minute, comment}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			if after, err := silentAfter(t, all...); err != io.EOF || after != time.Hour {
+				t.Errorf("%s: after %v: %v", name, after, err)
+			}
+		})
+	}
+}
+
+// The longest gap counts. An event is as good as a comment.
+func TestKeepAliveIntervalMayVary(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		after, err := silentAfter(t, scripted{0, comment}, scripted{2 * time.Second, comment}, scripted{10 * time.Second, comment},
+			scripted{25 * time.Second, data}, scripted{29 * time.Second, comment})
+		var silent *call.SilentError
+		if !errors.As(err, &silent) || after != 30*time.Second {
+			t.Errorf("after %v: %v", after, err)
+		}
+	})
+}
+
+// An event that arrives slowly keeps the stream open.
+func TestSlowEventKeepsStreamOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		part := scripted{4 * time.Second, strings.Repeat("x", 10)}
+		after, err := silentAfter(t, scripted{0, comment}, scripted{time.Second, comment}, scripted{time.Second, comment},
+			scripted{time.Second, "data: "}, part, part, part, scripted{time.Second, "\n"}, scripted{4 * time.Second, "\n"})
+		var silent *call.SilentError
+		if !errors.As(err, &silent) || silent.For != minSilence || after != minSilence {
+			t.Errorf("after %v: %v", after, err)
+		}
+	})
+}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

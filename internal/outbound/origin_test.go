@@ -2,8 +2,10 @@ package outbound_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -273,4 +275,160 @@ func TestTheQueueForTurnsIsBounded(t *testing.T) {
 			t.Errorf("%d calls were sent", n)
 		}
 	})
+}
+
+// answering returns a send function for a peer that answers with raw.
+func answering(raw string) func(context.Context, *outbound.Request) (json.RawMessage, error) {
+	return func(context.Context, *outbound.Request) (json.RawMessage, error) { return json.RawMessage(raw), nil }
+}
+
+// after returns middleware that applies change to each result.
+func after(change func(result any) any) call.Middleware {
+	return func(next call.Handler) call.Handler {
+		return func(ctx context.Context, c *call.Call) (any, error) {
+			result, err := next(ctx, c)
+			if err != nil {
+				return nil, err
+			}
+			return change(result), nil
+		}
+	}
+}
+
+func TestMetaOfTheCallerWinsOverMetaOfMiddleware(t *testing.T) {
+	sending := outbound.NewChain(func(next call.Handler) call.Handler {
+		return func(ctx context.Context, c *call.Call) (any, error) {
+			for key, value := range map[string]string{"com.example/a": "middleware's", "com.example/b": "middleware's", "traceparent": "middleware's"} {
+				if err := c.SetMeta(key, value); err != nil {
+					t.Error(err)
+				}
+			}
+			return next(ctx, c)
+		}
+	})
+	req := &outbound.Request{Method: "tools/call", Meta: map[string]json.RawMessage{"com.example/a": json.RawMessage(`"caller's"`), "traceparent": json.RawMessage(`"caller's"`)}}
+	_, err := sending.Do(t.Context(), mcp.V20260728, req, func(_ context.Context, sent *outbound.Request) (json.RawMessage, error) {
+		if a, b := string(sent.Meta["com.example/a"]), string(sent.Meta["com.example/b"]); a != `"caller's"` || b != `"middleware's"` {
+			t.Errorf("sent a: %s, b: %s", a, b)
+		}
+		if parent := string(sent.Meta["traceparent"]); parent != `"middleware's"` { // of the last span
+			t.Errorf("sent trace context: %s", parent)
+		}
+		return json.RawMessage(`{"content":[]}`), nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	if len(req.Meta) != 2 || string(req.Meta["traceparent"]) != `"caller's"` {
+		t.Errorf("the caller's map was changed to %s", req.Meta)
+	}
+}
+
+func TestOutgoingMiddlewareReceivesTypedResults(t *testing.T) {
+	for _, tt := range []struct {
+		method, raw string
+		extension   bool
+		want        any
+	}{
+		{mcp.MethodCallTool, `{"content":[]}`, false, &mcp.CallToolResult{}},
+		{mcp.MethodCallTool, `{"resultType":"task","taskId":"1","status":"working","createdAt":"","lastUpdatedAt":"","ttlMs":null}`, false, &mcp.CreateTaskResult{}},
+		{mcp.MethodCallTool, `{"resultType":"com.example/other"}`, false, json.RawMessage{}},
+		{mcp.MethodListTools, `{"tools":[]}`, false, &mcp.ListToolsResult{}},
+		{mcp.MethodPing, `{}`, false, &mcp.EmptyResult{}},
+		{"com.example/run", `{"ran":true}`, true, json.RawMessage{}},
+	} {
+		var got any
+		sending := outbound.NewChain(after(func(result any) any { got = result; return result }))
+		req := &outbound.Request{Method: tt.method, AnyResultType: tt.extension}
+		raw, err := sending.Do(t.Context(), mcp.V20260728, req, answering(tt.raw))
+		if err != nil || string(raw) != tt.raw {
+			t.Errorf("%s: %s, %v", tt.method, raw, err)
+		}
+		if reflect.TypeOf(got) != reflect.TypeOf(tt.want) {
+			t.Errorf("%s: middleware received a %T, want a %T", tt.method, got, tt.want)
+		}
+	}
+}
+
+func TestAnInvalidResponseIsAnErrorForOutgoingMiddleware(t *testing.T) {
+	sending := outbound.NewChain(after(func(result any) any { return result }))
+	_, err := sending.Do(t.Context(), mcp.V20260728, &outbound.Request{Method: mcp.MethodListTools}, answering(`{"tools":"none"}`))
+	if !errors.Is(err, call.ErrInvalidResponse) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAnotherResultOfOutgoingMiddlewareIsEncoded(t *testing.T) {
+	req := &outbound.Request{Method: mcp.MethodListTools}
+	sending := outbound.NewChain(after(func(any) any { return &mcp.ListToolsResult{Tools: []mcp.Tool{}} }))
+	if raw, err := sending.Do(t.Context(), mcp.V20251125, req, answering(`{"tools":[],"nextCursor":"x"}`)); err != nil || string(raw) != `{"tools":[]}` {
+		t.Errorf("%s, %v", raw, err)
+	}
+	sending = outbound.NewChain(after(func(any) any { return nil }))
+	if raw, err := sending.Do(t.Context(), mcp.V20251125, req, answering(`{"tools":[]}`)); err == nil {
+		t.Errorf("no result, but no error: %s", raw)
+	}
+	sending = outbound.NewChain(after(func(result any) any {
+		list := result.(*mcp.ListToolsResult)
+		list.Tools = append(list.Tools, mcp.Tool{Name: "added"})
+		return list
+	}))
+	const added = `{"tools":[{"name":"added","inputSchema":{"type":"object"}}]}`
+	if raw, err := sending.Do(t.Context(), mcp.V20251125, req, answering(`{"tools":[]}`)); err != nil || string(raw) != added {
+		t.Errorf("%s, %v, want %s", raw, err, added)
+	}
+}
+
+// Every field of a result that middleware changes is in the encoding; without a change the bytes of the peer are used.
+func TestChangesOfOutgoingMiddlewareAreFound(t *testing.T) {
+	const raw = `{"tools":[], "nextCursor":"x", "unknown":1, "ttlMs":5, "_meta":{"a/b":1}}`
+	next := "y"
+	for name, change := range map[string]func(*mcp.ListToolsResult){
+		"cursor":      func(r *mcp.ListToolsResult) { r.NextCursor = &next },
+		"no cursor":   func(r *mcp.ListToolsResult) { r.NextCursor = nil },
+		"meta":        func(r *mcp.ListToolsResult) { r.Meta = mcp.Meta{} },
+		"result type": func(r *mcp.ListToolsResult) { r.ResultType = "com.example/other" },
+		"nil list":    func(r *mcp.ListToolsResult) { r.Tools = nil },
+		"nothing":     func(*mcp.ListToolsResult) {},
+	} {
+		sending := outbound.NewChain(after(func(result any) any { change(result.(*mcp.ListToolsResult)); return result }))
+		got, err := sending.Do(t.Context(), mcp.V20251125, &outbound.Request{Method: mcp.MethodListTools}, answering(raw))
+		if err != nil || (string(got) == raw) != (name == "nothing") {
+			t.Errorf("%s: %s, %v", name, got, err)
+		}
+	}
+}
+
+// A change of what the fields of a result refer to is a change, too: a server's result is never
+// shared between requests.
+func TestDeepChangesOfOutgoingMiddlewareAreFound(t *testing.T) {
+	const raw = `{"content":[{"type":"text","text":"secret","annotations":{"audience":["user"]}}, {"type":"image","data":"AAAA","mimeType":"image/png"}],` +
+		`"structuredContent":{"n":1},"_meta":{"a/b":{"c":1}},"unknown":1}`
+	for name, change := range map[string]func(*mcp.CallToolResult){
+		"nothing":            func(*mcp.CallToolResult) {},
+		"text":               func(r *mcp.CallToolResult) { r.Content[0].(*mcp.TextContent).Text = "hidden" },
+		"annotations":        func(r *mcp.CallToolResult) { r.Content[0].(*mcp.TextContent).Annotations.Audience[0] = "assistant" },
+		"bytes":              func(r *mcp.CallToolResult) { r.Content[1].(*mcp.ImageContent).Data[2] = 1 },
+		"block":              func(r *mcp.CallToolResult) { r.Content[1] = mcp.Text("x") },
+		"structured content": func(r *mcp.CallToolResult) { r.StructuredContent[5] = '2' },
+		"a key of meta":      func(r *mcp.CallToolResult) { delete(r.Meta, "a/b") },
+		"a value of meta":    func(r *mcp.CallToolResult) { r.Meta["a/b"][5] = '2' },
+	} {
+		sending := outbound.NewChain(after(func(result any) any { change(result.(*mcp.CallToolResult)); return result }))
+		got, err := sending.Do(t.Context(), mcp.V20251125, &outbound.Request{Method: mcp.MethodCallTool}, answering(raw))
+		if err != nil || (string(got) == raw) != (name == "nothing") {
+			t.Errorf("%s: %s, %v", name, got, err)
+		}
+	}
+}
+
+// Middleware cannot return JSON that the server could not send.
+func TestInvalidJSONOfOutgoingMiddlewareIsAnError(t *testing.T) {
+	for _, invalid := range []string{``, `{`, `{"content":[],"content":[]}`, "{\"a\":\"\xff\"}", `{} {}`} {
+		sending := outbound.NewChain(after(func(any) any { return json.RawMessage(invalid) }))
+		got, err := sending.Do(t.Context(), mcp.V20251125, &outbound.Request{Method: mcp.MethodCallTool}, answering(`{"content":[]}`))
+		if err == nil {
+			t.Errorf("%q is returned as %s", invalid, got)
+		}
+	}
 }

@@ -136,8 +136,7 @@ func TestResponsesReachTheirRequestsInAnyOrder(t *testing.T) {
 	}
 }
 
-// Rule J3: a response with an unknown id, or with an id of another type, does not complete a
-// request.
+// Rule J3: a response with an unknown id, or with an id of another type, does not complete a request.
 func TestResponsesToUnknownIDsAreIgnored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t)

@@ -85,8 +85,7 @@ func TestRequestWithoutTimeoutsWaits(t *testing.T) {
 	})
 }
 
-// 2026-07-28, basic/patterns/cancellation, Timeouts: progress restarts the time-out, up to a
-// maximum.
+// 2026-07-28, basic/patterns/cancellation, Timeouts: progress restarts the time-out, up to a maximum.
 func TestProgressExtendsTheTimeoutUpToTheMaximum(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t)

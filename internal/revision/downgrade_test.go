@@ -13,8 +13,7 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// encodeFor returns result encoded for a peer of revision r. It validates the encoding
-// against the official schema.
+// encodeFor returns result encoded for a peer of revision r. It validates the encoding against the official schema.
 func encodeFor(t *testing.T, r mcp.Revision, method string, result any) string {
 	t.Helper()
 	raw, err := revision.AppendResult(nil, r, result, []byte(`{"name":"s","version":"1"}`))
@@ -71,9 +70,8 @@ func TestDowngradeConvertsContent(t *testing.T) {
 	}
 }
 
-// Until 2025-11-25 structured content was an object. Other values are removed together with
-// the output schema that describes them, because the peer validates the content with the
-// schema.
+// Until 2025-11-25 structured content was an object. Other values are removed together with the output schema that
+// describes them, because the peer validates the content with the schema.
 func TestOnlyModernPeersReceiveStructuredContentOfAnyType(t *testing.T) {
 	for _, tc := range []struct {
 		structured, content string

@@ -11,8 +11,7 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// 2025-11-25, basic/utilities/tasks, Task Status Lifecycle: a task in a terminal status must not
-// change its status.
+// 2025-11-25, basic/utilities/tasks, Task Status Lifecycle: a task in a terminal status must not change its status.
 func TestEndedTasksDoNotChange(t *testing.T) {
 	question := rpc.InputRequest{Method: mcp.MethodElicit, Params: json.RawMessage(`{"message":"?"}`)}
 	answer := map[string]json.RawMessage{"k": json.RawMessage(`{"action":"accept"}`)}

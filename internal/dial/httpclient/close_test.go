@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/outbound"
+	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -210,4 +212,285 @@ func (c *counter) Write(p []byte) (int, error) {
 	n, err := c.ResponseWriter.Write(p)
 	c.n += n
 	return n, err
+}
+
+// Rule T5.
+func TestPairRejectsEndpointsOfOtherOrigins(t *testing.T) {
+	for endpoint, want := range map[string]string{
+		"/messages?sessionId=1":          "POST /messages",
+		"messages":                       "POST /mcp/messages",
+		"?sessionId=1":                   "POST /mcp/sse",
+		"http://server/messages":         "POST /messages",
+		"HTTP://SERVER/messages":         "POST /messages",
+		"//server/messages":              "POST /messages",
+		"/messages#fragment":             "POST /messages",
+		"http://other/messages":          "",
+		"//other/messages":               "",
+		"https://server/messages":        "",
+		"http://server:8080/messages":    "",
+		"http://user@server/messages":    "",
+		"http://server.other/messages":   "",
+		"http://server@other/messages":   "",
+		"javascript:alert(1)":            "",
+		"file:///etc/passwd":             "",
+		"http:messages":                  "",
+		"http://server:port/messages":    "",
+		"http://[::1":                    "",
+		"\\\\other\\messages":            "POST /mcp/%5C%5Cother%5Cmessages",
+		"http://server\t.other/messages": "",
+	} {
+		p := newPeer(t, func(w http.ResponseWriter, r *http.Request, _ string) {
+			if !strings.EqualFold(r.Host, "server") || r.Header.Get("Authorization") != "Bearer t" {
+				t.Errorf("%s: %s asked with %v", endpoint, r.Host, r.Header)
+			}
+			if r.Method == http.MethodGet {
+				writeEvents(w, "event: endpoint\ndata: "+endpoint+"\n\n")
+				<-r.Context().Done()
+				return
+			}
+			w.WriteHeader(http.StatusAccepted)
+		})
+		o := p.options(t)
+		o.URL = "http://server/mcp/sse"
+		o.Header = http.Header{"Authorization": {"Bearer t"}}
+		c, err := DialPair(t.Context(), 0, o, ignoring{})
+		if want == "" {
+			if !errors.Is(err, call.ErrInvalidResponse) {
+				t.Errorf("%q: %v", endpoint, err)
+			}
+			if got := p.asked(); len(got) != 1 {
+				t.Errorf("%q: %q", endpoint, got)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%q: %v", endpoint, err)
+			continue
+		}
+		if err := c.Send(t.Context(), &outbound.Outgoing{Message: []byte("{}")}); err != nil {
+			t.Errorf("%q: %v", endpoint, err)
+		}
+		c.Close()
+		r, _ := p.request(1)
+		if got := r.Method + " " + r.URL.EscapedPath(); got != want {
+			t.Errorf("%q: %s, want %s", endpoint, got, want)
+		}
+	}
+}
+
+// ignoring is a receiver that ignores everything.
+type ignoring struct{}
+
+func (ignoring) Receive(*jsonrpc.Message)               {}
+func (ignoring) ReceiveInvalid(*jsonrpc.Message, error) {}
+func (ignoring) Lost(error)                             {}
+
+// losing is a receiver that records the error of a lost connection.
+type losing struct {
+	ignoring
+	why chan error
+}
+
+func (l losing) Lost(err error) { l.why <- err }
+
+// Requests to the endpoint have the credentials of the URL, since the origin is the same.
+func TestPairKeepsTheCredentialsOfItsURL(t *testing.T) {
+	p := newPeer(t, func(w http.ResponseWriter, r *http.Request, _ string) {
+		if user, password, _ := r.BasicAuth(); user != "u" || password != "p" {
+			t.Errorf("%s without credentials: %v", r.Method, r.Header)
+		}
+		if r.Method == http.MethodGet {
+			writeEvents(w, "event: endpoint\ndata: "+r.URL.Query().Get("endpoint")+"\n\n")
+			<-r.Context().Done()
+			return
+		}
+		w.WriteHeader(http.StatusAccepted)
+	})
+	for _, endpoint := range []string{"/messages", "messages", "http://server/messages", "//server/messages"} {
+		o := p.options(t)
+		o.URL = "http://u:p@server/sse?endpoint=" + endpoint
+		c, err := DialPair(t.Context(), 0, o, ignoring{})
+		if err != nil {
+			t.Fatalf("%s: %v", endpoint, err)
+		}
+		if err := c.Send(t.Context(), &outbound.Outgoing{Message: []byte("{}")}); err != nil {
+			t.Errorf("%s: %v", endpoint, err)
+		}
+		c.Close()
+	}
+}
+
+func TestPairRequiresEndpointFirst(t *testing.T) {
+	for name, tc := range map[string]struct {
+		answer func(w http.ResponseWriter)
+		want   error
+	}{
+		"a message first": {func(w http.ResponseWriter) { writeEvents(w, "data: {}\n\nevent: endpoint\ndata: /m\n\n") }, call.ErrInvalidResponse},
+		"nothing":         {func(w http.ResponseWriter) { writeEvents(w, ":\n\n") }, call.ErrConnectionLost},
+		"a page":          {func(w http.ResponseWriter) { w.Header().Set("Content-Type", "text/html"); w.WriteHeader(200) }, call.ErrInvalidResponse},
+		"405":             {func(w http.ResponseWriter) { w.WriteHeader(405) }, &call.StatusError{}},
+	} {
+		p := newPeer(t, func(w http.ResponseWriter, _ *http.Request, _ string) { tc.answer(w) })
+		_, err := DialPair(t.Context(), 0, p.options(t), ignoring{})
+		var status *call.StatusError
+		if _, ok := tc.want.(*call.StatusError); ok && !errors.As(err, &status) || !ok && !errors.Is(err, tc.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestDialPairEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPeer(t, func(w http.ResponseWriter, r *http.Request, _ string) {
+			writeEvents(w, ":\n\n") // a comment, but no endpoint
+			<-r.Context().Done()
+		})
+		ctx, cancel := contextWithTimeout(t, 10*time.Second)
+		defer cancel()
+		begun := time.Now()
+		if _, err := DialPair(ctx, 0, p.options(t), ignoring{}); !errors.Is(err, errGaveUp) || time.Since(begun) != 10*time.Second {
+			t.Errorf("%v after %v", err, time.Since(begun))
+		}
+	})
+}
+
+func TestBrokenPairIsErrConnectionLost(t *testing.T) {
+	p := newPeer(t, func(w http.ResponseWriter, r *http.Request, _ string) {
+		if r.Method == http.MethodPost {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		writeEvents(w, "event: endpoint\ndata: /m\n\n")
+		if r.URL.Query().Get("cut") == "" {
+			<-r.Context().Done()
+		}
+	})
+	o := p.options(t)
+	to := losing{why: make(chan error, 1)}
+	c, err := DialPair(t.Context(), 0, o, to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Send(t.Context(), &outbound.Outgoing{Message: []byte("{}"), Method: mcp.MethodPing}); !errors.Is(err, ErrSessionGone) {
+		t.Errorf("404: %v", err)
+	}
+	c.Close()
+	c.Close()
+	if err := <-to.why; !errors.Is(err, call.ErrClosed) {
+		t.Errorf("closed: %v", err)
+	}
+	if err := c.Send(t.Context(), &outbound.Outgoing{Message: []byte("{}")}); !errors.Is(err, call.ErrNotSent) {
+		t.Errorf("after Close: %v", err)
+	}
+
+	o.URL += "?cut=1"
+	if c, err = DialPair(t.Context(), 0, o, to); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-to.why; !errors.Is(err, call.ErrConnectionLost) {
+		t.Errorf("cut: %v", err)
+	}
+	c.Close()
+}
+
+// A POST request without a response delays neither Close nor, after the end of the stream, its caller.
+func TestClosePairWithRequestsInFlight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPeer(t, func(w http.ResponseWriter, r *http.Request, _ string) {
+			if r.Method == http.MethodGet {
+				writeEvents(w, "event: endpoint\ndata: /m\n\n")
+			}
+			<-r.Context().Done()
+		})
+		c, err := DialPair(t.Context(), 0, p.options(t), ignoring{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sent := make(chan error)
+		go func() { sent <- c.Send(t.Context(), &outbound.Outgoing{Message: []byte("{}")}) }()
+		synctest.Wait()
+		begun := time.Now()
+		go func() { c.Close() }()
+		if err := <-sent; !errors.Is(err, call.ErrConnectionLost) || time.Since(begun) != 0 {
+			t.Errorf("%v after %v", err, time.Since(begun))
+		}
+		c.Close()
+	})
+}
+
+// A server that ends the event stream may reject a message whose POST request is in flight. The client then knows that the
+// server has not accepted it.
+func TestTheEndOfAPairWaitsForTheStatusOfMessages(t *testing.T) {
+	for _, silent := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			posted := make(chan struct{})
+			p := newPeer(t, func(w http.ResponseWriter, r *http.Request, _ string) {
+				if r.Method == http.MethodGet {
+					writeEvents(w, "event: endpoint\ndata: /m\n\n")
+					<-posted
+					return
+				}
+				close(posted)
+				if silent {
+					<-r.Context().Done()
+					return
+				}
+				time.Sleep(sendGrace / 2)
+				w.WriteHeader(http.StatusNotFound)
+			})
+			to := losing{why: make(chan error, 1)}
+			c, err := DialPair(t.Context(), 0, p.options(t), to)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sent := make(chan error, 1)
+			go func() { sent <- c.Send(t.Context(), &outbound.Outgoing{Message: []byte("{}"), Method: mcp.MethodPing}) }()
+			began := time.Now()
+			synctest.Wait()
+			// The stream has ended, and the client does not know it yet: the next request must be one to repeat.
+			if err := c.Send(t.Context(), &outbound.Outgoing{Message: []byte("{}"), Method: mcp.MethodPing}); !errors.Is(err, ErrSessionGone) {
+				t.Errorf("silent %v, after the end of the stream: %v", silent, err)
+			}
+			lost := <-to.why
+			want := sendGrace / 2
+			if silent {
+				want = sendGrace
+			}
+			if took := time.Since(began); !errors.Is(lost, call.ErrConnectionLost) || took != want {
+				t.Errorf("silent %v: %v after %v, want %v", silent, lost, took, want)
+			}
+			if err := <-sent; errors.Is(err, ErrSessionGone) == silent || !errors.Is(err, call.ErrConnectionLost) {
+				t.Errorf("silent %v: %v", silent, err)
+			}
+			c.Close()
+		})
+	}
+}
+
+// Rule T5.
+func TestEndpointMustHaveTheOriginOfTheStream(t *testing.T) {
+	stream, err := url.Parse("https://example.com:8443/a/sse")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for endpoint, want := range map[string]string{
+		"/messages?session=1":                    "https://example.com:8443/messages?session=1",
+		"messages":                               "https://example.com:8443/a/messages",
+		"?session=1":                             "https://example.com:8443/a/sse?session=1",
+		"https://example.com:8443/m":             "https://example.com:8443/m",
+		"https://example.com/m":                  "",
+		"http://example.com:8443/m":              "",
+		"https://evil.example/m":                 "",
+		"//evil.example/m":                       "",
+		"https://example.com:8443@evil.example/": "",
+		"https://sub.example.com:8443/m":         "",
+		"javascript:alert(1)":                    "",
+		"file:///etc/passwd":                     "",
+		"https://exa mple.com/":                  "",
+	} {
+		got, err := resolveEndpoint(stream, endpoint)
+		if got != want || (err == nil) != (want != "") {
+			t.Errorf("%q leads to %q, %v, want %q", endpoint, got, err, want)
+		}
+	}
 }

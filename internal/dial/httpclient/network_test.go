@@ -20,8 +20,7 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// network connects an HTTP server and its clients in memory, so that tests can run in a
-// bubble of package synctest.
+// network connects an HTTP server and its clients in memory, so that tests can run in a bubble of package synctest.
 type network struct {
 	conns  chan net.Conn
 	closed chan struct{}

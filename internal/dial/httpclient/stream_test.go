@@ -7,11 +7,14 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/dial/legacy"
+	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -156,8 +159,7 @@ func TestClientAsksOnceForStandaloneStream(t *testing.T) {
 	}
 }
 
-// A stream that ends is resumed after its last event, when the delay that the server asked
-// for is over.
+// A stream that ends is resumed after its last event, when the delay that the server asked for is over.
 // Rule U4.
 func TestStandaloneStreamIsResumedAfterTheRetryDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -376,8 +378,7 @@ func TestBrokenModernResponseIsNotResumed(t *testing.T) {
 	}
 }
 
-// A stream that breaks in an event is resumed before that event, which the client has not
-// received.
+// A stream that breaks in an event is resumed before that event, which the client has not received.
 func TestStreamThatBreaksInAnEventIsResumedBeforeIt(t *testing.T) {
 	const (
 		whole = "id: 1\nretry: 500\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/one\"}\n\n"
@@ -465,4 +466,41 @@ func TestReconnectWaitsForTheRetryDelay(t *testing.T) {
 			}
 		})
 	}
+}
+
+// slowObserver takes half a second to note that the standalone stream is open.
+type slowObserver struct {
+	*legacy.Client
+	opened atomic.Int32
+}
+
+func (o *slowObserver) StreamOpened() {
+	time.Sleep(time.Second / 2)
+	o.opened.Add(1)
+	o.Client.StreamOpened()
+}
+
+// Otherwise a watch that begins after the handshake receives the changes with Resync twice.
+func TestHandshakeEndsAfterTheReceiverKnowsOfTheStandaloneStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPeer(t, func(w http.ResponseWriter, r *http.Request, body string) {
+			if !handshake(w, r, body) {
+				writeEvents(w, ":\n\n")
+				<-r.Context().Done()
+			}
+		})
+		o := p.options(t)
+		era := legacy.NewClient(nil, o.Logger)
+		observer := &slowObserver{Client: era}
+		c := NewClient(o, false, observer)
+		era.Wire = c
+		defer era.Close()
+		defer c.Close()
+		if _, err := era.Handshake(t.Context(), mcp.V20251125, mcp.Implementation{Name: "c", Version: "1"}, mcp.ClientCapabilities{}, &outbound.Request{}); err != nil {
+			t.Fatal(err)
+		}
+		if n := observer.opened.Load(); n != 1 {
+			t.Errorf("StreamOpened was called %d times before the end of the handshake", n)
+		}
+	})
 }

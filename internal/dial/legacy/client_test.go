@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/internal/rpc"
@@ -104,8 +106,7 @@ func TestServerErrorsDifferFromLocalErrors(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// A proxy or a server of another era may answer 404. That is not an error of the
-	// method.
+	// A proxy or a server of another era may answer 404. That is not an error of the method.
 	c, _ := newClient(t, nil, func(context.Context, *outbound.Outgoing) (string, error) {
 		return "", &call.StatusError{Status: 404, Err: reported}
 	})
@@ -145,8 +146,7 @@ func TestClientAnswersServerRequests(t *testing.T) {
 	}
 }
 
-// Rules J2, J15: the server's requests have ids of their own, and a cancelled request has no
-// response.
+// Rules J2, J15: the server's requests have ids of their own, and a cancelled request has no response.
 func TestServerRequestsHaveTheirOwnIDs(t *testing.T) {
 	begun, release := make(chan context.Context, 4), make(chan struct{})
 	c, w := newClient(t, func(ctx context.Context, _ string, _ json.RawMessage) (json.RawMessage, error) {
@@ -339,3 +339,5 @@ func TestRepliesEndWithTheConnection(t *testing.T) {
 		}
 	})
 }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

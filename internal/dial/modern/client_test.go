@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -124,8 +126,7 @@ func TestRequestsCarryMetadata(t *testing.T) {
 
 const rejectsVersion = `{"jsonrpc":"2.0","id":$id,"error":{"code":-32022,"message":"no","data":{"supported":[%s],"requested":"2026-07-28"}}}`
 
-// A server may reject the version although it lists it. The client retries once, with a new
-// id.
+// A server may reject the version although it lists it. The client retries once, with a new id.
 func TestRejectedButListedVersionIsRetriedOnce(t *testing.T) {
 	listed := fmt.Sprintf(rejectsVersion, `"2026-07-28"`)
 	c, wire := newClient(t, listed, result(`"resultType":"complete"`))
@@ -184,8 +185,7 @@ func TestDiscoverDecodesTheResult(t *testing.T) {
 	}
 }
 
-// Rules T22, J3, J15: a response to no request is ignored, and a request of a server is not
-// answered.
+// Rules T22, J3, J15: a response to no request is ignored, and a request of a server is not answered.
 func TestInvalidServerMessagesAreIgnored(t *testing.T) {
 	c, wire := newClient(t)
 	wire.fail = errors.New("unreachable")
@@ -216,3 +216,5 @@ func parseMessage(t *testing.T, raw string) *jsonrpc.Message {
 	}
 	return &m
 }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
