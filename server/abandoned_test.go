@@ -7,16 +7,19 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/parley-mcp/parley/internal/wiretest"
+	"weak"
 
 	"go.uber.org/goleak"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 	"github.com/parley-mcp/parley/transport"
@@ -26,10 +29,10 @@ import (
 func TestAbandonedHandshakesLeaveNoGoroutine(t *testing.T) {
 	for name, abandon := range map[string]func(e *endpoint, version string){
 		"Streamable HTTP, half of initialize": func(e *endpoint, version string) {
-			e.abandon(postOf("/", fmt.Sprintf(wiretest.Initialize, version), "")[:200], "")
+			e.abandon(rawPost(fmt.Sprintf(wiretest.Initialize, version))[:200], "")
 		},
 		"Streamable HTTP, initialize": func(e *endpoint, version string) {
-			e.abandon(postOf("/", fmt.Sprintf(wiretest.Initialize, version), ""), "HTTP/1.1 200")
+			e.abandon(rawPost(fmt.Sprintf(wiretest.Initialize, version)), "HTTP/1.1 200")
 		},
 		"Streamable HTTP, stream before notifications/initialized": func(e *endpoint, version string) {
 			id := e.do("POST", "/", fmt.Sprintf(wiretest.Initialize, version)).header.Get("Mcp-Session-Id")
@@ -69,10 +72,6 @@ func TestAbandonedHandshakesLeaveNoGoroutine(t *testing.T) {
 			})
 		}
 	}
-}
-
-func postOf(path, body, more string) string {
-	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n%sContent-Length: %d\r\n\r\n%s", path, more, len(body), body)
 }
 
 // getOf returns a request for the stream of a session, or for a stream of HTTP+SSE if it has no id.
@@ -175,7 +174,7 @@ func TestSubscriptionsCanBeOpenedAgain(t *testing.T) {
 	t.Run("HTTP", func(t *testing.T) {
 		e := endpointOf(t, changeable())
 		open := func() *wiretest.Events {
-			stream := wiretest.Stream(t, e.open(t.Context(), "POST", "/", listenRequest(`1`, `{"toolsListChanged":true}`), "MCP-Protocol-Version", "2026-07-28", "Mcp-Method", "subscriptions/listen"))
+			stream := wiretest.Stream(t, e.open(t.Context(), "POST", "/", listenRequest(`1`, `{"toolsListChanged":true}`), listenHeader...))
 			if data := stream.Data(); data != acknowledged(`1`, `{"toolsListChanged":true}`) {
 				t.Fatal(data)
 			}
@@ -188,6 +187,10 @@ func TestSubscriptionsCanBeOpenedAgain(t *testing.T) {
 			open().Close()
 		}
 		last := open()
+		e.server.RemoveTool("first")
+		if data := last.Data(); data != tagged(`1`, "tools/list_changed") {
+			t.Errorf("after a change: %s", data)
+		}
 		if err := e.server.Shutdown(t.Context()); err != nil {
 			t.Error(err)
 		}
@@ -234,5 +237,46 @@ func TestAQuestionEndsWhenItsClientLeaves(t *testing.T) {
 				t.Errorf("%s: the call has no response: %v", version, got)
 			}
 		})
+	}
+}
+
+// A question has a time-out of minutes. Once it is answered, nothing keeps the request of its call in memory until then.
+func TestAnAnsweredQuestionDoesNotKeepItsRequest(t *testing.T) {
+	type retained [64]byte
+	type key struct{}
+	s := &server.Server{Name: "up", Version: "1"}
+	var request weak.Pointer[retained]
+	server.AddTool(s, mcp.Tool{Name: "ask"}, func(ctx context.Context, _ struct{}) (string, error) {
+		request = weak.Make(ctx.Value(key{}).(*retained))
+		_, err := server.Elicit[struct{}](ctx, "Continue?")
+		return "done", err
+	})
+	endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), key{}, new(retained))))
+	}))
+	t.Cleanup(func() {
+		_ = s.Shutdown(context.Background())
+		endpoint.Close()
+	})
+	d := &client.Dialer{Revision: mcp.V20251125, HTTPClient: endpoint.Client(), Elicit: func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+		return mcp.AcceptElicit(struct{}{})
+	}}
+	c, err := d.Dial(t.Context(), client.URL(endpoint.URL))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if got, err := client.CallTool[string](t.Context(), c, "ask", nil); err != nil || got != "done" {
+		t.Fatal(got, err)
+	}
+	endpoint.CloseClientConnections() // a connection keeps its latest request
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for request.Value() != nil {
+		runtime.GC()
+		if ctx.Err() != nil {
+			t.Fatal("the request is in memory")
+		}
+		runtime.Gosched()
 	}
 }

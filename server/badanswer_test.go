@@ -208,53 +208,23 @@ func TestAnswersWithoutAQuestionAreIgnored(t *testing.T) {
 // to one client. In 2026-07-28 a notification over HTTP cancels nothing.
 func TestASessionCannotCancelRequestsOfAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		proceed := make(chan struct{})
-		s := &server.Server{}
-		server.AddTool(s, mcp.Tool{Name: "wait"}, func(ctx context.Context, _ struct{}) (string, error) {
-			select {
-			case <-proceed:
-				return "went on", nil
-			case <-ctx.Done():
-				return "", context.Cause(ctx)
-			}
-		})
+		s := httpServer()
+		calls := addWait(s)
 		mine, other := begin(t, s), begin(t, s)
 		version := []string{"MCP-Protocol-Version", "2025-11-25"}
-		got := make(chan string, 1)
-		go func() {
-			got <- inBubble(s, http.MethodPost, `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"wait"}}`, append(version, mine...)...).Body.String()
-		}()
-		synctest.Wait()
-		const cancel = `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`
+		x := openIn(t, s, http.MethodPost, "/", fmt.Sprintf(waitCall, 7), append(version, mine...)...)
 		for _, header := range [][]string{append(version, other...), version, {"MCP-Protocol-Version", "2026-07-28"}} {
-			inBubble(s, http.MethodPost, cancel, header...)
+			inBubble(s, http.MethodPost, cancelled("7"), header...)
 		}
 		synctest.Wait()
-		close(proceed)
-		if text := <-got; !strings.Contains(text, "went on") {
-			t.Error(text)
+		close((<-calls).release)
+		if <-x.done; !strings.Contains(x.body(), "waited") {
+			t.Error(x.body())
 		}
 		if err := s.Shutdown(t.Context()); err != nil {
 			t.Error(err)
 		}
 	})
-}
-
-// The resources of one subscription are bounded.
-// Rule N1.
-func TestAListenForTooManyResourcesIsRejected(t *testing.T) {
-	s := &server.Server{}
-	server.AddTool(s, mcp.Tool{Name: "a"}, func(context.Context, struct{}) (string, error) { return "", nil })
-	s.Limits.MaxMessage = 8 << 20
-	l := connectLine(t, s)
-	uris := make([]string, 100_000)
-	for i := range uris {
-		uris[i] = fmt.Sprintf(`"file:///%d"`, i)
-	}
-	l.wantError(mcp.MethodListen, `"notifications":{"resourceSubscriptions":[`+strings.Join(uris, ",")+`]}`, jsonrpc.CodeInvalidParams, "")
-	if got := l.callTool(`"name":"a"`); got.failed { // the connection still works
-		t.Errorf("%+v", got)
-	}
 }
 
 // An invalid response ends the wait for the answer, as it does on a stream. A response in a batch

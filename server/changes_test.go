@@ -12,11 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/parley-mcp/parley/internal/wiretest"
-
-	"go.uber.org/goleak"
-
 	"github.com/parley-mcp/parley/internal/spec"
+	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 	"github.com/parley-mcp/parley/transport"
@@ -308,30 +305,6 @@ func TestSubscriptionsOfASessionAreBounded(t *testing.T) {
 
 var listenHeader = []string{"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "subscriptions/listen"}
 
-func TestListenOverHTTPEndsWithAResult(t *testing.T) {
-	s := changeable()
-	endpoint := httptest.NewServer(s)
-	defer endpoint.Close()
-	events := wiretest.Stream(t, wiretest.Do(t, "POST", endpoint.URL, listenRequest(`1`, `{"toolsListChanged":true}`), listenHeader...))
-	expect := func(want ...string) {
-		t.Helper()
-		for _, m := range want {
-			if got := events.Data(); got != m {
-				t.Fatalf("event\n%s\nwant\n%s", got, m)
-			}
-		}
-	}
-	expect(acknowledged(`1`, `{"toolsListChanged":true}`))
-	s.RemoveTool("first")
-	expect(tagged(`1`, "tools/list_changed"))
-	down := make(chan error, 1)
-	go func() { down <- s.Shutdown(t.Context()) }()
-	expect(append(ended(`1`), "")...)
-	if err := <-down; err != nil {
-		t.Error(err)
-	}
-}
-
 func TestListenWithoutAnEventStreamIsRejected(t *testing.T) {
 	endpoint := httptest.NewServer(changeable())
 	defer endpoint.Close()
@@ -390,6 +363,7 @@ func TestChangesGoToOneStreamOfASession(t *testing.T) {
 	// Subscriptions outlive the stream.
 	wiretest.Do(t, "POST", endpoint.URL, `{"jsonrpc":"2.0","id":3,"method":"resources/subscribe","params":{"uri":"note://a"}}`, session...)
 	last := get()
+	newer.Ends(t)
 	s.ResourceUpdated("note://a")
 	if got := last.Data(); got != `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"note://a"}}` {
 		t.Errorf("the last stream has %s", got)
@@ -397,19 +371,4 @@ func TestChangesGoToOneStreamOfASession(t *testing.T) {
 	if err := s.Shutdown(t.Context()); err != nil {
 		t.Error(err)
 	}
-}
-
-func TestListensAreReleasedWhenTheyEnd(t *testing.T) {
-	before := goleak.IgnoreCurrent()
-	s := changeable()
-	w := connect(t, s)
-	for i := range 8 {
-		w.Send(listenRequest(fmt.Sprint(i), `{"toolsListChanged":true}`))
-		w.Expect(acknowledged(fmt.Sprint(i), `{"toolsListChanged":true}`))
-	}
-	w.Conn.Close()
-	if err := w.Served(); err != nil {
-		t.Error(err)
-	}
-	goleak.VerifyNone(t, before)
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -19,83 +18,34 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// listening is the client's end of an event stream, without a network.
-type listening struct {
-	http.ResponseWriter
-	said  func(data string) // called for each event, in its own goroutine
-	ended chan struct{}
-
-	mu     sync.Mutex
-	events []string
-	taking sync.WaitGroup
-}
-
-// Write implements http.ResponseWriter. Each call has whole events.
-func (l *listening) Write(p []byte) (int, error) {
-	for event := range strings.SplitSeq(string(p), "\n\n") {
-		i := strings.Index(event, "data: ")
-		if i < 0 {
-			continue
-		}
-		data := event[i+len("data: "):]
-		l.mu.Lock()
-		l.events = append(l.events, data)
-		l.mu.Unlock()
-		if l.said != nil {
-			l.taking.Go(func() { l.said(data) })
-		}
-	}
-	return len(p), nil
-}
-
-// pings returns the pings that have arrived.
-func (l *listening) pings() (n int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, data := range l.events {
-		if strings.Contains(data, `"method":"ping"`) {
-			n++
-		}
-	}
-	return n
-}
-
-func (l *listening) first() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.events[0]
-}
-
-// listen opens an event stream until the test ends.
-func listen(t *testing.T, s *server.Server, said func(data string), header ...string) *listening {
-	l := &listening{ResponseWriter: httptest.NewRecorder(), said: said, ended: make(chan struct{})}
-	ctx, cancel := context.WithCancel(t.Context())
-	req := wiretest.NewRequest(ctx, http.MethodGet, "http://localhost/", "", append(header, "Accept", "text/event-stream")...)
+// listenTo opens an event stream until the test ends. Each second it passes the responses to new pings to answer, which may
+// be nil.
+func listenTo(t *testing.T, s *server.Server, answer func(pong string), header ...string) *exchange {
+	x := openIn(t, s, http.MethodGet, "/", "", append(header, "Accept", "text/event-stream")...)
+	t.Cleanup(x.leave)
 	go func() {
-		s.ServeHTTP(l, req)
-		close(l.ended)
+		for n := 0; answer != nil; {
+			select {
+			case <-x.done:
+				return
+			case <-time.After(time.Second):
+			}
+			for _, data := range x.received()[n:] {
+				n++
+				if pong, ok := pongTo(data); ok {
+					answer(pong)
+				}
+			}
+		}
 	}()
-	t.Cleanup(func() {
-		cancel()
-		<-l.ended
-		l.taking.Wait()
-	})
-	synctest.Wait()
-	return l
+	return x
 }
 
-func (l *listening) over() bool {
-	synctest.Wait()
-	select {
-	case <-l.ended:
-		return true
-	default:
-		return false
-	}
-}
+// pings returns the number of pings that have arrived.
+func (x *exchange) pings() int { return strings.Count(x.body(), `"method":"ping"`) }
 
-// pong answers pings and nothing else.
-func pong(data string) (answer string, ok bool) {
+// pongTo returns the response to a ping.
+func pongTo(data string) (pong string, ok bool) {
 	_, id, _ := strings.Cut(data, `"id":`)
 	id, _, _ = strings.Cut(id, ",")
 	return `{"jsonrpc":"2.0","id":` + id + `,"result":{}}`, strings.Contains(data, `"method":"ping"`)
@@ -115,17 +65,15 @@ func TestSilentSessionClientsAreDisconnected(t *testing.T) {
 				calls := addWait(s)
 				session := begin(t, s)
 				inBubble(s, http.MethodPost, wiretest.Initialized, session...)
-				answer := func(data string) {
-					if answer, ok := pong(data); ok {
-						if rec := inBubble(s, http.MethodPost, answer, session...); rec.Code != 202 {
-							t.Errorf("%s: %d %s", answer, rec.Code, rec.Body)
+				var answer func(pong string)
+				if does.answer {
+					answer = func(pong string) {
+						if rec := inBubble(s, http.MethodPost, pong, session...); rec.Code != 202 {
+							t.Errorf("%s: %d %s", pong, rec.Code, rec.Body)
 						}
 					}
 				}
-				if !does.answer {
-					answer = nil
-				}
-				stream := listen(t, s, answer, session...)
+				stream := listenTo(t, s, answer, session...)
 				served := make(chan string, 1)
 				var handling waiting
 				if does.call {
@@ -135,14 +83,14 @@ func TestSilentSessionClientsAreDisconnected(t *testing.T) {
 					handling = <-calls
 				}
 				time.Sleep(time.Minute + 20*time.Second)
-				if stream.over() == does.answer || stream.pings() < 2 {
-					t.Errorf("after %d pings the stream is over: %v", stream.pings(), stream.over())
+				if stream.ended() == does.answer || stream.pings() < 2 {
+					t.Errorf("after %d pings the stream is over: %v", stream.pings(), stream.ended())
 				}
 				if silent := strings.Contains(log.String(), "the peer sent nothing for 30s"); silent == does.answer || strings.Contains(log.String(), session[1]) {
 					t.Errorf("log: %s", &log)
 				}
 				if does.comeBack {
-					listen(t, s, nil, session...)
+					listenTo(t, s, nil, session...)
 				}
 				time.Sleep(5 * time.Minute)
 				lives := inBubble(s, http.MethodPost, pingBody, session...).Code == 200
@@ -169,29 +117,22 @@ func TestSilentPairClientsAreDisconnected(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := httpServer()
 			calls := addWait(s)
-			endpoint := make(chan string, 1)
+			var endpoint string
 			post := func(body string) int {
-				at := <-endpoint
-				endpoint <- at
-				req := httptest.NewRequest(http.MethodPost, at, strings.NewReader(body))
-				req.Host = "localhost"
-				req.Header.Set("Content-Type", "application/json")
-				rec := httptest.NewRecorder()
-				s.ServeHTTP(rec, req)
-				return rec.Code
+				return wiretest.Record(s, http.MethodPost, "http://localhost"+endpoint, body).Code
 			}
-			stream := listen(t, s, func(data string) {
-				if answer, ok := pong(data); ok && answers {
-					post(answer)
-				}
-			})
-			endpoint <- stream.first()
+			var answer func(pong string)
+			if answers {
+				answer = func(pong string) { post(pong) }
+			}
+			stream := listenTo(t, s, answer)
+			endpoint = stream.messages()[0]
 			post(fmt.Sprintf(wiretest.Initialize, "2024-11-05"))
 			post(fmt.Sprintf(waitCall, 1))
 			handling := <-calls
 			time.Sleep(2 * time.Minute)
-			if stream.over() == answers || stream.pings() < 2 || (handling.ctx.Err() == nil) != answers {
-				t.Errorf("answers=%v: after %d pings the stream is over: %v; the call: %v", answers, stream.pings(), stream.over(), handling.ctx.Err())
+			if stream.ended() == answers || stream.pings() < 2 || (handling.ctx.Err() == nil) != answers {
+				t.Errorf("answers=%v: after %d pings the stream is over: %v; the call: %v", answers, stream.pings(), stream.ended(), handling.ctx.Err())
 			}
 			if code := post(pingBody); (code == 202) != answers {
 				t.Errorf("answers=%v: %d", answers, code)
@@ -228,7 +169,7 @@ func TestSilentConnectionClientsAreDisconnected(t *testing.T) {
 						if err != nil {
 							return
 						}
-						answer, ok := pong(string(data))
+						answer, ok := pongTo(string(data))
 						if !ok {
 							t.Errorf("then came %s", data)
 							return

@@ -14,9 +14,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/streamtest"
 	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
+	"github.com/parley-mcp/parley/store"
 )
 
 // resumableRevisions are the revisions whose streams can be resumed.
@@ -145,29 +147,25 @@ func TestEventsOfASessionHaveIDs(t *testing.T) {
 // Rules T6, T13: events of streams that cannot be resumed have no ids.
 func TestEventsOfOtherRevisionsHaveNoIDs(t *testing.T) {
 	e := newEndpoint(t)
-	for _, f := range frames(t, e.open(t.Context(), "POST", "/", countCall, e.session("2024-11-05")...), everything) {
-		if f.ID != "" || f.Retry != "" {
-			t.Errorf("2024-11-05: %v", f)
-		}
-	}
 	old := e.session("2024-11-05")
 	standalone := e.open(t.Context(), "GET", "/", "", append(old, "Accept", "text/event-stream", "Last-Event-ID", "7")...)
 	e.server.RemoveTool("big")
-	if got := frames(t, standalone, 1); got[0].ID != "" || got[0].Retry != "" || got[0].Data == "" {
-		t.Errorf("2024-11-05: %v", got)
-	}
-	standalone.Body.Close()
-	body, header := wiretest.Modern("1", "tools/call", `"name":"count","arguments":{"to":3}`)
-	body = strings.Replace(body, `"_meta":{`, `"_meta":{"progressToken":1,`, 1)
-	got := frames(t, e.open(t.Context(), "POST", "/", body, append(header, "Last-Event-ID", "p.1")...), everything)
-	if len(got) != 4 {
-		t.Fatalf("2026-07-28: %v", got)
-	}
-	for _, f := range got {
-		if f.ID != "" || f.Retry != "" {
-			t.Errorf("2026-07-28: %v", f)
+	body, header := modernCall(`"name":"count","arguments":{"to":3}`)
+	for what, got := range map[string][]wiretest.Event{
+		"a call in 2024-11-05":                frames(t, e.open(t.Context(), "POST", "/", countCall, old...), everything),
+		"the standalone stream in 2024-11-05": frames(t, standalone, 1),
+		"2026-07-28":                          frames(t, e.open(t.Context(), "POST", "/", body, append(header, "Last-Event-ID", "p.1")...), everything),
+	} {
+		for _, f := range got {
+			if f.ID != "" || f.Retry != "" || f.Data == "" {
+				t.Errorf("%s: %v", what, f)
+			}
+		}
+		if want := map[bool]int{true: 1, false: 4}[strings.Contains(what, "standalone")]; len(got) != want {
+			t.Errorf("%s: %v", what, got)
 		}
 	}
+	standalone.Body.Close()
 }
 
 // Rules T12, T21: a client that reconnects receives all messages after the event that it names, both while the
@@ -178,7 +176,12 @@ func TestAResumedStreamContinuesWhereItBroke(t *testing.T) {
 		session := e.session(r)
 		got := e.begin(session, 3)
 		wantNumbered(t, got[len(got)-3:], 1, 3)
-		e.steps <- 4 // while the client is disconnected
+		e.steps <- 4           // while the client is disconnected
+		if r == "2025-11-25" { // the client may lose the connection after the priming event
+			resp := e.resume(session, got[0].ID)
+			wantNumbered(t, frames(t, resp, 7), 1, 7)
+			resp.Body.Close()
+		}
 		for after := 1; after <= 3; after++ {
 			resp := e.resume(session, got[len(got)-4+after].ID)
 			wantNumbered(t, frames(t, resp, 7-after), after+1, 7)
@@ -200,17 +203,6 @@ func TestAResumedStreamContinuesWhereItBroke(t *testing.T) {
 			t.Errorf("%s: behind the response came %v", r, rest)
 		}
 	}
-}
-
-// A client may lose the connection after the priming event.
-func TestAStreamCanBeResumedFromItsBeginning(t *testing.T) {
-	e := newStepping(t)
-	session := e.session("2025-11-25")
-	first := e.begin(session, 1)[0]
-	close(e.steps)
-	got := frames(t, e.resume(session, first.ID), everything)
-	wantNumbered(t, got, 1, 1)
-	wantAnswer(t, got, 2)
 }
 
 // Rules T12, T13: an event id gives access only to its own stream, in its own session.
@@ -240,46 +232,27 @@ func TestForgedEventIDsReplayNothing(t *testing.T) {
 	wantAnswer(t, frames(t, e.resume(session, id), everything), 3)
 }
 
-// Rules T11, T12: a new connection replaces the previous one of the stream.
+// Rules T11, T12: a new connection replaces the previous one of the stream, also the first one, which is still open.
 func TestNewerResumeTakesOver(t *testing.T) {
-	e := newStepping(t)
-	session := e.session("2025-11-25")
-	id := e.begin(session, 2)[1].ID
-	older := e.resume(session, id)
-	if got := frames(t, older, 1); got[0].Seq() != "2" {
-		t.Fatal(got)
-	}
-	newer := e.resume(session, id)
-	read := make(chan []wiretest.Event)
-	go func() { read <- frames(t, newer, everything) }()
-	if rest := wiretest.ReadEvents(older.Body).Take(everything); len(rest) != 0 {
-		t.Errorf("the older one goes on with %v", rest)
-	}
-	close(e.steps)
-	got := <-read
-	wantNumbered(t, got, 2, 2)
-	wantAnswer(t, got, 3)
-}
-
-// A client may resume while it is still connected: its first connection ends.
-func TestResumeEndsTheFirstConnection(t *testing.T) {
 	e := newStepping(t)
 	session := e.session("2025-11-25")
 	opened := make(chan *http.Response)
 	go func() { opened <- e.open(t.Context(), "POST", "/", stepCall, session...) }()
 	e.steps <- 2
-	first := <-opened
-	id := frames(t, first, 3)[1].ID
-	second := e.resume(session, id)
-	read := make(chan []wiretest.Event)
-	go func() { read <- frames(t, second, everything) }()
-	if rest := wiretest.ReadEvents(first.Body).Take(everything); len(rest) != 0 {
-		t.Errorf("the first one goes on with %v", rest)
+	last := <-opened
+	id := frames(t, last, 3)[1].ID
+	for range 2 {
+		newer := e.resume(session, id)
+		if rest := wiretest.ReadEvents(last.Body).Take(everything); len(rest) != 0 {
+			t.Errorf("the older connection goes on with %v", rest)
+		}
+		if got := frames(t, newer, 1); got[0].Seq() != "2" {
+			t.Fatal(got)
+		}
+		last = newer
 	}
 	close(e.steps)
-	got := <-read
-	wantNumbered(t, got, 2, 2)
-	wantAnswer(t, got, 3)
+	wantAnswer(t, wiretest.ReadEvents(last.Body).Take(everything), 3)
 }
 
 // Events beyond the bound are purged, oldest first. A resume that would miss purged events is rejected.
@@ -463,73 +436,54 @@ func TestCloseStreamDisconnectsTheClient(t *testing.T) {
 	}
 }
 
-// Where streams cannot be closed, the handler gets ErrUnsupported, and the call is not affected.
+// Where streams cannot be closed, the handler gets ErrUnsupported, which names the revision and the connection, and the call is
+// not affected.
 func TestCloseStreamIsUnsupportedElsewhere(t *testing.T) {
 	e := newEndpoint(t, func(s *server.Server) {
 		server.AddTool(s, mcp.Tool{Name: "close"}, func(ctx context.Context, _ struct{}) (string, error) {
-			return fmt.Sprint(errors.Is(server.CloseStream(ctx, time.Second), server.ErrUnsupported)), nil
+			err := server.CloseStream(ctx, time.Second)
+			named := err != nil && strings.Contains(err.Error(), "not supported by") && strings.Contains(err.Error(), "connection")
+			return fmt.Sprint(errors.Is(err, server.ErrUnsupported) && named), nil
 		})
 	})
-	const closeCall = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"close"}}`
-	for _, r := range []string{"2024-11-05", "2025-03-26", "2025-06-18"} {
-		if a := e.do("POST", "/", closeCall, e.session(r)...); !strings.Contains(a.body, `"text":"true"`) {
-			t.Errorf("%s: %s", r, a)
+	closeCall := strings.Replace(stepCall, "step", "close", 1)
+	stream := connectLine(t, e.server)
+	stream.Handshake("2025-11-25")
+	json := append(e.session("2025-11-25"), "Accept", "application/json")
+	for where, got := range map[string]string{
+		"2024-11-05":       e.do("POST", "/", closeCall, e.session("2024-11-05")...).body,
+		"2025-03-26":       e.do("POST", "/", closeCall, e.session("2025-03-26")...).body,
+		"2025-06-18":       e.do("POST", "/", closeCall, e.session("2025-06-18")...).body,
+		"without a stream": e.do("POST", "/", closeCall, json...).body,
+		"2026-07-28":       e.modern("1", "tools/call", `"name":"close"`).body,
+		"behind a ResponseWriter that is no connection": inBubble(e.server, "POST", closeCall, e.session("2025-11-25")...).Body.String(),
+		"a byte stream": stream.Ask(closeCall),
+	} {
+		if !strings.Contains(got, `"text":"true"`) {
+			t.Errorf("%s: %s", where, got)
 		}
-	}
-	if a := e.do("POST", "/", closeCall, append(e.session("2025-11-25"), "Accept", "application/json")...); !strings.Contains(a.body, `"text":"true"`) {
-		t.Errorf("without a stream: %s", a)
-	}
-	if a := e.modern("1", "tools/call", `"name":"close"`); !strings.Contains(a.body, `"text":"true"`) {
-		t.Errorf("2026-07-28: %s", a)
-	}
-	if rec := inBubble(e.server, "POST", closeCall, append(e.session("2025-11-25"), "Accept", "application/json, text/event-stream")...); !strings.Contains(rec.Body.String(), `"text":"true"`) {
-		t.Errorf("behind a ResponseWriter that is no connection: %s", rec.Body)
 	}
 	if err := server.CloseStream(t.Context(), time.Second); err == nil {
 		t.Error("outside of a call there is a stream to close")
 	}
 }
 
-// Shutdown does not wait for clients that may reconnect.
-func TestShutdownDoesNotWaitForDisconnectedClients(t *testing.T) {
-	e := newStepping(t)
-	session := e.session("2025-11-25")
-	ctx, hangUp := context.WithCancel(t.Context())
-	e.open(ctx, "GET", "/", "", append(session, "Accept", "text/event-stream", "X-Watched", "1")...)
-	hangUp()
-	<-(<-e.arrived).Done()
-	e.begin(session, 1)
-	ended := make(chan error)
-	go func() { ended <- e.server.Shutdown(t.Context()) }()
-	close(e.steps) // Shutdown waits for the call
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
-}
-
 // Events are stored for a limited time, and so is the state of the standalone stream.
 func TestStoredEventsExpire(t *testing.T) {
-	for _, tc := range []struct {
-		after time.Duration
-		call  int // status of the resumed stream of a call that has ended
-		own   int // status of the standalone stream
-	}{
-		{4 * time.Minute, http.StatusOK, http.StatusOK},
-		{6 * time.Minute, http.StatusBadRequest, http.StatusBadRequest},
-	} {
+	for after, want := range map[time.Duration]int{4 * time.Minute: http.StatusOK, 6 * time.Minute: http.StatusBadRequest} {
 		synctest.Test(t, func(t *testing.T) {
 			s := httpServer()
 			session := begin(t, s)
 			inBubble(s, http.MethodPost, wiretest.Initialized, session...)
 			stream := append(session, "Accept", "application/json, text/event-stream")
-			got := wiretest.ReadEvents(inBubble(s, http.MethodPost, countCall, stream...).Body).Take(everything)
-			own := ofBubble(t, s, time.Second, stream...)
-			time.Sleep(tc.after)
-			if rec := inBubble(s, http.MethodGet, "", append(stream, "Last-Event-ID", got[1].ID)...); rec.Code != tc.call {
-				t.Errorf("after %v: %d %s", tc.after, rec.Code, rec.Body)
-			}
-			if status := statusOfBubble(t, s, append(stream, "Last-Event-ID", own[0].ID)...); status != tc.own {
-				t.Errorf("after %v, the standalone stream: %d", tc.after, status)
+			call, own := openIn(t, s, "POST", "/", countCall, stream...), openIn(t, s, "GET", "/", "", stream...)
+			ids := map[string]string{"the stream of a call": call.frames()[1].ID, "the standalone stream": own.frames()[0].ID}
+			own.end()
+			time.Sleep(after)
+			for what, id := range ids {
+				if x := openIn(t, s, "GET", "/", "", append(stream, "Last-Event-ID", id)...).end(); x.status() != want {
+					t.Errorf("%s after %v: %d %s", what, after, x.status(), x.body())
+				}
 			}
 			if err := s.Shutdown(t.Context()); err != nil {
 				t.Error(err)
@@ -538,20 +492,28 @@ func TestStoredEventsExpire(t *testing.T) {
 	}
 }
 
-// getInBubble opens a stream that its client closes after some time.
-func getInBubble(t *testing.T, s *server.Server, leave time.Duration, header ...string) *httptest.ResponseRecorder {
-	ctx, cancel := context.WithTimeout(t.Context(), leave)
-	defer cancel()
-	req := wiretest.NewRequest(ctx, http.MethodGet, "http://localhost/", "", header...)
-	rec := httptest.NewRecorder()
-	s.ServeHTTP(rec, req)
-	return rec
+// A connection can end at any byte, and the client can resume the stream anywhere.
+func TestEachEventOfAStreamThatIsCutFiftyTimesArrivesOnce(t *testing.T) {
+	memory := store.NewMemory(store.MemoryOptions{})
+	streamtest.Cut(t, func() streamtest.Store { return memory })
 }
 
-func ofBubble(t *testing.T, s *server.Server, leave time.Duration, header ...string) []wiretest.Event {
-	return wiretest.ReadEvents(getInBubble(t, s, leave, header...).Body).Take(everything)
-}
-
-func statusOfBubble(t *testing.T, s *server.Server, header ...string) int {
-	return getInBubble(t, s, time.Second, header...).Code
+// A stream that cannot be logged cannot be resumed, so its connection stays open for the response.
+func TestAStreamThatCannotBeLoggedIsNotClosed(t *testing.T) {
+	shared, closed := &cutStore{Memory: store.NewMemory(store.MemoryOptions{})}, make(chan error, 1)
+	e := newEndpoint(t, func(s *server.Server) {
+		s.KV, s.Log, s.Bus = shared, shared, shared
+		server.AddTool(s, mcp.Tool{Name: "step"}, func(ctx context.Context, _ struct{}) (string, error) {
+			shared.cut.Store(true)
+			closed <- server.CloseStream(ctx, time.Hour)
+			return "done", nil
+		})
+	})
+	a := e.do("POST", "/", stepCall, e.session("2025-11-25")...)
+	if err := <-closed; !errors.Is(err, server.ErrUnsupported) {
+		t.Errorf("CloseStream: %v", err)
+	}
+	if !strings.Contains(a.body, `"id":1,"result"`) {
+		t.Errorf("the response is lost: %s", a)
+	}
 }

@@ -10,8 +10,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"go.uber.org/goleak"
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
@@ -91,125 +92,6 @@ func TestProgressAfterTheHandlerIsAnError(t *testing.T) {
 	}
 }
 
-// blocking returns a server with a tool that waits until it is released or cancelled.
-func blocking() (s *server.Server, started, proceed chan struct{}) {
-	s, started, proceed = new(server.Server), make(chan struct{}, 10), make(chan struct{})
-	server.AddTool(s, mcp.Tool{Name: "wait"}, func(ctx context.Context, _ struct{}) (string, error) {
-		started <- struct{}{}
-		select {
-		case <-proceed:
-			return "went on", nil
-		case <-ctx.Done():
-			return "", context.Cause(ctx)
-		}
-	})
-	return s, started, proceed
-}
-
-func TestShutdownWaitsForCalls(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, started, proceed := blocking()
-		l := connectLine(t, s)
-		idle := connectLine(t, s)
-		l.Send(request(1, mcp.MethodCallTool, `"name":"wait"`))
-		<-started
-		synctest.Wait()
-		down := make(chan error, 2)
-		for range 2 {
-			go func() { down <- s.Shutdown(t.Context()) }()
-		}
-		if err := idle.Served(); err != nil {
-			t.Errorf("the idle connection: %v", err)
-		}
-		time.Sleep(time.Minute)
-		select {
-		case err := <-down:
-			t.Fatalf("Shutdown returned %v", err)
-		default:
-		}
-		_, far := transport.Pipe()
-		if err := s.ServeConn(t.Context(), far); !errors.Is(err, server.ErrShutdown) {
-			t.Errorf("another connection: %v", err)
-		}
-		close(proceed)
-		if got := l.Receive(); !strings.Contains(got, "went on") {
-			t.Errorf("got %s", got)
-		}
-		if err := l.Served(); err != nil {
-			t.Error(err)
-		}
-		for range 2 {
-			if err := <-down; err != nil {
-				t.Errorf("Shutdown: %v", err)
-			}
-		}
-		if err := s.Shutdown(t.Context()); err != nil {
-			t.Errorf("once more: %v", err)
-		}
-	})
-}
-
-func TestShutdownEndsWithItsContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, started, _ := blocking()
-		l := connectLine(t, s)
-		l.Send(request(1, mcp.MethodCallTool, `"name":"wait"`))
-		<-started
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		start := time.Now()
-		if err := s.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("got %v", err)
-		}
-		if d := time.Since(start); d != time.Second {
-			t.Errorf("it took %v", d)
-		}
-		l.Served()
-	})
-}
-
-// For the race detector: connections start while the server shuts down.
-func TestConnectionsDuringShutdownAreRejected(t *testing.T) {
-	for range 20 {
-		s := new(server.Server)
-		var wg sync.WaitGroup
-		for range 4 {
-			wg.Go(func() {
-				near, far := transport.Pipe()
-				defer near.Close()
-				if err := s.ServeConn(t.Context(), far); err != nil && !errors.Is(err, server.ErrShutdown) {
-					t.Error(err)
-				}
-			})
-		}
-		wg.Go(func() {
-			if err := s.Shutdown(t.Context()); err != nil {
-				t.Error(err)
-			}
-		})
-		wg.Wait()
-	}
-}
-
-func TestTheLimitOfCallsInFlightIsConfigured(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, started, proceed := blocking()
-		s.Limits.MaxInflight = 2
-		l := connectLine(t, s)
-		for id := range 5 {
-			l.Send(request(id, mcp.MethodCallTool, `"name":"wait"`))
-		}
-		synctest.Wait()
-		if n := len(started); n != 2 {
-			t.Errorf("%d calls are being served", n)
-		}
-		close(proceed)
-		for range 5 {
-			l.Receive()
-		}
-	})
-}
-
 // S4, with the standard streams of a real process: it answers the requests and exits, and the program's
 // own output does not disturb the protocol.
 func TestRunServesStandardInputUntilItEnds(t *testing.T) {
@@ -264,4 +146,13 @@ func TestABrokenConnectionEndsServeConn(t *testing.T) {
 	case <-time.After(wiretest.Patience):
 		t.Error("it is still being served")
 	}
+}
+
+// TestMain runs the tests, or, in a child process that a test has started, the server for that test.
+func TestMain(m *testing.M) {
+	if os.Getenv(runVariable) != "" {
+		run()
+		return
+	}
+	goleak.VerifyTestMain(m)
 }

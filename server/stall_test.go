@@ -67,20 +67,6 @@ func plainServer(t *testing.T, h http.Handler) (n *memoryNet, returned chan stru
 	return n, returned
 }
 
-// requestHead returns the request line and the headers of an HTTP/1.1 request, without those
-// of its body.
-func requestHead(method, path string, header ...string) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: localhost\r\n", method, path)
-	if method == http.MethodPost {
-		b.WriteString("Content-Type: application/json\r\n")
-	}
-	for i := 0; i < len(header); i += 2 {
-		fmt.Fprintf(&b, "%s: %s\r\n", header[i], header[i+1])
-	}
-	return b.String()
-}
-
 // A body that is announced and does not come ends its request, with every method, also if the
 // server would not read the body.
 func TestABodyThatNeverComesEndsItsRequest(t *testing.T) {
@@ -132,30 +118,27 @@ func TestAClientThatDoesNotReadEndsItsRequest(t *testing.T) {
 		asked = "Accept"
 	)
 	modernBody, modernHeader := wiretest.Modern("1", mcp.MethodDiscover, "")
-	post := func(body string, header ...string) string {
-		return requestHead("POST", "/", header...) + fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(body), body)
-	}
 	for name, request := range map[string]func(session []string) string{
-		"stateless": func([]string) string { return post(modernBody, modernHeader...) },
-		"as events": func([]string) string { return post(modernBody, append(modernHeader, asked, "text/event-stream")...) },
-		"handshake": func([]string) string { return post(fmt.Sprintf(wiretest.Initialize, "2025-11-25")) },
-		"session":   func(session []string) string { return post(pingBody, session...) },
-		"3 KB":      func(session []string) string { return post(fmt.Sprintf(call, 3<<10), session...) },
-		"60 KB":     func(session []string) string { return post(fmt.Sprintf(call, 60<<10), session...) },
-		"1 MB":      func(session []string) string { return post(fmt.Sprintf(call, 1<<20), session...) },
+		"stateless": func([]string) string { return rawPost(modernBody, modernHeader...) },
+		"as events": func([]string) string { return rawPost(modernBody, append(modernHeader, asked, "text/event-stream")...) },
+		"handshake": func([]string) string { return rawPost(fmt.Sprintf(wiretest.Initialize, "2025-11-25")) },
+		"session":   func(session []string) string { return rawPost(pingBody, session...) },
+		"3 KB":      func(session []string) string { return rawPost(fmt.Sprintf(call, 3<<10), session...) },
+		"60 KB":     func(session []string) string { return rawPost(fmt.Sprintf(call, 60<<10), session...) },
+		"1 MB":      func(session []string) string { return rawPost(fmt.Sprintf(call, 1<<20), session...) },
 		"1 MB as events": func(session []string) string {
-			return post(fmt.Sprintf(call, 1<<20), append(session, asked, "text/event-stream")...)
+			return rawPost(fmt.Sprintf(call, 1<<20), append(session, asked, "text/event-stream")...)
 		},
-		"notification": func(session []string) string { return post(wiretest.Initialized, session...) },
+		"notification": func(session []string) string { return rawPost(wiretest.Initialized, session...) },
 		"standalone GET": func(session []string) string {
 			return requestHead("GET", "/", append(session, asked, "text/event-stream")...) + "\r\n"
 		},
 		"pair":       func([]string) string { return requestHead("GET", "/", asked, "text/event-stream") + "\r\n" },
 		"DELETE":     func(session []string) string { return requestHead("DELETE", "/", session...) + "\r\n" },
 		"PUT":        func([]string) string { return requestHead("PUT", "/") + "\r\n" },
-		"rejected":   func([]string) string { return post(pingBody, "Origin", foreign) },
-		"no session": func([]string) string { return post(pingBody) },
-		"malformed":  func([]string) string { return post("{") },
+		"rejected":   func([]string) string { return rawPost(pingBody, "Origin", foreign) },
+		"no session": func([]string) string { return rawPost(pingBody) },
+		"malformed":  func([]string) string { return rawPost("{") },
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := httpServer()
@@ -168,7 +151,7 @@ func TestAClientThatDoesNotReadEndsItsRequest(t *testing.T) {
 				t.Fatal(err)
 			}
 			// The server reads nothing more, so this write ends when the server closes the connection.
-			_, err := io.WriteString(conn, strings.Repeat(post(pingBody), 100))
+			_, err := io.WriteString(conn, strings.Repeat(rawPost(pingBody), 100))
 			if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
 				t.Errorf("%s: the connection is open", name)
 			}

@@ -5,227 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/parley-mcp/parley/internal/wiretest"
-	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 	"github.com/parley-mcp/parley/store"
 )
-
-// cutStore is a store that fails for a replica that is cut off, as if its process had ended. It counts the
-// readings of the log.
-type cutStore struct {
-	*store.Memory
-	cut     atomic.Bool
-	reads   atomic.Int64
-	session atomic.Pointer[string] // the key of the last session that was written
-}
-
-var errCut = errors.New("the store is out of reach")
-
-func (s *cutStore) check() error {
-	if s.cut.Load() {
-		return errCut
-	}
-	return nil
-}
-
-func (s *cutStore) Put(ctx context.Context, key string, value []byte, opt store.PutOptions) (uint64, error) {
-	if err := s.check(); err != nil {
-		return 0, err
-	}
-	if strings.Contains(key, "/session/") {
-		s.session.Store(&key)
-	}
-	return s.Memory.Put(ctx, key, value, opt)
-}
-
-func (s *cutStore) Append(ctx context.Context, key store.StreamKey, seq uint64, entry []byte, opt store.AppendOptions) error {
-	if err := s.check(); err != nil {
-		return err
-	}
-	return s.Memory.Append(ctx, key, seq, entry, opt)
-}
-
-func (s *cutStore) ReadAfter(ctx context.Context, key store.StreamKey, seq uint64) ([][]byte, error) {
-	s.reads.Add(1)
-	if err := s.check(); err != nil {
-		return nil, err
-	}
-	return s.Memory.ReadAfter(ctx, key, seq)
-}
-
-func (s *cutStore) Publish(ctx context.Context, topic string, message []byte) error {
-	if err := s.check(); err != nil {
-		return err
-	}
-	return s.Memory.Publish(ctx, topic, message)
-}
-
-// bubbleFleet is replicas in a bubble that share a store. All have the tool "step".
-type bubbleFleet struct {
-	t       *testing.T
-	servers []*server.Server
-	stores  []*cutStore
-	steps   chan func(context.Context) error // what a call does next; closing it ends the call
-}
-
-func newBubbleFleet(t *testing.T, n int, configure ...func(*server.Server)) *bubbleFleet {
-	f := &bubbleFleet{t: t, steps: make(chan func(context.Context) error)}
-	memory := store.NewMemory(store.MemoryOptions{})
-	for range n {
-		s, shared := httpServer(), &cutStore{Memory: memory}
-		s.KV, s.Log, s.Bus, s.KeepAlive = shared, shared, shared, -1
-		server.AddTool(s, mcp.Tool{Name: "step"}, func(ctx context.Context, _ struct{}) (string, error) {
-			for {
-				select {
-				case step, more := <-f.steps:
-					if !more {
-						return "done", nil
-					}
-					if err := step(ctx); err != nil {
-						return "", err
-					}
-				case <-ctx.Done():
-					return "", context.Cause(ctx)
-				}
-			}
-		})
-		for _, c := range configure {
-			c(s)
-		}
-		if err := s.Check(); err != nil { // it serves from now on
-			t.Fatal(err)
-		}
-		f.servers, f.stores = append(f.servers, s), append(f.stores, shared)
-		t.Cleanup(func() {
-			ctx, cancel := context.WithCancel(context.Background())
-			cancel()
-			_ = s.Shutdown(ctx)
-		})
-	}
-	synctest.Wait()
-	return f
-}
-
-// session starts a session of a revision at the first replica.
-func (f *bubbleFleet) session(version string) []string {
-	f.t.Helper()
-	rec := inBubble(f.servers[0], http.MethodPost, fmt.Sprintf(wiretest.Initialize, version))
-	session := []string{"Mcp-Session-Id", rec.Header().Get("Mcp-Session-Id"), "Accept", "text/event-stream, application/json"}
-	if rec := inBubble(f.servers[0], http.MethodPost, wiretest.Initialized, session...); rec.Code != http.StatusAccepted {
-		f.t.Fatal(rec.Code, rec.Body)
-	}
-	return session
-}
-
-// exchange is a request in flight.
-type exchange struct {
-	rec   *recorder
-	leave context.CancelFunc // the client disconnects
-	done  chan struct{}
-}
-
-// recorder is a response that can be read while it is written.
-type recorder struct {
-	mu  sync.Mutex
-	rec *httptest.ResponseRecorder
-}
-
-// Header implements http.ResponseWriter.
-func (r *recorder) Header() http.Header { return r.rec.Header() }
-
-// Write implements http.ResponseWriter.
-func (r *recorder) Write(b []byte) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.rec.Write(b)
-}
-
-// WriteHeader implements http.ResponseWriter.
-func (r *recorder) WriteHeader(status int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.rec.WriteHeader(status)
-}
-
-// Flush implements http.Flusher.
-func (r *recorder) Flush() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.rec.Flush()
-}
-
-// state returns the status and the body so far.
-func (r *recorder) state() (status int, body string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.rec.Code, r.rec.Body.String()
-}
-
-func (x *exchange) status() int {
-	status, _ := x.rec.state()
-	return status
-}
-
-func (x *exchange) body() string {
-	_, body := x.rec.state()
-	return body
-}
-
-// open begins a request at a replica.
-func (f *bubbleFleet) open(replica int, method, body string, header ...string) *exchange {
-	ctx, leave := context.WithCancel(f.t.Context())
-	req := wiretest.NewRequest(ctx, method, "http://localhost/", body, header...)
-	x := &exchange{&recorder{rec: httptest.NewRecorder()}, leave, make(chan struct{})}
-	go func() {
-		defer close(x.done)
-		f.servers[replica].ServeHTTP(x.rec, req)
-	}()
-	synctest.Wait()
-	return x
-}
-
-func (f *bubbleFleet) resume(replica int, session []string, id string) *exchange {
-	return f.open(replica, http.MethodGet, "", append(session, "Last-Event-ID", id)...)
-}
-
-// frames returns the events that have arrived.
-func (x *exchange) frames() []wiretest.Event {
-	synctest.Wait()
-	return wiretest.ReadEvents(strings.NewReader(x.body())).Take(everything)
-}
-
-// ended reports whether the response is complete.
-func (x *exchange) ended() bool {
-	synctest.Wait()
-	select {
-	case <-x.done:
-		return true
-	default:
-		return false
-	}
-}
-
-// progress makes the call send progress from first to last.
-func (f *bubbleFleet) progress(first, last int) {
-	f.steps <- func(ctx context.Context) error {
-		for i := first; i <= last; i++ {
-			if err := server.Progress(ctx, float64(i), 1e6, ""); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	synctest.Wait()
-}
 
 func TestEventsWakeTheFollowersOfTheirStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -277,17 +65,6 @@ func TestEventsWakeTheNextConnectionOfAFollower(t *testing.T) {
 		}
 		close(f.steps)
 	})
-}
-
-// slowBus holds back messages until gate is closed.
-type slowBus struct {
-	*store.Memory
-	gate chan struct{}
-}
-
-func (b slowBus) Publish(ctx context.Context, topic string, message []byte) error {
-	<-b.gate
-	return b.Memory.Publish(ctx, topic, message)
 }
 
 // An event may be logged after the follower has read the log and before the replica of the call knows of it.
@@ -423,4 +200,196 @@ func TestTheStreamOfACancelledCallEndsAtAnotherReplica(t *testing.T) {
 			t.Errorf("the stream has not ended: %v", x.frames())
 		}
 	})
+}
+
+// failingLog is a Log whose next operations of Append fail.
+type failingLog struct {
+	*store.Memory
+	fail    atomic.Int64 // how many fail
+	applied atomic.Bool  // the first of them has an effect
+	cause   atomic.Value // the error
+}
+
+func (l *failingLog) Append(ctx context.Context, key store.StreamKey, seq uint64, entry []byte, opt store.AppendOptions) error {
+	if l.fail.Add(-1) < 0 {
+		return l.Memory.Append(ctx, key, seq, entry, opt)
+	}
+	if l.applied.Swap(false) {
+		if err := l.Memory.Append(ctx, key, seq, entry, opt); err != nil {
+			return err
+		}
+	}
+	return l.cause.Load().(error)
+}
+
+// failNext makes the next n operations of Append fail.
+func (l *failingLog) failNext(n int64, cause error, applied bool) {
+	l.cause.Store(fmt.Errorf("append: %w", cause))
+	l.applied.Store(applied)
+	l.fail.Store(n)
+}
+
+var errNotConnected = errors.New("not connected")
+
+const unlogged = `"error":{"code":-32603,"message":"cannot resume the stream of the request: the server could not store an event`
+
+// newFailingFleet returns two replicas, and the log of the first.
+func newFailingFleet(t *testing.T) (*bubbleFleet, *failingLog) {
+	memory, log := store.NewMemory(store.MemoryOptions{}), (*failingLog)(nil)
+	f := newBubbleFleet(t, 2, func(s *server.Server) {
+		if s.KV, s.Log, s.Bus = memory, memory, memory; log == nil {
+			log = &failingLog{Memory: memory}
+			s.Log = log
+		}
+	})
+	return f, log
+}
+
+// A client that has resumed the stream elsewhere receives one error soon, and not only when the log expires.
+func TestAStreamWithAnUnloggedEventEndsWithOneErrorAtAnotherReplica(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		failed int64 // operations
+		cause  error
+		ended  bool // the call ends before the log is within reach
+		within time.Duration
+	}{
+		{"one failure", 1, errNotConnected, false, 0},
+		{"the log is out of reach for a while", 3, errNotConnected, false, 15 * time.Second},
+		{"the call has ended", 3, errNotConnected, true, 15 * time.Second},
+		{"a time-out", 1, context.DeadlineExceeded, false, 5 * time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f, log := newFailingFleet(t)
+			session := f.session("2025-06-18")
+			call := f.open(0, http.MethodPost, stepCall, session...)
+			f.progress(1, 1)
+			x := f.resume(1, session, call.frames()[0].ID)
+			log.failNext(c.failed, c.cause, false)
+			f.progress(2, 2)
+			if c.ended {
+				close(f.steps)
+				synctest.Wait()
+			}
+			started := time.Now()
+			for !x.ended() && time.Since(started) < time.Minute {
+				time.Sleep(time.Second)
+			}
+			if waited := time.Since(started); waited > c.within {
+				t.Errorf("%s: the stream ends after %v", c.name, waited)
+			}
+			if got := x.frames(); len(got) != 1 || got[0].Seq() != "2" || !strings.Contains(got[0].Data, `"id":1,`+unlogged) {
+				t.Errorf("%s: %v", c.name, got)
+			}
+			if !c.ended { // the client at the first replica has not lost its connection
+				close(f.steps)
+				if got := call.frames(); !strings.Contains(got[len(got)-1].Data, `"id":1,"result"`) {
+					t.Errorf("%s: %v", c.name, got)
+				}
+			}
+			if again := f.resume(1, session, call.frames()[0].ID).frames(); len(again) != 1 || !strings.Contains(again[0].Data, unlogged) {
+				t.Errorf("%s: resumed again: %v", c.name, again)
+			}
+		})
+	}
+}
+
+// The store may execute an operation that has failed for the caller.
+func TestAnEventWhoseAppendFailedAfterItsEffectArrivesOnce(t *testing.T) {
+	for _, cause := range []error{errNotConnected, context.DeadlineExceeded} {
+		synctest.Test(t, func(t *testing.T) {
+			f, log := newFailingFleet(t)
+			session := f.session("2025-06-18")
+			call := f.open(0, http.MethodPost, stepCall, session...)
+			f.progress(1, 1)
+			log.failNext(1, cause, true)
+			f.progress(2, 2)
+			received := call.frames()
+			wantNumbered(t, received, 1, 2)
+			call.leave()
+			last := received[len(received)-1].ID
+			x := f.resume(1, session, last)
+			if got := x.frames(); len(got) != 0 {
+				t.Errorf("%v: a second time: %v", cause, got)
+			}
+			close(f.steps)
+			time.Sleep(5 * time.Second)
+			got := x.frames()
+			want := `"id":1,"result"` // the log has all events
+			if errors.Is(cause, context.DeadlineExceeded) {
+				want = unlogged
+			}
+			if len(got) != 1 || got[0].Seq() != "3" || !strings.Contains(got[0].Data, want) || !x.ended() {
+				t.Errorf("%v: %v", cause, got)
+			}
+		})
+	}
+}
+
+// The client has received an event that is not in the log.
+func TestAStreamIsResumedAfterAnUnloggedEvent(t *testing.T) {
+	for _, terminated := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			f, log := newFailingFleet(t)
+			session := f.session("2025-06-18")
+			call := f.open(0, http.MethodPost, stepCall, session...)
+			f.progress(1, 1)
+			log.failNext(1, context.DeadlineExceeded, false)
+			f.progress(2, 3)
+			received := call.frames()
+			call.leave()
+			if terminated {
+				time.Sleep(5 * time.Second)
+			}
+			for range 2 {
+				x := f.resume(1, session, received[1].ID)
+				if got := x.frames(); len(got) != 1 || !strings.Contains(got[0].Data, unlogged) || !x.ended() {
+					t.Errorf("terminated %v: %v\n%d %s", terminated, got, x.status(), x.body())
+				}
+			}
+			if received[2].ID != "" {
+				t.Errorf("an event after it has the id %s", received[2].ID)
+			}
+			if x := f.resume(1, session, strings.Replace(received[1].ID, ".2", ".7", 1)); x.status() != http.StatusBadRequest {
+				t.Errorf("an event that was not sent: %d %s", x.status(), x.body())
+			}
+			close(f.steps)
+		})
+	}
+}
+
+// The ids of the requests are in the log, so that another replica can answer them. If they are too long for it, the client
+// receives no event id, and knows that it cannot resume the stream.
+func TestABatchWithLongIDsHasAStreamThatCannotBeResumed(t *testing.T) {
+	for _, c := range []struct {
+		requests  int
+		resumable bool
+	}{{15, true}, {20, false}} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newBubbleFleet(t, 2)
+			session := f.session("2025-03-26")
+			batch := []string{stepCall}
+			for i := range c.requests {
+				batch = append(batch, fmt.Sprintf(`{"jsonrpc":"2.0","id":"%0250d","method":"ping"}`, i))
+			}
+			x := f.open(0, http.MethodPost, "["+strings.Join(batch, ",")+"]", session...)
+			f.progress(1, 1)
+			if got := x.frames(); len(got) != 1 || (got[0].ID != "") != c.resumable {
+				t.Errorf("%d long ids: %v", c.requests, got)
+			}
+			if c.resumable {
+				follower := f.resume(1, session, x.frames()[0].ID)
+				f.stores[0].cut.Store(true)
+				time.Sleep(30 * time.Second)
+				if got := follower.frames(); len(got) != 1 || strings.Count(got[0].Data, "the server process that served the request has ended") != c.requests+1 {
+					t.Errorf("%d long ids: %v", c.requests, got)
+				}
+				f.stores[0].cut.Store(false)
+			}
+			close(f.steps)
+			if got := x.frames(); !c.resumable && (len(got) != 2 || got[1].ID != "" || strings.Count(got[1].Data, `"result"`) != c.requests+1) {
+				t.Errorf("%d long ids: %v", c.requests, got)
+			}
+		})
+	}
 }

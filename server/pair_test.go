@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -21,37 +20,121 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// openPair opens the event stream of an HTTP+SSE pair and returns the endpoint.
-func (f *bubbleFleet) openPair(replica int, header ...string) (x *exchange, endpoint string) {
-	f.t.Helper()
-	x = f.open(replica, http.MethodGet, "", append(header, "Accept", "text/event-stream")...)
-	endpoint = x.messages()[0]
-	if !strings.HasPrefix(endpoint, "/?sessionId=") {
-		f.t.Fatal(x.body())
+// Rule T5: the first event names the endpoint; responses to messages posted there come on the stream.
+func TestPairBeginsWithItsEndpoint(t *testing.T) {
+	e := newEndpoint(t)
+	p := e.pair("/")
+	if !strings.HasPrefix(p.endpoint, "/?sessionId=") || len(p.endpoint) < len("/?sessionId=")+22 {
+		t.Errorf("endpoint %q", p.endpoint)
 	}
-	return x, endpoint
+	post := func(body string, status int) {
+		t.Helper()
+		if a := e.do("POST", p.endpoint, body); a.status != status || status == 202 && a.body != "" {
+			t.Errorf("%s: %s", body, a)
+		}
+	}
+	post(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, 202)
+	if data := p.Data(); !strings.Contains(data, `"code":-32600`) || !strings.Contains(data, `"id":1`) {
+		t.Errorf("before the handshake: %s", data)
+	}
+	post(fmt.Sprintf(wiretest.Initialize, "2024-11-05"), 202)
+	if data := p.Data(); !strings.Contains(data, `"protocolVersion":"2024-11-05"`) {
+		t.Errorf("%s", data)
+	}
+	post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`, 202)
+	post(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"count","arguments":{"to":2},"_meta":{"progressToken":"p"}}}`, 202)
+	for _, want := range []string{`"progress":1`, `"progress":2`, `"text":"done"`} {
+		if data := p.Data(); !strings.Contains(data, want) {
+			t.Errorf("%s, want %s", data, want)
+		}
+	}
+	post(`{"jsonrpc":"2.0","id":3,"method":"ping"`, 400)
+	post(`[{"jsonrpc":"2.0","id":3,"method":"ping"}]`, 400)
+	post(`{"jsonrpc":"2.0","id":99,"result":{}}`, 202)
+	if a := e.do("POST", "/?sessionId=AAAAAAAAAAAAAAAAAAAAAA", `{"jsonrpc":"2.0","id":3,"method":"ping"}`); a.status != 404 {
+		t.Errorf("another session's: %s", a)
+	}
+	post(`{"jsonrpc":"2.0","id":4,"method":"ping"}`, 202)
+	if data := p.Data(); data != `{"jsonrpc":"2.0","id":4,"result":{}}` {
+		t.Errorf("%s", data)
+	}
 }
 
-// post posts a message to the endpoint of a pair, at any replica, and returns the status and the body.
-func (f *bubbleFleet) post(replica int, endpoint, body string, header ...string) (int, string) {
-	req := httptest.NewRequest(http.MethodPost, endpoint, strings.NewReader(body))
-	req.Host = "localhost"
-	req.Header.Set("Content-Type", "application/json")
-	for i := 0; i < len(header); i += 2 {
-		req.Header.Set(header[i], header[i+1])
-	}
-	rec := httptest.NewRecorder()
-	f.servers[replica].ServeHTTP(rec, req)
-	synctest.Wait()
-	return rec.Code, rec.Body.String()
+// The end of the stream ends the session and its requests in flight.
+// Rule T5.
+func TestPairEndsWithItsStream(t *testing.T) {
+	e := newEndpoint(t)
+	p := e.ready()
+	e.do("POST", p.endpoint, fmt.Sprintf(waitCall, 2))
+	w := <-e.waiting
+	p.close()
+	<-w.ctx.Done()
+	<-w.ended
+	eventually(t, func() bool { return e.do("POST", p.endpoint, pingBody).status == 404 })
 }
 
-// accept posts messages that must be accepted.
-func (f *bubbleFleet) accept(replica int, endpoint string, bodies ...string) {
-	f.t.Helper()
-	for _, body := range bodies {
-		if status, text := f.post(replica, endpoint, body); status != http.StatusAccepted || text != "" {
-			f.t.Fatalf("%.100s: %d %s", body, status, text)
+// A stream without a handshake ends.
+func TestAPairWithoutAHandshakeEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := httpServer()
+		begun := time.Now()
+		rec := inBubble(s, "GET", "", "Accept", "text/event-stream")
+		if took := time.Since(begun); took != 30*time.Second || !strings.Contains(rec.Body.String(), "endpoint") {
+			t.Errorf("after %v: %s", took, rec.Body)
+		}
+	})
+}
+
+// A GET that names no session opens the HTTP+SSE pair, also if its client sends the version
+// header with its requests.
+func TestAGETWithoutASessionOpensThePairWithAnyLegacyVersion(t *testing.T) {
+	e := newEndpoint(t)
+	for _, r := range mcp.Revisions() {
+		if r.Modern() {
+			continue
+		}
+		version := []string{"MCP-Protocol-Version", string(r)}
+		stream := wiretest.Stream(t, e.open(t.Context(), "GET", "/", "", append(version, "Accept", "text/event-stream")...))
+		first, _ := stream.Next()
+		if first.Name != "endpoint" {
+			t.Errorf("%s: the stream begins with %+v", r, first)
+			continue
+		}
+		if a := e.do("POST", first.Data, fmt.Sprintf(wiretest.Initialize, r), version...); a.status != http.StatusAccepted {
+			t.Errorf("%s: %s", r, a)
+		}
+		if data := stream.Data(); !strings.Contains(data, `"protocolVersion":"`+string(r)+`"`) {
+			t.Errorf("%s: %s", r, data)
+		}
+	}
+}
+
+// On the pair, the status of a POST request says that the request is accepted, so that a
+// cancellation finds it, and that another request with its id is rejected.
+func TestRequestOnThePairIsAcceptedBeforeItsStatus(t *testing.T) {
+	e := newEndpoint(t)
+	p := e.ready()
+	post := func(format string, id int) { e.do("POST", p.endpoint, fmt.Sprintf(format, id)) }
+	for id := range 40 {
+		post(waitCall, id+1)
+		post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`, id+1)
+		w := <-e.waiting
+		select {
+		case <-w.ctx.Done():
+		case <-time.After(wiretest.Patience):
+			t.Fatal("the call was not cancelled")
+		}
+		if cause := context.Cause(w.ctx); !errors.Is(cause, call.ErrCancelled) {
+			t.Errorf("the handler's context ended with %v", cause)
+		}
+		post(waitCall, id+1000)
+		post(waitCall, id+1000)
+		if data := p.Data(); !strings.Contains(data, `"code":-32600`) {
+			t.Errorf("the second request: %s", data)
+		}
+		close((<-e.waiting).release)
+		if data := p.Data(); !strings.Contains(data, "waited") {
+			t.Errorf("the first request: %s", data)
 		}
 	}
 }
@@ -68,7 +151,7 @@ func TestMessagesOfAPairReachTheReplicaWithItsEventStream(t *testing.T) {
 					return fmt.Sprintf("%d roots", len(roots)), err
 				})
 			})
-			x, endpoint := f.openPair(0)
+			x, endpoint := openPair(t, f.servers[0])
 			f.accept(1, endpoint, fmt.Sprintf(elicitingClient, "2024-11-05"), wiretest.Initialized)
 			f.accept(2, endpoint, `{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{"uri":"note://a"}}`,
 				`{"jsonrpc":"2.0","id":"long","method":"tools/call","params":{"name":"echo","arguments":{"text":"`+strings.Repeat("x", 100_000)+`"}}}`,
@@ -93,34 +176,33 @@ func TestMessagesOfAPairReachTheReplicaWithItsEventStream(t *testing.T) {
 }
 
 func TestMessagesOfAPairThatHasEndedAreRejected(t *testing.T) {
-	const ping = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
 	synctest.Test(t, func(t *testing.T) {
 		f := newBubbleFleet(t, 3)
-		if status, text := f.post(1, "/?sessionId=unknown", ping); status != http.StatusNotFound || !strings.Contains(text, "session not found: open") {
+		if status, text := f.post(1, "/?sessionId=unknown", pingBody); status != http.StatusNotFound || !strings.Contains(text, "session not found: open") {
 			t.Errorf("an unknown pair: %d %s", status, text)
 		}
-		x, endpoint := f.openPair(0)
+		x, endpoint := openPair(t, f.servers[0])
 		f.accept(1, endpoint, fmt.Sprintf(wiretest.Initialize, "2024-11-05"), wiretest.Initialized)
 		time.Sleep(time.Hour)
-		f.accept(1, endpoint, ping)
+		f.accept(1, endpoint, pingBody)
 		x.leave()
 		synctest.Wait()
 		for i := range f.servers {
-			if status, text := f.post(i, endpoint, ping); status != http.StatusNotFound {
+			if status, text := f.post(i, endpoint, pingBody); status != http.StatusNotFound {
 				t.Errorf("after the end of the event stream: %d %s", status, text)
 			}
 		}
-		x, endpoint = f.openPair(0)
+		x, endpoint = openPair(t, f.servers[0])
 		f.accept(1, endpoint, fmt.Sprintf(wiretest.Initialize, "2024-11-05"), wiretest.Initialized)
 		f.stores[0].cut.Store(true)
 		time.Sleep(20 * time.Second)
-		if status, text := f.post(1, endpoint, ping); status != http.StatusNotFound || !strings.Contains(text, "the server process with its event stream has ended: open a new event stream") {
+		if status, text := f.post(1, endpoint, pingBody); status != http.StatusNotFound || !strings.Contains(text, "the server process with its event stream has ended: open a new event stream") {
 			t.Errorf("after the end of the replica: %d %s", status, text)
 		}
 		f.stores[1].cut.Store(true)
 		f.stores[0].cut.Store(false)
 		time.Sleep(20 * time.Second)
-		if status, text := f.post(1, endpoint, ping); status != http.StatusServiceUnavailable || !strings.Contains(text, "send it again") {
+		if status, text := f.post(1, endpoint, pingBody); status != http.StatusServiceUnavailable || !strings.Contains(text, "send it again") {
 			t.Errorf("without the Bus: %d %s", status, text)
 		}
 		f.stores[1].cut.Store(false)
@@ -139,7 +221,7 @@ func TestHandlersOfNotificationsOfAPairAreLimited(t *testing.T) {
 				<-ctx.Done()
 			}
 		})
-		x, endpoint := f.openPair(0)
+		x, endpoint := openPair(t, f.servers[0])
 		f.accept(1, endpoint, fmt.Sprintf(elicitingClient, "2024-11-05"), wiretest.Initialized)
 		for range 10 {
 			f.accept(1, endpoint, `{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`)
@@ -181,7 +263,7 @@ func TestMessagesOfAPairKeepTheirCaller(t *testing.T) {
 			}, server.RequireScopes("read"))
 		})
 		as := func(token string) []string { return []string{"Authorization", "Bearer " + token} }
-		x, endpoint := f.openPair(0, as("ada.read")...)
+		x, endpoint := openPair(t, f.servers[0], as("ada.read")...)
 		for _, body := range []string{fmt.Sprintf(wiretest.Initialize, "2024-11-05"), wiretest.Initialized, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"who"}}`} {
 			if status, text := f.post(1, endpoint, body, as("ada.read")...); status != http.StatusAccepted {
 				t.Fatal(status, text)

@@ -1,0 +1,307 @@
+package server_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/parley-mcp/parley/internal/wiretest"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/server"
+	"github.com/parley-mcp/parley/store"
+	"github.com/parley-mcp/parley/transport"
+)
+
+// Requests in flight are answered before their streams end.
+func TestShutdownFinishesRequestsInFlight(t *testing.T) {
+	for _, era := range []string{"modern", "legacy", "pair"} {
+		e := newEndpoint(t)
+		stream, w := e.callOf(t.Context(), era)
+		done := make(chan error)
+		go func() { done <- e.server.Shutdown(context.Background()) }()
+		eventually(t, func() bool { return e.do("POST", "/", pingBody).status == 503 })
+		if w.ctx.Err() != nil {
+			t.Errorf("%s: cancelled", era)
+		}
+		select {
+		case err := <-done:
+			t.Errorf("%s: Shutdown did not wait: %v", era, err)
+		default:
+		}
+		close(w.release)
+		stream.Data() // the second report
+		if data := stream.Data(); !strings.Contains(data, `"text":"waited"`) {
+			t.Errorf("%s: %s", era, data)
+		}
+		stream.Ends(t)
+		for _, err := range []error{<-done, e.server.Shutdown(context.Background())} {
+			if err != nil {
+				t.Errorf("%s: %v", era, err)
+			}
+		}
+		if a := e.do("POST", "/", pingBody); a.status != 503 || a.header.Get("Retry-After") == "" {
+			t.Errorf("%s, after: %s", era, a)
+		}
+	}
+}
+
+func TestShutdownEndsOpenStreams(t *testing.T) {
+	e := newEndpoint(t)
+	session := e.session("2025-11-25")
+	standalone := wiretest.Stream(t, e.open(t.Context(), "GET", "/", "", append(session, "Accept", "text/event-stream")...))
+	p := e.pair("/")
+	if err := e.server.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+	standalone.Ends(t)
+	p.Ends(t)
+	if a := e.do("GET", "/", "", append(session, "Accept", "text/event-stream")...); a.status != 503 {
+		t.Errorf("%s", a)
+	}
+}
+
+// A Shutdown whose context ends cancels the calls, and still sends their results.
+func TestShutdownCancelsWhenItsContextEnds(t *testing.T) {
+	for _, era := range []string{"modern", "legacy"} {
+		e := newEndpoint(t)
+		stream, w := e.callOf(t.Context(), era)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := e.server.Shutdown(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v", era, err)
+		}
+		<-w.ctx.Done()
+		<-w.ended
+		if rest := stream.Take(everything); len(rest) == 0 || !strings.Contains(rest[len(rest)-1].Data, `"id":1`) {
+			t.Errorf("%s: then came %v", era, rest)
+		}
+		if err := e.server.Shutdown(t.Context()); err != nil {
+			t.Errorf("%s, again: %v", era, err)
+		}
+	}
+}
+
+// delayedBus publishes messages with a delay.
+type delayedBus struct{ store.Bus }
+
+func (b delayedBus) Publish(ctx context.Context, topic string, message []byte) error {
+	time.Sleep(100 * time.Millisecond)
+	return b.Bus.Publish(ctx, topic, message)
+}
+
+// The calls of a pair finish during a shutdown: with the responses that another replica receives, and also a call that
+// another replica has accepted before. Later requests are rejected, so that the client opens a new pair.
+func TestAShutdownFinishesTheCallsOfAPair(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newBubbleFleet(t, 2, func(s *server.Server) {
+			s.Bus = delayedBus{s.Bus}
+			server.AddTool(s, mcp.Tool{Name: "roots"}, func(ctx context.Context, _ struct{}) (string, error) {
+				roots, err := server.Roots(ctx)
+				return fmt.Sprintf("%d roots", len(roots)), err
+			})
+		})
+		x, endpoint := openPair(t, f.servers[0])
+		f.accept(1, endpoint, fmt.Sprintf(elicitingClient, "2024-11-05"), wiretest.Initialized,
+			`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"roots","arguments":{}}}`)
+		got := x.messages()
+		var question struct{ ID json.RawMessage }
+		if err := json.Unmarshal([]byte(got[len(got)-1]), &question); err != nil {
+			t.Fatalf("%q %v", got, err)
+		}
+		earlier := openIn(t, f.servers[1], http.MethodPost, endpoint, `{"jsonrpc":"2.0","id":3,"method":"ping"}`)
+		// The other replica has read the lease.
+		down := make(chan error)
+		go func() { down <- f.servers[0].Shutdown(t.Context()) }()
+		synctest.Wait()
+		if status, text := f.post(1, endpoint, `{"jsonrpc":"2.0","id":4,"method":"ping"}`); status != http.StatusNotFound {
+			t.Errorf("a request during the shutdown: %d %s", status, text)
+		}
+		if <-earlier.done; earlier.status() != http.StatusAccepted {
+			t.Errorf("a request before the shutdown: %d", earlier.status())
+		}
+		time.Sleep(time.Second)
+		f.accept(1, endpoint, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"roots":[]}}`, question.ID))
+		if err := <-down; err != nil {
+			t.Error(err)
+		}
+		all := strings.Join(x.messages()[len(got):], "\n")
+		if !strings.Contains(all, `"0 roots"`) || !strings.Contains(all, `"id":3,"result"`) {
+			t.Errorf("received %s", all)
+		}
+	})
+}
+
+// The calls in flight have almost all the time that the shutdown has, also if the store does not answer.
+func TestShutdownDoesNotWaitForAStoreThatDoesNotAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory := store.NewMemory(store.MemoryOptions{})
+		kv := &silentStore{KV: memory, Log: memory}
+		f := newBubbleFleet(t, 1, withNote, func(s *server.Server) { s.KV = kv })
+		session := f.session("2025-06-18")
+		stream := f.listen(0, session) // takes the lease
+		call := f.open(0, http.MethodPost, stepCall, session...)
+		kv.silent = true
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			_ = f.servers[0].Shutdown(ctx) // it cannot delete the lease
+		}()
+		time.Sleep(2 * time.Second)
+		if !stream.ended() {
+			t.Error("the standalone stream has not ended")
+		}
+		time.Sleep(2 * time.Second)
+		close(f.steps)
+		synctest.Wait()
+		if !call.ended() || !strings.Contains(call.body(), `"text":"done"`) {
+			t.Errorf("the call: %d %s", call.status(), call.body())
+		}
+		<-ended
+		kv.silent = false
+	})
+}
+
+// Shutdown does not wait for clients that may reconnect.
+func TestShutdownDoesNotWaitForDisconnectedClients(t *testing.T) {
+	e := newStepping(t)
+	session := e.session("2025-11-25")
+	ctx, hangUp := context.WithCancel(t.Context())
+	e.open(ctx, "GET", "/", "", append(session, "Accept", "text/event-stream", "X-Watched", "1")...)
+	hangUp()
+	<-(<-e.arrived).Done()
+	e.begin(session, 1)
+	ended := make(chan error)
+	go func() { ended <- e.server.Shutdown(t.Context()) }()
+	close(e.steps) // Shutdown waits for the call
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// blocking returns a server with a tool that waits until it is released or cancelled.
+func blocking() (s *server.Server, started, proceed chan struct{}) {
+	s, started, proceed = new(server.Server), make(chan struct{}, 10), make(chan struct{})
+	server.AddTool(s, mcp.Tool{Name: "wait"}, func(ctx context.Context, _ struct{}) (string, error) {
+		started <- struct{}{}
+		select {
+		case <-proceed:
+			return "went on", nil
+		case <-ctx.Done():
+			return "", context.Cause(ctx)
+		}
+	})
+	return s, started, proceed
+}
+
+func TestShutdownWaitsForCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, started, proceed := blocking()
+		l := connectLine(t, s)
+		idle := connectLine(t, s)
+		l.Send(request(1, mcp.MethodCallTool, `"name":"wait"`))
+		<-started
+		synctest.Wait()
+		down := make(chan error, 2)
+		for range 2 {
+			go func() { down <- s.Shutdown(t.Context()) }()
+		}
+		if err := idle.Served(); err != nil {
+			t.Errorf("the idle connection: %v", err)
+		}
+		time.Sleep(time.Minute)
+		select {
+		case err := <-down:
+			t.Fatalf("Shutdown returned %v", err)
+		default:
+		}
+		_, far := transport.Pipe()
+		if err := s.ServeConn(t.Context(), far); !errors.Is(err, server.ErrShutdown) {
+			t.Errorf("another connection: %v", err)
+		}
+		close(proceed)
+		if got := l.Receive(); !strings.Contains(got, "went on") {
+			t.Errorf("got %s", got)
+		}
+		if err := l.Served(); err != nil {
+			t.Error(err)
+		}
+		for range 2 {
+			if err := <-down; err != nil {
+				t.Errorf("Shutdown: %v", err)
+			}
+		}
+		if err := s.Shutdown(t.Context()); err != nil {
+			t.Errorf("once more: %v", err)
+		}
+	})
+}
+
+func TestShutdownEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, started, _ := blocking()
+		l := connectLine(t, s)
+		l.Send(request(1, mcp.MethodCallTool, `"name":"wait"`))
+		<-started
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		start := time.Now()
+		if err := s.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+		if d := time.Since(start); d != time.Second {
+			t.Errorf("it took %v", d)
+		}
+		l.Served()
+	})
+}
+
+// For the race detector: connections start while the server shuts down.
+func TestConnectionsDuringShutdownAreRejected(t *testing.T) {
+	for range 20 {
+		s := new(server.Server)
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() {
+				near, far := transport.Pipe()
+				defer near.Close()
+				if err := s.ServeConn(t.Context(), far); err != nil && !errors.Is(err, server.ErrShutdown) {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Go(func() {
+			if err := s.Shutdown(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+		wg.Wait()
+	}
+}
+
+func TestTheLimitOfCallsInFlightIsConfigured(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, started, proceed := blocking()
+		s.Limits.MaxInflight = 2
+		l := connectLine(t, s)
+		for id := range 5 {
+			l.Send(request(id, mcp.MethodCallTool, `"name":"wait"`))
+		}
+		synctest.Wait()
+		if n := len(started); n != 2 {
+			t.Errorf("%d calls are being served", n)
+		}
+		close(proceed)
+		for range 5 {
+			l.Receive()
+		}
+	})
+}
