@@ -119,6 +119,7 @@ type completionTarget struct {
 	completers *completers
 	parameter  func(name string) *parameter // nil if there is none
 	scopes     []string
+	params     *mcp.CompleteParams
 }
 
 // completionTarget returns the prompt or template of a reference, among those that are seen.
@@ -128,7 +129,8 @@ func (c *Catalog) completionTarget(ref mcp.CompleteReference, seen func(entry) b
 	switch ref.Type {
 	case mcp.RefPrompt:
 		if e, ok := c.prompts.get(ref.Name); ok && seen(e) {
-			return &completionTarget{fmt.Sprintf("the prompt %q", ref.Name), &e.completers, e.argument, e.scopes}, nil
+			name := fmt.Sprintf("the prompt %q", ref.Name)
+			return &completionTarget{name: name, completers: &e.completers, parameter: e.argument, scopes: e.scopes}, nil
 		}
 		return nil, unknownPrompt(ref.Name)
 	case mcp.RefResource:
@@ -144,29 +146,36 @@ func (c *Catalog) completionTarget(ref mcp.CompleteReference, seen func(entry) b
 		if !ok {
 			return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "unknown resource template: %.128q", ref.URI)
 		}
-		return &completionTarget{fmt.Sprintf("the template %q", e.uris.text), &e.completers, func(name string) *parameter {
+		variable := func(name string) *parameter {
 			if e.uris.variable(name) == nil {
 				return nil
 			}
 			return e.variable(name)
-		}, e.scopes}, nil
+		}
+		name := fmt.Sprintf("the template %q", e.uris.text)
+		return &completionTarget{name: name, completers: &e.completers, parameter: variable, scopes: e.scopes}, nil
 	}
 	return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.ref.type must be %q or %q", mcp.RefPrompt, mcp.RefResource)
 }
 
-// complete serves completion/complete.
-func (s *Server) complete(ctx context.Context, c *rpc.Call) (any, error) {
-	if !s.completes.Load() {
-		return methodNotFound(c)
-	}
+// resolveCompletion returns the *completionTarget of a call of completion/complete.
+func (s *Server) resolveCompletion(ctx context.Context, c *rpc.Call) (any, []string, error) {
 	params, err := completeParams(c)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	target, err := s.completionTargetFor(ctx, params.Ref, c.Principal())
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	target.params = params
+	return target, target.scopes, nil
+}
+
+// complete serves completion/complete.
+func (s *Server) complete(ctx context.Context, c *rpc.Call) (any, error) {
+	target := c.Target.Entry.(*completionTarget)
+	params := target.params
 	name, value := params.Argument.Name, params.Argument.Value
 	argument := target.parameter(name)
 	if argument == nil {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/lease"
-	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/internal/seal"
 	"github.com/parley-mcp/parley/internal/serve/httpserver"
@@ -120,10 +119,9 @@ func (s *Server) build() error {
 	}
 	c := &s.core
 	c.seals, c.cursors = seals, cursors{seals}
-	c.engine = rpc.NewEngine(s.handlers(), logger, s.middleware()...)
-	c.engine.Extensions = s.extensions.handler
+	c.engine = rpc.NewEngine(newFeatures(s), logger, s.middleware()...)
 	c.engine.Opaque = len(s.Middleware) == 0 // the rate limit passes results on
-	c.engine.Store, c.engine.Scopes = kv, s.scopesOf
+	c.engine.Store, c.engine.Auth = kv, s.Auth
 	s.followers.start(s)
 	s.attach(s)
 	s.changes.OnSubscribersChanged(s.followers.changed)
@@ -131,7 +129,7 @@ func (s *Server) build() error {
 	s.buildTasks(plain, memory, seals)
 	peers := &rpc.PeerCache{}
 	inflight := orDefault(s.Limits.MaxInflight, 128)
-	modernEra := &modern.Server{Engine: c.engine, Peers: peers, Identity: identity, Seals: seals, WatchTasks: s.watchTasks, MayWatch: s.mayWatch, Rechecks: s.rechecks.wait}
+	modernEra := &modern.Server{Engine: c.engine, Peers: peers, Identity: identity, Seals: seals, WatchTasks: s.watchTasks, Rechecks: s.rechecks.wait}
 	if s.KV != nil { // an entry in the memory of this process would be lost with it, and the retry with the entry
 		modernEra.Store = plain
 	}
@@ -182,44 +180,6 @@ func (s *Server) build() error {
 		s.replicas.start(s, guard.Bus(s.Bus))
 	}
 	return nil
-}
-
-// handlers returns the handlers of the engine by method.
-func (s *Server) handlers() map[string]rpc.Handler {
-	handlers := map[string]rpc.Handler{
-		mcp.MethodDiscover:              s.discover,
-		mcp.MethodListTools:             s.listTools,
-		mcp.MethodCallTool:              s.callTool,
-		mcp.MethodSetLevel:              s.setLevel,
-		mcp.MethodListResources:         s.listResources,
-		mcp.MethodListResourceTemplates: s.listTemplates,
-		mcp.MethodReadResource:          s.readResource,
-		mcp.MethodListPrompts:           s.listPrompts,
-		mcp.MethodGetPrompt:             s.getPrompt,
-		mcp.MethodComplete:              s.complete,
-		mcp.MethodListen:                s.listen,
-		mcp.MethodSubscribe:             s.subscribe,
-		mcp.MethodUnsubscribe:           s.unsubscribe,
-		mcp.MethodGetTask:               s.taskRequest(s.getTask),
-		mcp.MethodUpdateTask:            s.taskRequest(s.updateTask),
-		mcp.MethodCancelTask:            s.taskRequest(s.cancelTask),
-		mcp.MethodTaskResult:            s.taskRequest(s.taskResult),
-		mcp.MethodListTasks:             s.taskRequest(s.listTasks),
-	}
-	for method, serve := range handlers {
-		if revision.LeavesToExtensions(method, mcp.V20260728) { // the program may have the extension, such as that of tasks
-			handlers[method] = func(ctx context.Context, c *rpc.Call) (any, error) {
-				if own := s.extensions.handler(method); own != nil {
-					return own(ctx, c)
-				}
-				return serve(ctx, c)
-			}
-		}
-	}
-	if s.RootsChanged != nil {
-		handlers[mcp.NotificationRootsListChanged] = s.rootsChanged
-	}
-	return handlers
 }
 
 // middleware returns the program's middleware with the rate limits inside of it, so that

@@ -7,7 +7,6 @@ import (
 
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/internal/serve/modern"
-	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
 )
@@ -88,8 +87,4 @@ func (s *Server) describe(who principal.Principal) mcp.InitializeResult {
 
 func (s *Server) discover(context.Context, *rpc.Call) (any, error) {
 	return modern.Discover(s.capabilities(), s.currentInstructions(), s.DiscoverCache.hints(false)), nil
-}
-
-func methodNotFound(c *rpc.Call) (any, error) {
-	return nil, jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "this server does not support method %q", c.Method())
 }

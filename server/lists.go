@@ -23,7 +23,6 @@ import (
 type kind[E entry] struct {
 	of     func(*Catalog) *entries[E]
 	change changes.Kind
-	serves func(*Server) bool // the server declares the capability
 	result func([]E, mcp.PageInfo, mcp.CacheHints) any
 	// files returns entries that are not registered; nil means that the kind has none.
 	files func(ctx context.Context, c *Catalog, who principal.Principal, after string, n int) files[E]
@@ -39,7 +38,6 @@ type files[E entry] struct {
 var toolKind = kind[*toolEntry]{
 	of:     func(c *Catalog) *entries[*toolEntry] { return &c.tools },
 	change: changes.ToolsChanged,
-	serves: func(s *Server) bool { return s.tools.offered() },
 	result: func(entries []*toolEntry, page mcp.PageInfo, hints mcp.CacheHints) any {
 		result := &mcp.ListToolsResult{CacheHints: hints, PageInfo: page, Tools: make([]mcp.Tool, len(entries))}
 		for i, e := range entries {
@@ -52,7 +50,6 @@ var toolKind = kind[*toolEntry]{
 var promptKind = kind[*promptEntry]{
 	of:     func(c *Catalog) *entries[*promptEntry] { return &c.prompts },
 	change: changes.PromptsChanged,
-	serves: func(s *Server) bool { return s.prompts.offered() },
 	result: func(entries []*promptEntry, page mcp.PageInfo, hints mcp.CacheHints) any {
 		result := &mcp.ListPromptsResult{CacheHints: hints, PageInfo: page, Prompts: make([]mcp.Prompt, len(entries))}
 		for i, e := range entries {
@@ -65,7 +62,6 @@ var promptKind = kind[*promptEntry]{
 var resourceKind = kind[*resourceEntry]{
 	of:     func(c *Catalog) *entries[*resourceEntry] { return &c.resources },
 	change: changes.ResourcesChanged,
-	serves: (*Server).offersResources,
 	result: func(entries []*resourceEntry, page mcp.PageInfo, hints mcp.CacheHints) any {
 		result := &mcp.ListResourcesResult{CacheHints: hints, PageInfo: page, Resources: make([]mcp.Resource, len(entries))}
 		for i, e := range entries {
@@ -79,7 +75,6 @@ var resourceKind = kind[*resourceEntry]{
 var templateKind = kind[*templateEntry]{
 	of:     func(c *Catalog) *entries[*templateEntry] { return &c.templates.entries },
 	change: changes.ResourcesChanged,
-	serves: (*Server).offersResources,
 	result: func(entries []*templateEntry, page mcp.PageInfo, hints mcp.CacheHints) any {
 		templates := make([]mcp.ResourceTemplate, len(entries))
 		for i, e := range entries {
@@ -108,9 +103,6 @@ func (s *Server) listTemplates(ctx context.Context, c *rpc.Call) (any, error) {
 // list serves a request for a page of a list. The list is merged from parts: the entries of the server, the files of
 // each directory, and the entries of each server of Personal.
 func list[E entry](ctx context.Context, s *Server, c *rpc.Call, k *kind[E]) (any, error) {
-	if !k.serves(s) {
-		return methodNotFound(c)
-	}
 	after, err := s.core.cursors.of(c)
 	if err != nil {
 		return nil, err

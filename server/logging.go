@@ -117,10 +117,10 @@ func (s *Server) setLevel(ctx context.Context, c *rpc.Call) (any, error) {
 	if !level.Known() {
 		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.level must be one of %q", mcp.LoggingLevels())
 	}
-	if c.SetLevel == nil {
-		return methodNotFound(c)
+	if c.SessionNotifier == nil {
+		return nil, rpc.MethodNotFound(c)
 	}
-	if err := c.SetLevel(ctx, level); err != nil {
+	if err := c.SessionNotifier.SetLevel(ctx, level); err != nil {
 		return nil, fmt.Errorf("cannot store the log level of the session: %w", err)
 	}
 	return &mcp.EmptyResult{}, nil

@@ -72,13 +72,14 @@ func findFor[E entry](ctx context.Context, s *Server, k *kind[E], name string, w
 }
 
 // resourceFor is resourceAt for the caller of ctx, also with the servers of Personal.
-func (s *Server) resourceFor(ctx context.Context, uri string, who principal.Principal) (read readFunc, from *resourceOffer, mimeType string, err error) {
-	if read, from, mimeType, err = s.resourceAt(uri, who); err == nil || s.Personal == nil {
-		return read, from, mimeType, err
+func (s *Server) resourceFor(ctx context.Context, uri string, who principal.Principal) (*foundResource, error) {
+	found, err := s.resourceAt(uri, who)
+	if err == nil || s.Personal == nil || rpc.From(ctx) == nil {
+		return found, err
 	}
 	for _, other := range s.personal(ctx) {
-		if read, from, mimeType, err := other.resourceAt(uri, who); err == nil && len(from.scopes) == 0 {
-			return read, from, mimeType, nil
+		if found, err := other.resourceAt(uri, who); err == nil && len(found.offer.scopes) == 0 {
+			return found, nil
 		}
 	}
 	return s.resourceAt(uri, who)
@@ -102,7 +103,7 @@ func (s *Server) servingFor(ctx context.Context, uri string, who principal.Princ
 func (s *Server) completionTargetFor(ctx context.Context, ref mcp.CompleteReference, who principal.Principal) (*completionTarget, error) {
 	seen := func(e entry) bool { return e.visibleTo(who) }
 	target, err := s.completionTarget(ref, seen)
-	if err == nil || s.Personal == nil {
+	if err == nil || s.Personal == nil || rpc.From(ctx) == nil {
 		return target, err
 	}
 	for _, other := range s.personal(ctx) {

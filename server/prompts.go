@@ -11,23 +11,25 @@ import (
 
 var getPromptMembers = []string{"name", "arguments", "_meta", "inputResponses", "requestState"}
 
-// getPrompt serves prompts/get.
-func (s *Server) getPrompt(ctx context.Context, c *rpc.Call) (any, error) {
-	if !s.prompts.offered() {
-		return methodNotFound(c)
-	}
+// resolvePrompt returns the *promptEntry that a call of prompts/get names.
+func (s *Server) resolvePrompt(ctx context.Context, c *rpc.Call) (any, []string, error) {
 	if err := checkNames(c.Params(), getPromptMembers...); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	raw, _ := c.Params().Get("name")
-	if len(raw) == 0 || raw[0] != '"' {
-		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.name must be a string: the name of a prompt")
+	name, err := textParam(c, "name", "name of a prompt")
+	if err != nil {
+		return nil, nil, err
 	}
-	name := jsonrpc.Unquote(raw)
 	entry, _, ok := findFor(ctx, s, &promptKind, name, c.Principal())
 	if !ok {
-		return nil, unknownPrompt(name)
+		return nil, nil, unknownPrompt(name)
 	}
+	return entry, entry.scopes, nil
+}
+
+// getPrompt serves prompts/get.
+func (s *Server) getPrompt(ctx context.Context, c *rpc.Call) (any, error) {
+	entry := c.Target.Entry.(*promptEntry)
 	given, _ := c.Params().Get("arguments")
 	arguments, err := textsOf("params.arguments", given)
 	if err != nil {
@@ -46,7 +48,7 @@ func (s *Server) getPrompt(ctx context.Context, c *rpc.Call) (any, error) {
 		err = s.checkMeta(result.Meta)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("prompt %q: %w", name, err)
+		return nil, fmt.Errorf("prompt %q: %w", entry.prompt.Name, err)
 	}
 	if result.Description == "" && entry.prompt.Description != "" {
 		described := *result

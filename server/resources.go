@@ -18,27 +18,37 @@ func (s *Server) offersResources() bool { return s.resources.offered() || s.temp
 
 var readResourceMembers = []string{"uri", "_meta", "inputResponses", "requestState"}
 
+// foundResource is a resource that a client has named.
+type foundResource struct {
+	uri, mimeType string         // the MIME type is empty if it is unknown
+	offer         *resourceOffer // of the resource or template
+	read          readFunc
+}
+
+// resolveResource returns the *foundResource that a call of resources/read names.
+func (s *Server) resolveResource(ctx context.Context, c *rpc.Call) (any, []string, error) {
+	if err := checkNames(c.Params(), readResourceMembers...); err != nil {
+		return nil, nil, err
+	}
+	uri, err := textParam(c, "uri", "URI of a resource")
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(uri) > maxURI {
+		return nil, nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.uri has %d bytes, the limit is %d", len(uri), maxURI)
+	}
+	found, err := s.resourceFor(ctx, uri, c.Principal())
+	if err != nil {
+		return nil, nil, err
+	}
+	return found, found.offer.scopes, nil
+}
+
 // readResource serves resources/read.
 func (s *Server) readResource(ctx context.Context, c *rpc.Call) (any, error) {
-	if !s.offersResources() {
-		return methodNotFound(c)
-	}
-	if err := checkNames(c.Params(), readResourceMembers...); err != nil {
-		return nil, err
-	}
-	raw, _ := c.Params().Get("uri")
-	if len(raw) == 0 || raw[0] != '"' {
-		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.uri must be a string: the URI of a resource")
-	}
-	uri := jsonrpc.Unquote(raw)
-	if len(uri) > maxURI {
-		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.uri has %d bytes, the limit is %d", len(uri), maxURI)
-	}
-	read, from, mimeType, err := s.resourceFor(ctx, uri, c.Principal())
-	if err != nil {
-		return nil, err
-	}
-	result, err := read(ctx)
+	found := c.Target.Entry.(*foundResource)
+	uri := found.uri
+	result, err := found.read(ctx)
 	switch {
 	case errors.Is(err, ErrResourceNotFound):
 		return nil, resourceNotFound(uri)
@@ -52,32 +62,33 @@ func (s *Server) readResource(ctx context.Context, c *rpc.Call) (any, error) {
 	if err := s.checkMeta(result.Meta); err != nil {
 		return nil, fmt.Errorf("resource %.256q: %w", uri, err)
 	}
-	return completed(result, uri, mimeType, from), nil
+	return completed(result, uri, found.mimeType, found.offer), nil
 }
 
-// resourceAt returns the function that reads a URI for a caller, the options of its resource or
-// template, and its MIME type if known. The error is for the client: there is no such resource
+// resourceAt returns the resource with a URI. The error is for the client: there is no such resource
 // that the caller can see, or the URI is too long for the templates.
-func (s *Server) resourceAt(uri string, who principal.Principal) (read readFunc, from *resourceOffer, mimeType string, err error) {
+func (s *Server) resourceAt(uri string, who principal.Principal) (*foundResource, error) {
 	if e, ok := s.resources.find(uri, who); ok {
-		return func(ctx context.Context) (*mcp.ReadResourceResult, error) { return e.read(ctx, uri) }, &e.resourceOffer, e.resource.MimeType, nil
+		read := func(ctx context.Context) (*mcp.ReadResourceResult, error) { return e.read(ctx, uri) }
+		return &foundResource{uri, e.resource.MimeType, &e.resourceOffer, read}, nil
 	}
+	var found *foundResource
 	complete := s.templates.match(uri, func(e *templateEntry, values map[string][]string) bool {
 		if !e.visibleTo(who) {
 			return true
 		}
-		if opened, err := e.open(uri, values); err == nil {
-			read, from, mimeType = opened, &e.resourceOffer, e.template.MimeType
+		if read, err := e.open(uri, values); err == nil {
+			found = &foundResource{uri, e.template.MimeType, &e.resourceOffer, read}
 		}
-		return read == nil
+		return found == nil
 	})
 	switch {
 	case !complete:
-		return nil, nil, "", errMatching(uri)
-	case read == nil:
-		return nil, nil, "", resourceNotFound(uri)
+		return nil, errMatching(uri)
+	case found == nil:
+		return nil, resourceNotFound(uri)
 	}
-	return read, from, mimeType, nil
+	return found, nil
 }
 
 // serving returns the options of the resource or template that serves a URI to any of the

@@ -5,13 +5,8 @@ import (
 	"slices"
 
 	"github.com/parley-mcp/parley/auth"
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/challenge"
-	"github.com/parley-mcp/parley/internal/changes"
-	"github.com/parley-mcp/parley/jsonrpc"
-	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
-	"github.com/parley-mcp/parley/schema"
 )
 
 // RequireScopes restricts a tool, prompt or resource to callers who were granted all of the
@@ -66,104 +61,4 @@ func (s *Server) local(ctx context.Context) context.Context {
 		info.Implies = s.Auth.Implies
 	}
 	return auth.NewContext(ctx, info)
-}
-
-// scopesOf returns the scopes that a call needs: those of its method and those of the entry
-// that it names, if the caller can see it.
-func (s *Server) scopesOf(c *call.Call) []string {
-	var needed []string
-	if s.Auth != nil {
-		needed = s.Auth.MethodScopes[c.Method()]
-		overHTTP := c.Principal() != principal.Local
-		if overHTTP && len(s.Auth.Scopes) > 0 && !c.Notification() { // the HTTP binding checks those of notifications
-			needed = challenge.Union(s.Auth.Scopes, needed)
-		}
-	}
-	switch c.Method() {
-	case mcp.MethodCallTool:
-		if s.tools.scoped.Load() {
-			if e, ok := s.tools.find(text(c.Params(), "name"), c.Principal()); ok {
-				return challenge.Union(needed, s.toolScopes(c, e))
-			}
-		}
-	case mcp.MethodGetPrompt:
-		if s.prompts.scoped.Load() {
-			if e, ok := s.prompts.find(text(c.Params(), "name"), c.Principal()); ok {
-				return challenge.Union(needed, e.scopes)
-			}
-		}
-	case mcp.MethodReadResource, mcp.MethodSubscribe:
-		return challenge.Union(needed, s.resourceScopes(c.Principal(), text(c.Params(), "uri")))
-	case mcp.MethodListen:
-		return challenge.Union(needed, s.resourceScopes(c.Principal(), subscribed(c.Params())...))
-	case mcp.MethodComplete:
-		if !s.prompts.scoped.Load() && !s.templates.scoped.Load() {
-			break
-		}
-		if raw, ok := c.Params().Get("ref"); ok && raw[0] == '{' {
-			ref := mcp.CompleteReference{Type: member(raw, "type"), Name: member(raw, "name"), URI: member(raw, "uri")}
-			if target, err := s.completionTarget(ref, func(e entry) bool { return e.visibleTo(c.Principal()) }); err == nil {
-				return challenge.Union(needed, target.scopes)
-			}
-		}
-	}
-	return needed
-}
-
-// toolScopes returns the scopes that a call of a tool needs.
-func (s *Server) toolScopes(c *call.Call, e *toolEntry) []string {
-	if e.target == nil {
-		return e.scopes
-	}
-	arguments, err := argumentsOf(c.Params())
-	if err != nil { // the handler rejects the call
-		return e.scopes
-	}
-	target, _, err := s.targetOf(context.Background(), e, arguments, c.Principal())
-	if err != nil {
-		return e.scopes
-	}
-	return challenge.Union(e.scopes, target.scopes)
-}
-
-// resourceScopes returns the scopes that the resources with the given URIs need.
-func (s *Server) resourceScopes(who principal.Principal, uris ...string) []string {
-	if !s.resources.scoped.Load() && !s.templates.scoped.Load() {
-		return nil
-	}
-	var needed []string
-	for _, uri := range uris {
-		if len(uri) > maxURI {
-			continue
-		}
-		if _, from, _, err := s.resourceAt(uri, who); err == nil {
-			needed = challenge.Union(needed, from.scopes)
-		}
-	}
-	return needed
-}
-
-// subscribed returns the resource URIs of a subscription filter. The handler rejects an
-// invalid filter.
-func subscribed(params *jsonrpc.Members) []string {
-	raw, _ := params.Get("notifications")
-	if len(raw) == 0 || raw[0] != '{' {
-		return nil
-	}
-	list, _ := jsonrpc.Get(raw, "resourceSubscriptions")
-	var uris []string
-	if schema.Decode(list, &uris) != nil || changes.CheckSubscriptions(uris) != nil {
-		return nil
-	}
-	return uris
-}
-
-func text(params *jsonrpc.Members, name string) string {
-	raw, _ := params.Get(name)
-	return jsonrpc.Unquote(raw)
-}
-
-func member(object []byte, name string) string {
-	raw, _ := jsonrpc.Get(object, name)
-	return jsonrpc.Unquote(raw)
 }

@@ -5,7 +5,12 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/internal/challenge"
+	"github.com/parley-mcp/parley/internal/changes"
 	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/serve/modern"
+	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
 )
 
@@ -29,9 +34,142 @@ type beforeSubscribe func(ctx context.Context, uri string) error
 
 func (b beforeSubscribe) ofResource(e *resourceOffer) { e.admit = b }
 
-// admitSubscription returns nil if the client may subscribe to a resource. The error is for the client.
-func (s *Server) admitSubscription(ctx context.Context, c *rpc.Call, uri string) error {
-	err := s.checkSubscription(ctx, c.Principal(), uri)
+// watched are the resources that a subscription names.
+type watched struct {
+	filter mcp.SubscriptionFilter
+	offers map[string]*resourceOffer // by URI, until the client is admitted; nil: no entry is known
+}
+
+// resolveListen returns the *watched of a call of subscriptions/listen.
+func (s *Server) resolveListen(ctx context.Context, c *rpc.Call) (any, []string, error) {
+	filter, err := modern.FilterOf(c.Params())
+	if err != nil {
+		return nil, nil, err
+	}
+	w := &watched{filter: filter, offers: make(map[string]*resourceOffer, len(filter.ResourceSubscriptions))}
+	var needs []string
+	for _, uri := range filter.ResourceSubscriptions {
+		offer, scopes := s.watchedFor(ctx, uri, c.Principal())
+		w.offers[uri], needs = offer, challenge.Union(needs, scopes)
+	}
+	return w, needs, nil
+}
+
+// listen serves subscriptions/listen.
+func (s *Server) listen(ctx context.Context, c *rpc.Call) (any, error) {
+	w := c.Target.Entry.(*watched)
+	return s.core.http.Modern.Listen(ctx, c, w.filter, &s.changes, s.capabilities(), func(uri string) bool {
+		offer, resolved := w.offers[uri]
+		delete(w.offers, uri) // later, the policy may have changed: that is another decision
+		var err error
+		if !resolved {
+			offer, err = s.authorizedWatch(ctx, c, uri)
+		}
+		if err == nil {
+			err = s.admitSubscription(ctx, c, uri, offer)
+		}
+		if err != nil { // it need not be for the client
+			s.logger().InfoContext(ctx, "resource omitted from a subscription", "uri", uri, "error", err)
+		}
+		return err == nil
+	})
+}
+
+// subscribedURI is a resource that a client names in a session.
+type subscribedURI struct {
+	uri   string
+	offer *resourceOffer // nil: no entry is known
+}
+
+// resolveSubscription returns the *subscribedURI of a call of resources/subscribe.
+func (s *Server) resolveSubscription(ctx context.Context, c *rpc.Call) (any, []string, error) {
+	uri, err := subscriptionParam(c)
+	if err == nil {
+		err = changes.CheckSubscriptions([]string{uri})
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	offer, needs := s.watchedFor(ctx, uri, c.Principal())
+	return &subscribedURI{uri, offer}, needs, nil
+}
+
+// subscribe serves resources/subscribe.
+func (s *Server) subscribe(ctx context.Context, c *rpc.Call) (any, error) {
+	named := c.Target.Entry.(*subscribedURI)
+	if c.Subscriber == nil {
+		return nil, rpc.MethodNotFound(c)
+	}
+	if err := s.admitSubscription(ctx, c, named.uri, named.offer); err != nil {
+		return nil, err
+	}
+	if err := c.Subscriber.Subscribe(ctx, named.uri); err != nil {
+		return nil, err
+	}
+	return &mcp.EmptyResult{}, nil
+}
+
+// unsubscribe serves resources/unsubscribe.
+func (s *Server) unsubscribe(ctx context.Context, c *rpc.Call) (any, error) {
+	if c.Subscriber == nil {
+		return nil, rpc.MethodNotFound(c)
+	}
+	uri, err := subscriptionParam(c)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Subscriber.Unsubscribe(ctx, uri); err != nil {
+		return nil, err
+	}
+	return &mcp.EmptyResult{}, nil
+}
+
+func subscriptionParam(c *rpc.Call) (uri string, err error) {
+	if err := checkNames(c.Params(), "uri", "_meta"); err != nil {
+		return "", err
+	}
+	return textParam(c, "uri", "URI of a resource")
+}
+
+// watchedFor returns the resource or template of a URI that the caller of ctx can see, or nil, and the scopes that a
+// subscription needs. If the first template that matches cannot be read with the values of its variables, the
+// subscription also needs the scopes of the next ones, up to the one that a client reads.
+func (s *Server) watchedFor(
+	ctx context.Context, uri string, who principal.Principal,
+) (offer *resourceOffer, needs []string) {
+	if e, ok := s.resources.find(uri, who); ok {
+		return &e.resourceOffer, e.scopes
+	}
+	s.templates.match(uri, func(e *templateEntry, values map[string][]string) bool {
+		if !e.visibleTo(who) {
+			return true
+		}
+		if offer == nil {
+			offer = &e.resourceOffer
+		}
+		needs = challenge.Union(needs, e.scopes)
+		_, err := e.open(uri, values)
+		return err != nil
+	})
+	if offer != nil || s.Personal == nil || rpc.From(ctx) == nil {
+		return offer, needs
+	}
+	if offer = s.servingFor(ctx, uri, who); offer != nil {
+		needs = offer.scopes
+	}
+	return offer, needs
+}
+
+// authorizedWatch is watchedFor for a decision that the engine has not authorized.
+func (s *Server) authorizedWatch(ctx context.Context, c *rpc.Call, uri string) (*resourceOffer, error) {
+	offer, needs := s.watchedFor(ctx, uri, c.Principal())
+	return offer, auth.Require(ctx, needs...)
+}
+
+// admitSubscription returns nil if the client may subscribe to a resource with an entry, or without one. The error is
+// for the client.
+func (s *Server) admitSubscription(ctx context.Context, c *rpc.Call, uri string, offer *resourceOffer) error {
+	err := s.checkSubscription(ctx, c, uri, offer)
 	switch {
 	case errors.Is(err, ErrResourceNotFound):
 		return resourceNotFound(uri)
@@ -41,25 +179,19 @@ func (s *Server) admitSubscription(ctx context.Context, c *rpc.Call, uri string)
 	return nil
 }
 
-func (s *Server) checkSubscription(ctx context.Context, who principal.Principal, uri string) error {
-	offer := s.servingFor(ctx, uri, who)
+func (s *Server) checkSubscription(ctx context.Context, c *rpc.Call, uri string, offer *resourceOffer) error {
 	if offer == nil && s.UnknownSubscription != nil {
-		err := s.UnknownSubscription(ctx, uri)
-		if offer = s.servingFor(ctx, uri, who); offer == nil {
+		unknown := s.UnknownSubscription(ctx, uri)
+		var err error
+		if offer, err = s.authorizedWatch(ctx, c, uri); err != nil {
 			return err
+		}
+		if offer == nil {
+			return unknown
 		}
 	}
 	if offer == nil || offer.admit == nil {
 		return nil
 	}
 	return offer.admit(ctx, uri)
-}
-
-// mayWatch is modern.Server.MayWatch. It logs errors that are not for the client.
-func (s *Server) mayWatch(ctx context.Context, c *rpc.Call, uri string) bool {
-	err := s.admitSubscription(ctx, c, uri)
-	if err != nil {
-		s.logger().InfoContext(ctx, "resource omitted from a subscription", "uri", uri, "error", err)
-	}
-	return err == nil
 }

@@ -15,18 +15,12 @@ import (
 	"github.com/parley-mcp/parley/schema"
 )
 
-// taskRequest wraps the handler of a request about tasks. In 2026-07-28 it is for clients that
-// have declared the extension.
-func (s *Server) taskRequest(handle rpc.Handler) rpc.Handler {
-	return func(ctx context.Context, c *rpc.Call) (any, error) {
-		if !s.runsTasks.Load() {
-			return methodNotFound(c)
-		}
-		if _, declared := c.Extension(mcp.ExtensionTasks); !declared && c.Can(revision.TaskExtension) {
-			return nil, requiresTasks
-		}
-		return handle(ctx, c)
+// declaresTasks resolves a request about tasks. In 2026-07-28 it is for clients that have declared the extension.
+func declaresTasks(_ context.Context, c *rpc.Call) (any, []string, error) {
+	if _, declared := c.Extension(mcp.ExtensionTasks); !declared && c.Can(revision.TaskExtension) {
+		return nil, nil, requiresTasks
 	}
+	return nil, nil, nil
 }
 
 // taskID returns the id of the task that a request is about.
@@ -34,11 +28,7 @@ func taskID(c *rpc.Call) (string, error) {
 	if err := checkNames(c.Params(), "taskId", "_meta", "inputResponses"); err != nil {
 		return "", err
 	}
-	raw, _ := c.Params().Get("taskId")
-	if len(raw) == 0 || raw[0] != '"' {
-		return "", jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.taskId must be a string: the id of a task")
-	}
-	return jsonrpc.Unquote(raw), nil
+	return textParam(c, "taskId", "id of a task")
 }
 
 // errUnknownTask is the response for an id that is not that of a task of the caller.

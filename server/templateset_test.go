@@ -48,7 +48,7 @@ func TestAURIIsComparedWithABoundedNumberOfHostileTemplates(t *testing.T) {
 	if complete := s.templates.match(uri, func(*templateEntry, map[string][]string) bool { return true }); complete {
 		t.Errorf("a URI of %d bytes was compared with all templates of %d variables", len(uri), maxVariables)
 	}
-	_, _, _, err := s.resourceAt(uri, principal.Anonymous)
+	_, err := s.resourceAt(uri, principal.Anonymous)
 	var rejected *jsonrpc.Error
 	if !errors.As(err, &rejected) || rejected.Code != jsonrpc.CodeInvalidParams || !strings.Contains(rejected.Message, "shorten the URI") {
 		t.Errorf("read: %v, want invalid params", err)
@@ -63,7 +63,7 @@ func TestAURIIsComparedWithABoundedNumberOfHostileTemplates(t *testing.T) {
 
 func TestHostileTemplatesDoNotHideThoseWithOtherPrefixes(t *testing.T) {
 	s := withTemplates(t, append(hostileTemplates(3), "y://{a}")...)
-	if _, from, _, err := s.resourceAt("y://"+strings.Repeat("a", maxURI-4), principal.Anonymous); err != nil || from == nil {
+	if from, err := s.resourceAt("y://"+strings.Repeat("a", maxURI-4), principal.Anonymous); err != nil || from == nil {
 		t.Errorf("%v", err)
 	}
 }
@@ -74,7 +74,7 @@ func TestTheLongestURIMatchesTheLargestTemplate(t *testing.T) {
 		text += fmt.Sprintf("{v%d}", v)
 	}
 	s := withTemplates(t, text)
-	if _, _, _, err := s.resourceAt("x:"+strings.Repeat("a", maxURI-2), principal.Anonymous); err != nil {
+	if _, err := s.resourceAt("x:"+strings.Repeat("a", maxURI-2), principal.Anonymous); err != nil {
 		t.Error(err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/parley-mcp/parley/internal/challenge"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -90,32 +91,59 @@ func checkToolName(name string) error {
 
 var callToolMembers = []string{"name", "arguments", "_meta", "task", "inputResponses", "requestState"}
 
-// callTool serves tools/call.
-func (s *Server) callTool(ctx context.Context, c *rpc.Call) (any, error) {
-	if !s.tools.offered() {
-		return methodNotFound(c)
-	}
+// calledTool is the entry of a call of a tool that calls others.
+type calledTool struct {
+	by        *toolEntry // the tool that the client has named
+	tool      *toolEntry
+	arguments json.RawMessage // of tool
+	err       error           // for the model, in place of tool
+}
+
+// resolveTool returns the tool that the client has named, a *toolEntry, or a *calledTool.
+func (s *Server) resolveTool(ctx context.Context, c *rpc.Call) (any, []string, error) {
 	if err := checkNames(c.Params(), callToolMembers...); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	raw, _ := c.Params().Get("name")
-	if len(raw) == 0 || raw[0] != '"' {
-		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.name must be a string: the name of a tool")
+	name, err := textParam(c, "name", "name of a tool")
+	if err != nil {
+		return nil, nil, err
 	}
-	name := jsonrpc.Unquote(raw)
 	entry, _, ok := findFor(ctx, s, &toolKind, name, c.Principal())
 	if !ok {
-		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "unknown tool: %.128q", name)
+		return nil, nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "unknown tool: %.128q", name)
 	}
 	arguments, err := argumentsOf(c.Params())
+	if err != nil || entry.target == nil {
+		return entry, entry.scopes, err
+	}
+	called, needs := &calledTool{by: entry}, entry.scopes
+	called.tool, called.arguments, called.err = s.targetOf(ctx, entry, arguments, c.Principal())
+	if called.err == nil {
+		needs = challenge.Union(needs, called.tool.scopes)
+	}
+	return called, needs, nil
+}
+
+// callTool serves tools/call.
+func (s *Server) callTool(ctx context.Context, c *rpc.Call) (any, error) {
+	entry, ok := c.Target.Entry.(*toolEntry)
+	called := new(calledTool)
+	if !ok {
+		called = c.Target.Entry.(*calledTool)
+		entry = called.by
+	}
+	arguments, err := argumentsOf(c.Params())
+	if err == nil {
+		err = c.CheckMirror(entry.mirrored, arguments)
+	}
 	if err != nil {
 		return nil, err
 	}
-	if err := c.CheckMirror(entry.mirrored, arguments); err != nil {
-		return nil, err
+	if called.err != nil {
+		return errorResult(called.err.Error()), nil
 	}
-	if entry, arguments, err = s.targetOf(ctx, entry, arguments, c.Principal()); err != nil {
-		return errorResult(err.Error()), nil
+	if called.tool != nil {
+		entry, arguments = called.tool, called.arguments
 	}
 	if s.runsTasks.Load() {
 		if result, err, done := s.callTask(ctx, c, entry, arguments); done {

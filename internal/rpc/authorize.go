@@ -4,41 +4,137 @@ import (
 	"context"
 
 	"github.com/parley-mcp/parley/auth"
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/challenge"
+	"github.com/parley-mcp/parley/internal/revision"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
 )
 
-// Authorize checks the scopes of calls before they are served, all together, for a transport
-// that needs the outcome then. Calls that are served with the returned context are not checked
-// again; they fail with the returned error, an *auth.ScopeError, if it is not nil.
-//
-// Serve checks the scopes of all other calls.
-func (e *Engine) Authorize(ctx context.Context, calls ...*call.Call) (context.Context, error) {
-	var needed []string
-	if e.Scopes != nil {
-		for _, c := range calls {
-			needed = challenge.Union(needed, e.Scopes(c))
+// Feature finds the targets of calls, such as tools. It is safe for concurrent use.
+type Feature interface {
+	// Handles reports whether there is a handler for a method. It may return another result later.
+	Handles(method string) bool
+	// Scoped reports whether a target may need scopes.
+	Scoped() bool
+	// Resolve returns the target of a call and the scopes that it needs, which are valid with an error, too. It looks
+	// the target up once: the target that is returned is authorized and serves the call. If ctx does not carry the
+	// call, the call is authorized before it is served, and Resolve must not wait.
+	Resolve(ctx context.Context, c *Call) (t Target, needs []string, err error)
+}
+
+// Target serves a call.
+type Target struct {
+	Serve Handler
+	Entry any // for Serve: what the call names, such as a tool
+}
+
+type ofEra struct{}
+
+// EraTarget returns the target of a call whose method belongs to an era, such as initialize. The engine does not
+// resolve the call, but checks the scopes of its method.
+func EraTarget(serve Handler) Target { return Target{Serve: serve, Entry: ofEra{}} }
+
+// Handlers is a Feature without entries: the handlers by method.
+type Handlers map[string]Handler
+
+// Handles implements Feature.
+func (h Handlers) Handles(method string) bool { return h[method] != nil }
+
+// Scoped implements Feature.
+func (Handlers) Scoped() bool { return false }
+
+// Resolve implements Feature.
+func (h Handlers) Resolve(_ context.Context, c *Call) (Target, []string, error) {
+	if serve := h[c.Method()]; serve != nil {
+		return Target{Serve: serve}, nil, nil
+	}
+	return Target{}, nil, MethodNotFound(c)
+}
+
+// MethodNotFound returns the error for a call of a method that a server does not have.
+func MethodNotFound(c *Call) error {
+	const text = "method %q is not available in revision %s of this server"
+	return jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, text, c.Method(), c.Revision())
+}
+
+// available reports whether a client of revision r can send a method as a request, or as a notification.
+func available(method string, r mcp.Revision, notification bool) bool {
+	if revision.IsNotification(method) != notification {
+		return false
+	}
+	if revision.LeavesToExtensions(method, r) {
+		return true
+	}
+	row := revision.Lookup(method)
+	return row != nil && row.In(r) && (!notification || row.From(r)&revision.Client != 0)
+}
+
+// AcceptsNotification reports whether the engine has a handler for a notification from a client
+// of revision r. The eras handle most notifications themselves.
+func (e *Engine) AcceptsNotification(method string, r mcp.Revision) bool {
+	return available(method, r, true) && e.feature.Handles(method)
+}
+
+// resolve sets the target of a call, and returns the scopes that the call needs, also with an error.
+func (e *Engine) resolve(ctx context.Context, c *Call) (needs []string, err error) {
+	var t Target
+	switch _, own := c.Target.Entry.(ofEra); {
+	case own:
+		t = c.Target
+	case available(c.Method(), c.Revision(), c.ID().IsZero()):
+		t, needs, err = e.feature.Resolve(ctx, c)
+	default:
+		err = MethodNotFound(c)
+	}
+	c.Target, c.resolved = t, err == nil
+	return union(e.methodScopes(c), needs), err
+}
+
+// methodScopes returns the scopes that all requests, and those with the method of c, need.
+func (e *Engine) methodScopes(c *Call) []string {
+	switch {
+	case e.Auth == nil:
+		return nil
+	case c.Principal() == principal.Local, c.ID().IsZero(): // the transport authorizes notifications
+		return e.Auth.MethodScopes[c.Method()]
+	}
+	return union(e.Auth.Scopes, e.Auth.MethodScopes[c.Method()])
+}
+
+func union(a, b []string) []string {
+	switch {
+	case len(a) == 0:
+		return b
+	case len(b) == 0:
+		return a
+	}
+	return challenge.Union(a, b)
+}
+
+// Authorize checks the scopes of calls before they are served, all together, for a transport that needs the outcome
+// then. Without calls it checks the scopes that every request needs. The error is nil or an *auth.ScopeError. The calls
+// fail with it when they are served. Otherwise those whose targets were found are served by these, without another
+// check; Serve looks for the targets of the others.
+func (e *Engine) Authorize(ctx context.Context, calls ...*Call) error {
+	var needs []string
+	if len(calls) == 0 && e.Auth != nil {
+		needs = e.Auth.Scopes
+	}
+	scoped := e.feature.Scoped()
+	for _, c := range calls {
+		if scoped {
+			of, _ := e.resolve(ctx, c) // Serve returns the error
+			needs = union(needs, of)
+		} else {
+			needs = union(needs, e.methodScopes(c))
 		}
 	}
-	err := auth.Require(ctx, needed...)
-	return context.WithValue(ctx, authorizedKey{}, &authorized{e, err}), err
-}
-
-type authorizedKey struct{}
-
-// authorized is the outcome of Authorize.
-type authorized struct {
-	engine *Engine
-	err    error
-}
-
-// authorize checks the scopes of a call that is being served.
-func (e *Engine) authorize(ctx context.Context, c *call.Call) error {
-	if e.Scopes == nil {
-		return nil
+	err := auth.Require(ctx, needs...)
+	if err != nil {
+		for _, c := range calls {
+			c.Target, c.resolved = Target{Serve: func(context.Context, *Call) (any, error) { return nil, err }}, true
+		}
 	}
-	if a, ok := ctx.Value(authorizedKey{}).(*authorized); ok && a.engine == e {
-		return a.err
-	}
-	return auth.Require(ctx, e.Scopes(c)...)
+	return err
 }

@@ -3,7 +3,9 @@ package rpc_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/parley-mcp/parley/auth"
@@ -14,83 +16,133 @@ import (
 	"github.com/parley-mcp/parley/principal"
 )
 
-func TestScopesAreCheckedOncePerCall(t *testing.T) {
-	granted := auth.NewContext(t.Context(), &auth.Info{Principal: principal.Local, Scopes: []string{"read"}})
+// entries is a feature whose calls name entries, which need the scopes with their names.
+type entries struct {
+	scoped   bool
+	resolved int
+	served   []string
+}
+
+func (f *entries) Handles(string) bool { return true }
+func (f *entries) Scoped() bool        { return f.scoped }
+
+func (f *entries) Resolve(_ context.Context, c *rpc.Call) (rpc.Target, []string, error) {
+	f.resolved++
+	if c.Name() == "unknown" {
+		return rpc.Target{}, nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "unknown")
+	}
+	needs := []string{c.Name()}
+	if c.Name() == "open" {
+		needs = nil
+	}
+	return rpc.Target{Serve: f.serve, Entry: fmt.Sprint(c.Name(), f.resolved)}, needs, nil
+}
+
+func (f *entries) serve(_ context.Context, c *rpc.Call) (any, error) {
+	f.served = append(f.served, c.Target.Entry.(string))
+	return &mcp.EmptyResult{}, nil
+}
+
+// The middleware sees the error of each call.
+func TestCallIsResolvedAndAuthorizedOnce(t *testing.T) {
 	for name, tt := range map[string]struct {
-		method    string
-		authorize bool // before the call is served
-		rejected  bool
+		method, name string
+		ofEra        bool   // the era serves the method
+		missing      string // scopes
+		unknown      bool
 	}{
-		"granted":              {mcp.MethodCallTool, false, false},
-		"granted in advance":   {mcp.MethodCallTool, true, false},
-		"missing":              {mcp.MethodListTools, false, true},
-		"missing, in advance":  {mcp.MethodListTools, true, true},
-		"a method of the era":  {mcp.MethodPing, false, false},
-		"initialize, rejected": {mcp.MethodInitialize, false, true},
+		"granted":                        {method: mcp.MethodCallTool, name: "read"},
+		"no scopes needed":               {method: mcp.MethodCallTool, name: "open"},
+		"unknown":                        {method: mcp.MethodCallTool, name: "unknown", unknown: true},
+		"the scope of the entry missing": {method: mcp.MethodCallTool, name: "write", missing: "read write"},
+		"both missing":                   {method: mcp.MethodListTools, name: "write", missing: "read list write"},
+		"missing and unknown":            {method: mcp.MethodListTools, name: "unknown", missing: "read list"},
+		"missing and no such method":     {method: mcp.MethodDiscover, name: "open", missing: "read discover"},
+		"a method of the era":            {method: mcp.MethodPing, ofEra: true},
+		"a method of the era, missing":   {method: mcp.MethodInitialize, ofEra: true, missing: "read start"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			served, checks := 0, 0
-			var seen error
-			handle := func(context.Context, *rpc.Call) (any, error) { served++; return &mcp.EmptyResult{}, nil }
-			e := rpc.NewEngine(map[string]rpc.Handler{mcp.MethodCallTool: handle, mcp.MethodListTools: handle}, new(log).logger(),
-				func(next call.Handler) call.Handler {
-					return func(ctx context.Context, c *call.Call) (any, error) {
-						result, err := next(ctx, c)
-						seen = err
-						return result, err
+		for _, scoped := range []bool{false, true} {
+			for _, early := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s/scoped=%v/in advance=%v", name, scoped, early), func(t *testing.T) {
+					f := &entries{scoped: scoped}
+					var seen error
+					e := rpc.NewEngine(f, new(log).logger(), func(next call.Handler) call.Handler {
+						return func(ctx context.Context, c *call.Call) (any, error) {
+							result, err := next(ctx, c)
+							seen = err
+							return result, err
+						}
+					})
+					e.Auth = &auth.ProtectedResource{Scopes: []string{"read"}, MethodScopes: map[string][]string{
+						mcp.MethodListTools: {"list"}, mcp.MethodInitialize: {"start"}, mcp.MethodDiscover: {"discover"},
+					}}
+					c := callNamed(tt.method, tt.name)
+					if tt.ofEra {
+						c.Target = rpc.EraTarget(func(context.Context, *rpc.Call) (any, error) {
+							f.served = append(f.served, "era")
+							return &mcp.EmptyResult{}, nil
+						})
+					}
+					ctx := auth.NewContext(t.Context(), &auth.Info{Principal: principal.Local, Scopes: []string{"read"}})
+					if early {
+						if err := e.Authorize(ctx, c); scoped && (err != nil) != (tt.missing != "") {
+							t.Errorf("Authorize: %v", err)
+						}
+					}
+					_, err := e.Serve(ctx, c)
+					var missing *auth.ScopeError
+					if errors.As(seen, &missing) != (tt.missing != "") || missing != nil && strings.Join(missing.Needed, " ") != tt.missing && (scoped || !early) {
+						t.Errorf("the middleware sees %v", seen)
+					}
+					if served := tt.missing == "" && !tt.unknown; (err == nil) != served || (len(f.served) == 1) != served {
+						t.Errorf("%q served the call: %v", f.served, err)
+					}
+					if !tt.unknown && f.resolved > 1 {
+						t.Errorf("resolved %d times", f.resolved)
 					}
 				})
-			e.Scopes = func(c *call.Call) []string {
-				checks++
-				if c.Method() == mcp.MethodListTools || c.Method() == mcp.MethodInitialize {
-					return []string{"read", "list"}
-				}
-				return []string{"read"}
 			}
-			c := callOf(1, tt.method, mcp.V20251125)
-			if tt.method == mcp.MethodPing || tt.method == mcp.MethodInitialize {
-				c.Handle = handle
-			}
-			ctx := granted
-			if tt.authorize {
-				var err error
-				if ctx, err = e.Authorize(ctx, &c.Call); (err != nil) != tt.rejected {
-					t.Errorf("Authorize: %v", err)
-				}
-			}
-			_, err := e.Serve(ctx, c)
-			var missing *auth.ScopeError
-			if (err != nil) != tt.rejected || errors.As(seen, &missing) != tt.rejected || (served == 1) == tt.rejected || checks != 1 {
-				t.Errorf("served %d times with %d checks, error %v, the middleware sees %v", served, checks, err, seen)
-			}
-			if tt.rejected && !slices.Equal(missing.Needed, []string{"read", "list"}) {
-				t.Errorf("the error names %q", missing.Needed)
-			}
-		})
+		}
 	}
 }
 
 // The calls of a batch are served together or not at all.
 func TestCallsAreAuthorizedTogether(t *testing.T) {
 	ctx := auth.NewContext(t.Context(), &auth.Info{Principal: principal.Local, Scopes: []string{"a"}})
-	e := rpc.NewEngine(nil, new(log).logger())
-	e.Scopes = func(c *call.Call) []string { return []string{c.Name()} }
-	named := func(name string) *call.Call { return &callNamed(name).Call }
-	ctx, err := e.Authorize(ctx, named("a"), named("b"))
+	f := &entries{scoped: true}
+	e := rpc.NewEngine(f, new(log).logger())
+	a, b := callNamed(mcp.MethodCallTool, "a"), callNamed(mcp.MethodCallTool, "b")
 	var missing *auth.ScopeError
-	if !errors.As(err, &missing) || !slices.Equal(missing.Needed, []string{"a", "b"}) {
+	if err := e.Authorize(ctx, a, b); !errors.As(err, &missing) || !slices.Equal(missing.Needed, []string{"a", "b"}) {
 		t.Fatalf("got %v", err)
 	}
-	c := callNamed("a")
-	c.Handle = func(context.Context, *rpc.Call) (any, error) { return &mcp.EmptyResult{}, nil }
-	if _, err := e.Serve(ctx, c); err == nil {
+	if _, err := e.Serve(ctx, a); err == nil || f.served != nil {
 		t.Error("a call was served although the scopes of another one are missing")
 	}
 }
 
-func callNamed(name string) *rpc.Call {
+// A target that was authorized serves one run: each further run is another decision.
+func TestSecondRunOfACallIsAuthorizedAgain(t *testing.T) {
+	f := &entries{scoped: true}
+	e := rpc.NewEngine(f, new(log).logger(), func(next call.Handler) call.Handler {
+		return func(ctx context.Context, c *call.Call) (any, error) {
+			_, _ = next(ctx, c)
+			return next(ctx, c)
+		}
+	})
+	ctx := auth.NewContext(t.Context(), &auth.Info{Principal: principal.Local, Scopes: []string{"a"}})
+	c := callNamed(mcp.MethodCallTool, "a")
+	if err := e.Authorize(ctx, c); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Serve(ctx, c); err != nil || !slices.Equal(f.served, []string{"a1", "a2"}) {
+		t.Errorf("served by %q: %v", f.served, err)
+	}
+}
+
+func callNamed(method, name string) *rpc.Call {
 	params := jsonrpc.AppendString([]byte(`{"name":`), name)
 	return &rpc.Call{Call: *call.New(call.Description{
-		Method: mcp.MethodCallTool, ID: jsonrpc.IntID(1), Revision: mcp.V20250326, Params: jsonrpc.MembersOf(append(params, '}')),
+		Method: method, ID: jsonrpc.IntID(1), Revision: mcp.V20250326, Params: jsonrpc.MembersOf(append(params, '}')),
 	})}
 }

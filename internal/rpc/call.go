@@ -23,9 +23,6 @@ type Call struct {
 	// LogLevel is the least severe level of the log messages that the peer wants; empty for
 	// none.
 	LogLevel mcp.LoggingLevel
-	// SetLevel changes the log level of the session. It is nil unless the method is
-	// logging/setLevel.
-	SetLevel func(context.Context, mcp.LoggingLevel) error
 	// Mirror gives access to the parts of the request that its transport repeats; nil if it
 	// repeats none.
 	Mirror Mirror
@@ -52,9 +49,8 @@ type Call struct {
 	// Forwarded has the result of the tool if that is not encoded but forwarded. The handler of a
 	// forwarded tool sets it.
 	Forwarded *Forwarding
-	// Handle, if set, serves the call instead of the engine's handler for the method. It is for
-	// methods that belong to an era, such as initialize.
-	Handle Handler
+	// Target serves the call. The engine sets it, except for methods that belong to an era; see EraTarget.
+	Target Target
 	// Overload is the limit that has rejected the call, if one has. The engine sets it.
 	Overload *call.OverloadError
 
@@ -63,6 +59,7 @@ type Call struct {
 
 	mu       sync.Mutex
 	rounds   *rounds // nil until needed
+	resolved bool    // Target is authorized, for one run
 	done     bool
 	waiting  bool // see Suspend
 	muted    bool // see Mute

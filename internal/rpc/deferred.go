@@ -17,6 +17,8 @@ import (
 
 // SessionNotifier sends messages that belong to no call, on the stream of the session.
 type SessionNotifier interface {
+	// SetLevel changes the log level of the session.
+	SetLevel(ctx context.Context, level mcp.LoggingLevel) error
 	// Notify sends an encoded notification. Without a stream it waits for the next one. The oldest
 	// are dropped if too many wait.
 	Notify(notification []byte)

@@ -7,12 +7,12 @@ import (
 	"log/slog"
 	"runtime/debug"
 
+	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/jsonscan"
 	"github.com/parley-mcp/parley/internal/loglimit"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/jsonrpc"
-	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/store"
 )
 
@@ -20,77 +20,31 @@ import (
 // result and error. The result may be an *Encoded.
 type Handler func(ctx context.Context, c *Call) (result any, err error)
 
-// Engine serves calls. Its fields must not change once it serves. The zero Engine has no
-// methods. It is safe for concurrent use.
+// Engine serves calls: it runs the middleware, finds the target of a call, checks the scopes that the call needs, and
+// runs the target. Its fields must not change once it serves. It is safe for concurrent use.
 type Engine struct {
 	Store store.KV // for Call.Store
-	// Scopes returns the scopes that a call needs; nil if no call needs any. The call may have
-	// no more than its method, id, params and principal.
-	Scopes func(*call.Call) []string
+	// Auth has the scopes that all requests, and those of a method, need; nil for none.
+	Auth   *auth.ProtectedResource
 	Logger *slog.Logger // nil means slog.Default()
 	// Opaque means that the middleware does not look at results: it receives an *Encoded
 	// itself. NewEngine sets it if there is no middleware.
 	Opaque bool
-	// Extensions, if set, is called for a method without a handler. It returns the handler of the extension that has the
-	// method, or nil. Later calls may return another handler. Extensions must be safe for concurrent use.
-	Extensions func(method string) Handler
-	handlers   map[string]Handler
-	wrapped    call.Handler
+
+	feature Feature
+	wrapped call.Handler
 
 	overloads loglimit.Limiter
 }
 
-// NewEngine returns an engine with these handlers, by method, and this middleware, the first
-// outermost.
-func NewEngine(handlers map[string]Handler, logger *slog.Logger, middleware ...call.Middleware) *Engine {
-	e := &Engine{Logger: logger, Opaque: len(middleware) == 0, handlers: handlers}
+// NewEngine returns an engine for a feature with this middleware, the first outermost.
+func NewEngine(feature Feature, logger *slog.Logger, middleware ...call.Middleware) *Engine {
+	e := &Engine{Logger: logger, Opaque: len(middleware) == 0, feature: feature}
 	e.wrapped = e.dispatch
 	for i := len(middleware) - 1; i >= 0; i-- {
 		e.wrapped = middleware[i](e.wrapped)
 	}
 	return e
-}
-
-// handler returns the handler of a method, or nil.
-func (e *Engine) handler(method string) Handler {
-	if h := e.handlers[method]; h != nil || e.Extensions == nil {
-		return h
-	}
-	return e.Extensions(method)
-}
-
-// Has reports whether a peer of revision r can send method as a request.
-func (e *Engine) Has(method string, r mcp.Revision) bool {
-	if e.handler(method) == nil || revision.IsNotification(method) {
-		return false
-	}
-	if revision.LeavesToExtensions(method, r) {
-		return true
-	}
-	row := revision.Lookup(method)
-	return row != nil && row.In(r)
-}
-
-// AcceptsNotification reports whether the engine has a handler for a notification from a client
-// of revision r. The eras handle most notifications themselves.
-func (e *Engine) AcceptsNotification(method string, r mcp.Revision) bool {
-	if e.handler(method) == nil || !revision.IsNotification(method) {
-		return false
-	}
-	if revision.LeavesToExtensions(method, r) {
-		return true
-	}
-	row := revision.Lookup(method)
-	return row != nil && row.In(r) && row.From(r)&revision.Client != 0
-}
-
-// accepts reports whether the engine has a handler for the call, which is a notification if it
-// has no id.
-func (e *Engine) accepts(c *Call) bool {
-	if c.ID().IsZero() {
-		return e.AcceptsNotification(c.Method(), c.Revision())
-	}
-	return e.Has(c.Method(), c.Revision())
 }
 
 func (e *Engine) logger() *slog.Logger {
@@ -120,11 +74,7 @@ func (e *Engine) Serve(ctx context.Context, c *Call) (result any, err error) {
 			e.logger().ErrorContext(ctx, "runtime.Goexit in a call", "method", c.Method(), "stack", string(debug.Stack()))
 		}
 	}()
-	handle := e.wrapped
-	if handle == nil {
-		handle = e.dispatch
-	}
-	result, err = handle(ctx, &c.Call)
+	result, err = e.wrapped(ctx, &c.Call)
 	returned = true
 	if err != nil {
 		return nil, e.errorResponse(ctx, c, err)
@@ -151,23 +101,24 @@ func Isolate(f func()) {
 // ErrOtherCall is the error of middleware that breaks the contract of call.Middleware.
 var ErrOtherCall = errors.New("middleware must pass on the call that it received, with a context that is derived from the one that it received")
 
-// dispatch is the innermost handler: it finds the handler of the method and runs it.
-func (e *Engine) dispatch(ctx context.Context, public *call.Call) (any, error) {
+// dispatch is the innermost handler. A call that lacks scopes is rejected before the error of its target, so that a
+// client cannot find out what the server has.
+func (e *Engine) dispatch(ctx context.Context, public *call.Call) (result any, err error) {
 	c := From(ctx)
 	if c == nil || &c.Call != public {
 		return nil, ErrOtherCall
 	}
-	h := c.Handle
-	if h == nil && e.accepts(c) {
-		h = e.handler(c.Method())
+	if !c.resolved { // otherwise Authorize has decided
+		var needs []string
+		needs, err = e.resolve(ctx, c)
+		if err := auth.Require(ctx, needs...); err != nil {
+			return nil, err
+		}
 	}
-	if h == nil {
-		return nil, jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "method %q is not available in revision %s of this server", c.Method(), c.Revision())
+	c.resolved = false // middleware may serve the call again, which is another decision
+	if err == nil {
+		result, err = c.Target.Serve(ctx, c)
 	}
-	if err := e.authorize(ctx, &c.Call); err != nil {
-		return nil, err
-	}
-	result, err := h(ctx, c)
 	if c.InputRequester != nil {
 		result, err = c.InputRequester.Finish(ctx, result, err)
 	}

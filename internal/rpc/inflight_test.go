@@ -157,7 +157,7 @@ func TestCancelAllEndsEveryRequest(t *testing.T) {
 func TestSubscriptionsHaveTheirOwnLimit(t *testing.T) {
 	f := &rpc.Inflight{Max: 1}
 	served := make(chan struct{})
-	listening := rpc.NewEngine(map[string]rpc.Handler{mcp.MethodListen: func(ctx context.Context, c *rpc.Call) (any, error) {
+	listening := rpc.NewEngine(rpc.Handlers{mcp.MethodListen: func(ctx context.Context, c *rpc.Call) (any, error) {
 		served <- struct{}{}
 		<-ctx.Done()
 		return nil, ctx.Err()

@@ -58,7 +58,7 @@ func TestLogMessagesAreLimitedPerSecond(t *testing.T) {
 func TestDroppedLogMessagesAreReportedBeforeTheResponse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out lines
-		e := rpc.NewEngine(map[string]rpc.Handler{"x/log": func(ctx context.Context, c *rpc.Call) (any, error) {
+		e := rpc.NewEngine(rpc.Handlers{"x/log": func(ctx context.Context, c *rpc.Call) (any, error) {
 			for range 257 {
 				_ = c.Log(ctx, mcp.LevelAlert, "", []byte("1"))
 			}

@@ -5,14 +5,13 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/parley-mcp/parley/auth"
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/challenge"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/principal"
 )
@@ -53,28 +52,25 @@ func (s *Server) rejectUnauthorized(w http.ResponseWriter, r *http.Request, requ
 	reject(w, no.Status, request, &jsonrpc.Error{Code: code, Message: no.Reason})
 }
 
-// checkScopes checks that the token of a request that carries no call grants the scopes that every request
-// needs. If it does not, checkScopes answers the request and reports false. The engine checks the scopes of
-// calls.
-func (s *Server) checkScopes(w http.ResponseWriter, r *http.Request) bool {
-	info := auth.FromContext(r.Context())
-	if !slices.ContainsFunc(s.Auth.Scopes, func(scope string) bool { return !info.Grants(scope) }) {
+// authorize checks that the token of a request grants the scopes that every request needs, and those of its calls, all
+// together: a batch that was served in part would be served again with the next token. If scopes are missing, authorize
+// answers the request and reports false; the middleware sees the failed calls. The engine authorizes the call of a
+// request whose response has the status of the challenge, so authorize is for other requests.
+func (s *Server) authorize(w http.ResponseWriter, r *http.Request, request jsonrpc.ID, calls ...*rpc.Call) bool {
+	if s.Auth == nil {
 		return true
 	}
-	s.rejectUnauthorized(w, r, jsonrpc.ID{}, s.Auth.Challenge(w.Header(), r, info, nil))
-	return false
-}
-
-// rejectCalls answers a request whose calls were not served because err says that scopes are missing.
-func (s *Server) rejectCalls(w http.ResponseWriter, r *http.Request, request jsonrpc.ID, err error) {
+	err := s.Legacy.Engine.Authorize(r.Context(), calls...)
+	if err == nil {
+		return true
+	}
+	for _, c := range calls {
+		_, _ = s.Legacy.Engine.Serve(r.Context(), c)
+	}
 	var missing *auth.ScopeError
 	errors.As(err, &missing)
 	s.rejectUnauthorized(w, r, request, s.Auth.Challenge(w.Header(), r, auth.FromContext(r.Context()), missing.Needed))
-}
-
-// descriptionOf describes the call of a message for Engine.Authorize.
-func descriptionOf(r *http.Request, m *jsonrpc.Message) *call.Call {
-	return call.New(call.Description{Method: m.Method, ID: m.ID, Params: &m.Params, Principal: auth.FromContext(r.Context()).Principal})
+	return false
 }
 
 // challenge sets the challenge for the scopes that the token of r does not grant, and returns the status of the

@@ -22,7 +22,7 @@ func openModern(t *testing.T, body string, h http.Header) (*rpc.Call, *jsonrpc.E
 	t.Helper()
 	ok := func(context.Context, *rpc.Call) (any, error) { return &mcp.EmptyResult{}, nil }
 	s := &modern.Server{
-		Engine: rpc.NewEngine(map[string]rpc.Handler{
+		Engine: rpc.NewEngine(rpc.Handlers{
 			mcp.MethodListTools:    ok,
 			mcp.MethodCallTool:     ok,
 			mcp.MethodReadResource: ok,

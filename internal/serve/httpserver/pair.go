@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/httpcodec"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/internal/serve/legacy"
@@ -293,16 +294,14 @@ func (s *Server) postToPair(w http.ResponseWriter, r *http.Request, id string, m
 	case jsonrpc.Response:
 		x.session.ReceiveResponse(m)
 	case jsonrpc.Request:
-		ctx := s.withToken(x.ctx, r)
-		if s.Auth != nil {
-			var err error
-			if ctx, err = s.Legacy.Engine.Authorize(ctx, descriptionOf(r, m)); err != nil {
-				x.serveUnauthorized(ctx, m)
-				s.rejectCalls(w, r, m.ID, err)
-				return
-			}
+		var c *rpc.Call
+		if !x.inOrder(m) {
+			c, _ = x.session.NewCall(m) // startOnPair reports the error
 		}
-		switch ok, open := s.startOnPair(x, ctx, m); {
+		if !s.authorize(w, r, m.ID, cmp.Or(c, callOnPair(x.who, id, m))) {
+			return
+		}
+		switch ok, open := s.startOnPair(x, s.withToken(x.ctx, r), m, c); {
 		case !open:
 			rejectUnknownPair(w, m, unknownPair)
 			return
@@ -325,26 +324,25 @@ func rejectUnknownPair(w http.ResponseWriter, m *jsonrpc.Message, reason string)
 	reject(w, http.StatusNotFound, id, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: reason + ": open a new event stream"})
 }
 
-// serveUnauthorized serves a call whose scopes are missing, so that middleware sees it. The client receives a
-// challenge instead of the response.
-func (x *pair) serveUnauthorized(ctx context.Context, m *jsonrpc.Message) {
-	serve := func() { x.session.Serve(ctx, new([]byte), m, nil) }
-	if x.ready.Load() && m.Method != mcp.MethodInitialize {
-		serve()
-		return
-	}
-	x.inHandshake(serve)
+// callOnPair returns the call of a request for which no session has one: it is to be authorized only.
+func callOnPair(who principal.Principal, id string, m *jsonrpc.Message) *rpc.Call {
+	return &rpc.Call{Call: *call.New(call.Description{
+		Method: m.Method, ID: m.ID, Params: &m.Params, Revision: mcp.V20241105, Principal: who, Source: id,
+	})}
 }
 
-// startOnPair starts to serve a request. ok is false if too many requests are in flight,
+// inOrder reports whether m must be served before the next message is read, because that depends on the handshake.
+func (x *pair) inOrder(m *jsonrpc.Message) bool {
+	return !x.ready.Load() || m.Method == mcp.MethodInitialize
+}
+
+// startOnPair starts to serve a request. C is its call, or nil. ok is false if too many requests are in flight,
 // open is false if the pair has ended.
-func (s *Server) startOnPair(x *pair, ctx context.Context, m *jsonrpc.Message) (ok, open bool) {
+func (s *Server) startOnPair(x *pair, ctx context.Context, m *jsonrpc.Message, c *rpc.Call) (ok, open bool) {
 	if !x.begin() {
 		return false, false
 	}
-	if !x.ready.Load() || m.Method == mcp.MethodInitialize {
-		// Finish the handshake first, since later messages depend on it. If the queue is
-		// full, only this client waits.
+	if x.inOrder(m) { // if the queue is full, only this client waits
 		defer x.running.Done()
 		var out []byte
 		if !x.inHandshake(func() { x.session.Serve(ctx, &out, m, x.stream) }) {
@@ -365,7 +363,13 @@ func (s *Server) startOnPair(x *pair, ctx context.Context, m *jsonrpc.Message) (
 	}
 	// Before the client receives the status of this request and sends the next: a
 	// cancellation must find the request.
-	c, fault := x.session.Accept(ctx, m, x.stream)
+	var fault *jsonrpc.Error
+	if c == nil {
+		c, fault = x.session.NewCall(m)
+	}
+	if fault == nil {
+		fault = x.session.Begin(ctx, c, x.stream)
+	}
 	go x.serve(func(out *[]byte) {
 		if fault != nil {
 			*out = jsonrpc.AppendError(*out, m.ID, fault, false)

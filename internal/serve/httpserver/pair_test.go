@@ -121,7 +121,7 @@ func TestPathOfReturnsThePathThatTheClientSent(t *testing.T) {
 func openedPair(t *testing.T, w http.ResponseWriter, middleware ...call.Middleware) (post func(body string) (status <-chan int), ended <-chan struct{}) {
 	t.Helper()
 	s, _ := sessionServer(t, store.NewMemory(store.MemoryOptions{}))
-	s.Legacy.Engine = rpc.NewEngine(nil, slog.New(slog.DiscardHandler), middleware...)
+	s.Legacy.Engine = rpc.NewEngine(rpc.Handlers{}, slog.New(slog.DiscardHandler), middleware...)
 	ctx, leave := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {

@@ -17,9 +17,7 @@ import (
 	"github.com/parley-mcp/parley/internal/httpcodec"
 	"github.com/parley-mcp/parley/internal/lease"
 	"github.com/parley-mcp/parley/internal/rpc"
-	"github.com/parley-mcp/parley/internal/serve/legacy"
 	"github.com/parley-mcp/parley/jsonrpc"
-	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/store"
 )
@@ -138,9 +136,8 @@ func (s *Server) routeToPair(w http.ResponseWriter, r *http.Request, id string, 
 		rejectUnknownPair(w, m, unknownPair+": the server process with its event stream has ended")
 		return
 	case err == nil && m.Kind == jsonrpc.Request && s.Auth != nil:
-		if ctx, err := s.Legacy.Engine.Authorize(r.Context(), descriptionOf(r, m)); err != nil {
-			s.serveUnauthorized(ctx, s.principalOf(r), m)
-			s.rejectCalls(w, r, m.ID, err)
+		// The other replica makes a call of its own, and authorizes it.
+		if !s.authorize(w, r, m.ID, callOnPair(s.principalOf(r), id, m)) {
 			return
 		}
 	}
@@ -153,19 +150,6 @@ func (s *Server) routeToPair(w http.ResponseWriter, r *http.Request, id string, 
 		return
 	}
 	respondEmpty(w, http.StatusAccepted)
-}
-
-// serveUnauthorized serves a call for the pair of another replica whose scopes are missing, so that middleware sees it, as
-// pair.serveUnauthorized does. The description of the client is at the other replica.
-func (s *Server) serveUnauthorized(ctx context.Context, who principal.Principal, m *jsonrpc.Message) {
-	state := legacy.State{Revision: mcp.V20241105, Info: []byte("{}"), Capabilities: []byte("{}"), Ready: true}
-	session, err := s.Legacy.Resume(who, state, &rpc.Inflight{Max: 1})
-	if err != nil {
-		s.Logger.ErrorContext(ctx, "cannot pass a rejected call to the middleware", "error", err)
-		return
-	}
-	defer session.Close()
-	session.Serve(ctx, new([]byte), m, nil)
 }
 
 // routed encodes a message for DeliverToPair.
@@ -266,7 +250,7 @@ func (s *Server) serveRouted(x *pair, c routedCall) {
 	case jsonrpc.Response:
 		x.session.ReceiveResponse(m)
 	case jsonrpc.Request:
-		switch ok, open := s.startOnPair(x, c.ctx, m); {
+		switch ok, open := s.startOnPair(x, c.ctx, m, nil); {
 		case !open:
 			s.logUnserved(m)
 		case !ok:

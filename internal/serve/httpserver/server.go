@@ -74,7 +74,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if _, ok := s.receive(w, r, x); !ok {
 		return
 	}
-	if s.Auth != nil && !s.checkScopes(w, r) {
+	if !s.authorize(w, r, jsonrpc.ID{}) {
 		return
 	}
 	if r.Method == http.MethodGet {
@@ -198,17 +198,15 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request, x *exchange, b
 		return
 	}
 	m := &x.message
-	if err := m.Parse(body, s.Limits); err != nil {
+	err := m.Parse(body, s.Limits)
+	if (err != nil || m.Kind != jsonrpc.Request) && !s.authorize(w, r, jsonrpc.ID{}) {
+		return
+	}
+	if err != nil {
 		if m.Kind == jsonrpc.Response {
-			if s.Auth != nil && !s.checkScopes(w, r) {
-				return
-			}
 			s.unusable(r, m, err)
 		}
 		s.rejectMalformed(w, r, m, err)
-		return
-	}
-	if s.Auth != nil && m.Kind != jsonrpc.Request && !s.checkScopes(w, r) {
 		return
 	}
 	class := classify(r, m)

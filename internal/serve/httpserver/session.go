@@ -189,10 +189,8 @@ func (s *Server) postBatch(w http.ResponseWriter, r *http.Request, x *exchange, 
 		reject(w, http.StatusBadRequest, jsonrpc.ID{}, fault)
 		return
 	}
-	if s.Auth != nil {
-		if r, ok = s.authorizeBatch(w, r, live, batch); !ok {
-			return
-		}
+	if s.Auth != nil && !s.authorize(w, r, jsonrpc.ID{}, batch.Calls()...) {
+		return
 	}
 	if batch.Notifies(mcp.NotificationInitialized) {
 		if err := live.MarkReady(received); err != nil {
@@ -219,31 +217,6 @@ func (s *Server) postBatch(w http.ResponseWriter, r *http.Request, x *exchange, 
 		*dst = batch.AppendReply(ctx, *dst)
 		return nil // each request of the batch has its own error
 	})
-}
-
-// authorizeBatch checks the scopes of a batch, all together: a batch that was served in part would be
-// served again with the next token. If scopes are missing, authorizeBatch answers the request and reports false;
-// middleware sees the failed calls.
-func (s *Server) authorizeBatch(w http.ResponseWriter, r *http.Request, live *legacy.StoredSession, batch *legacy.Batch) (*http.Request, bool) {
-	if !batch.HasRequests() {
-		return r, s.checkScopes(w, r)
-	}
-	var calls []*call.Call
-	var requests []*jsonrpc.Message
-	for _, m := range batch.Messages() {
-		if m.Kind == jsonrpc.Request {
-			calls, requests = append(calls, descriptionOf(r, m)), append(requests, m)
-		}
-	}
-	ctx, err := s.Legacy.Engine.Authorize(r.Context(), calls...)
-	if err == nil {
-		return r.WithContext(ctx), true
-	}
-	for _, m := range requests {
-		live.Serve(ctx, new([]byte), m, nil)
-	}
-	s.rejectCalls(w, r, jsonrpc.ID{}, err)
-	return nil, false
 }
 
 // serveLegacy calls serve and sends the response that serve appends to dst. The stream is

@@ -23,7 +23,7 @@ type batchItem struct {
 	jsonrpc.Message
 	invalid error          // nil if the message is valid
 	fault   *jsonrpc.Error // the response to a message that is invalid or rejected
-	call    *rpc.Call      // set by Accept
+	call    *rpc.Call      // of a request; nil until Calls or Accept
 }
 
 // Batch parses a batch. It retains data, a JSON array. It rejects the whole batch unless
@@ -138,12 +138,16 @@ func (b *Batch) IDs() []jsonrpc.ID {
 	return ids
 }
 
-// Messages returns the valid messages of the batch.
-func (b *Batch) Messages() []*jsonrpc.Message {
-	var all []*jsonrpc.Message
+// Calls returns the calls of the valid requests, which Accept puts in flight later.
+func (b *Batch) Calls() []*rpc.Call {
+	var all []*rpc.Call
 	for i := range b.messages {
-		if m := &b.messages[i]; m.fault == nil {
-			all = append(all, &m.Message)
+		m := &b.messages[i]
+		if m.Kind == jsonrpc.Request && m.fault == nil && m.call == nil {
+			m.call, m.fault = b.session.NewCall(&m.Message)
+		}
+		if m.call != nil {
+			all = append(all, m.call)
 		}
 	}
 	return all
@@ -181,10 +185,11 @@ func (b *Batch) Serve(ctx context.Context, dst []byte, stream rpc.Stream) []byte
 	return b.AppendReply(ctx, dst)
 }
 
-// Accept processes the responses and cancellations of the batch and puts its requests in
-// flight, in their order; see [rpc.Inflight.Accept]. It returns the messages for other replicas: responses and
-// cancellations of requests that are not in flight here, and changes of roots. AppendReply must follow. Stream is as for [Session.Serve].
+// Accept processes the responses and cancellations of the batch and puts its requests in flight, in their order; see
+// [rpc.Inflight.Accept]. It returns the messages for other replicas: responses and cancellations of requests that are
+// not in flight here, and changes of roots. AppendReply must follow. Stream is as for [Session.Serve].
 func (b *Batch) Accept(ctx context.Context, stream rpc.Stream) (unknown []*jsonrpc.Message) {
+	b.Calls()
 	for i := range b.messages {
 		m := &b.messages[i]
 		switch {
@@ -201,7 +206,7 @@ func (b *Batch) Accept(ctx context.Context, stream rpc.Stream) (unknown []*jsonr
 			}
 		case m.Method == mcp.MethodPing: // has no place in flight
 		default:
-			m.call, m.fault = b.session.Accept(ctx, &m.Message, stream)
+			m.fault = b.session.Begin(ctx, m.call, stream)
 		}
 	}
 	return unknown
@@ -216,13 +221,13 @@ func (b *Batch) AppendReply(ctx context.Context, dst []byte) []byte {
 	for i := range b.messages {
 		m := &b.messages[i]
 		switch {
-		case m.call != nil:
-			serving.Go(func() { b.session.AppendReply(&replies[i], m.call) })
 		case m.fault != nil && m.needsResponse():
 			replies[i] = jsonrpc.AppendError(nil, m.ID, m.fault, true)
 		case m.fault != nil:
-		case m.Kind == jsonrpc.Request: // a ping
-			serving.Go(func() { b.session.Serve(ctx, &replies[i], &m.Message, nil) })
+		case m.Kind == jsonrpc.Request && m.Method == mcp.MethodPing:
+			serving.Go(func() { b.session.reply(ctx, &replies[i], m.call) })
+		case m.Kind == jsonrpc.Request:
+			serving.Go(func() { b.session.AppendReply(&replies[i], m.call) })
 		case m.Kind == jsonrpc.Notification:
 			b.session.ServeNotification(ctx, &m.Message)
 		}

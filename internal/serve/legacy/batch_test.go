@@ -155,7 +155,7 @@ func TestBatchIsServedConcurrently(t *testing.T) {
 func askForRoots(t *testing.T, r mcp.Revision, ended func(answers []json.RawMessage, err error)) (*Session, *jsonrpc.Message, <-chan []byte) {
 	t.Helper()
 	server, _ := newServer()
-	server.Engine = rpc.NewEngine(map[string]rpc.Handler{
+	server.Engine = rpc.NewEngine(rpc.Handlers{
 		mcp.MethodCallTool: func(ctx context.Context, c *rpc.Call) (any, error) {
 			ended(c.RequestInput(ctx, rpc.InputRequest{Method: mcp.MethodListRoots}))
 			return &mcp.EmptyResult{}, nil
@@ -244,7 +244,7 @@ func (b brokenStream) Broken() error                     { return b.err }
 func TestInputRequestFailsOnABrokenStream(t *testing.T) {
 	server, _ := newServer()
 	asked := make(chan error, 1)
-	server.Engine = rpc.NewEngine(map[string]rpc.Handler{
+	server.Engine = rpc.NewEngine(rpc.Handlers{
 		mcp.MethodCallTool: func(ctx context.Context, c *rpc.Call) (any, error) {
 			_, err := c.RequestInput(ctx, rpc.InputRequest{Method: mcp.MethodListRoots})
 			asked <- err

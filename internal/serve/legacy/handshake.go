@@ -20,14 +20,14 @@ func (s *Session) initialize(ctx context.Context, dst *[]byte, m *jsonrpc.Messag
 	d := s.describe(m)
 	state, fault := s.negotiate(&d)
 	c := &rpc.Call{Call: *call.New(d)}
-	c.Handle = func(context.Context, *rpc.Call) (any, error) {
+	c.Target = rpc.EraTarget(func(context.Context, *rpc.Call) (any, error) {
 		if fault != nil {
 			return nil, fault
 		}
 		result := s.server.Describe(s.who)
 		result.ProtocolVersion = state.Revision
 		return &result, nil
-	}
+	})
 	if s.reply(ctx, dst, c) {
 		state.Address = s.Address
 		s.State, s.peer, s.initialized = state, d.Peer, true
@@ -76,14 +76,15 @@ func invalidHandshake(reason string) *jsonrpc.Error {
 	return jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "initialize: %s", reason)
 }
 
-// ping serves ping, which is allowed before the handshake too. It does not count toward the
+// ping returns the call of a ping, which is allowed before the handshake too. It does not count toward the
 // limit of requests in flight.
-func (s *Session) ping(ctx context.Context, dst *[]byte, m *jsonrpc.Message) {
+func (s *Session) ping(m *jsonrpc.Message) *rpc.Call {
+	s.received.Add(1)
 	d := s.describe(m)
 	if d.Revision == "" {
 		d.Revision = mcp.V20241105
 	}
-	s.reply(ctx, dst, &rpc.Call{Call: *call.New(d), Handle: pong})
+	return &rpc.Call{Call: *call.New(d), Target: rpc.EraTarget(pong)}
 }
 
 func pong(context.Context, *rpc.Call) (any, error) { return &mcp.EmptyResult{}, nil }
@@ -122,8 +123,8 @@ func (ss *logLevel) set(chosen mcp.LoggingLevel) {
 	ss.chosen.Store(&stays)
 }
 
-// setLevel sets the session's log level, and stores it if the session is stored.
-func (s *Session) setLevel(ctx context.Context, chosen mcp.LoggingLevel) error {
+// SetLevel implements rpc.SessionNotifier. It sets the session's log level, and stores it if the session is stored.
+func (s *Session) SetLevel(ctx context.Context, chosen mcp.LoggingLevel) error {
 	if s.stored != nil {
 		return s.stored.storeLevel(ctx, chosen)
 	}

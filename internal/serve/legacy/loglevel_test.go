@@ -15,7 +15,7 @@ import (
 // levelReplica returns one of several servers that share a store. Its only method returns
 // the log level of the call.
 func levelReplica(kv store.KV) *legacy.Sessions {
-	engine := rpc.NewEngine(map[string]rpc.Handler{
+	engine := rpc.NewEngine(rpc.Handlers{
 		mcp.MethodListTools: func(_ context.Context, c *rpc.Call) (any, error) {
 			level := string(c.LogLevel)
 			result := &mcp.ListToolsResult{Tools: []mcp.Tool{}}
@@ -24,7 +24,7 @@ func levelReplica(kv store.KV) *legacy.Sessions {
 		},
 		mcp.MethodSetLevel: func(ctx context.Context, c *rpc.Call) (any, error) {
 			raw, _ := c.Params().Get("level")
-			if err := c.SetLevel(ctx, mcp.LoggingLevel(jsonrpc.Unquote(raw))); err != nil {
+			if err := c.SessionNotifier.SetLevel(ctx, mcp.LoggingLevel(jsonrpc.Unquote(raw))); err != nil {
 				return nil, err
 			}
 			return &mcp.EmptyResult{}, nil

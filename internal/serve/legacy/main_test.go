@@ -35,7 +35,7 @@ func newServer() (s *Server, calls chan handling) {
 		},
 		MaxInflight: 3,
 	}
-	s.Engine = rpc.NewEngine(map[string]rpc.Handler{
+	s.Engine = rpc.NewEngine(rpc.Handlers{
 		mcp.MethodListTools: func(context.Context, *rpc.Call) (any, error) {
 			return &mcp.EmptyResult{}, nil
 		},

@@ -17,7 +17,7 @@ import (
 // serverWith returns a server with middleware.
 func serverWith(middleware func(next call.Handler) call.Handler) *Server {
 	s, _ := newServer()
-	s.Engine = rpc.NewEngine(nil, slog.New(slog.DiscardHandler), middleware)
+	s.Engine = rpc.NewEngine(rpc.Handlers{}, slog.New(slog.DiscardHandler), middleware)
 	return s
 }
 

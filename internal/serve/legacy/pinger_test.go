@@ -139,7 +139,7 @@ func TestClientWithAnInputRequestIsNotPinged(t *testing.T) {
 // newAsking returns a server whose calls request roots.
 func newAsking(t *testing.T) *Server {
 	s, _ := newServer()
-	s.Engine = rpc.NewEngine(map[string]rpc.Handler{mcp.MethodCallTool: func(ctx context.Context, c *rpc.Call) (any, error) {
+	s.Engine = rpc.NewEngine(rpc.Handlers{mcp.MethodCallTool: func(ctx context.Context, c *rpc.Call) (any, error) {
 		_, err := c.InputRequester.RequestInput(ctx, c, []rpc.InputRequest{{Method: mcp.MethodElicit, Params: []byte(`{}`)}})
 		return nil, err
 	}}, nil)

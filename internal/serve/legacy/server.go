@@ -86,8 +86,7 @@ func (s *Session) Serve(ctx context.Context, dst *[]byte, m *jsonrpc.Message, st
 		s.received.Add(1)
 		s.initialize(ctx, dst, m)
 	case m.Method == mcp.MethodPing:
-		s.received.Add(1)
-		s.ping(ctx, dst, m)
+		s.reply(ctx, dst, s.ping(m))
 	default:
 		c, fault := s.Accept(ctx, m, stream)
 		if fault != nil {
@@ -100,21 +99,30 @@ func (s *Session) Serve(ctx context.Context, dst *[]byte, m *jsonrpc.Message, st
 	return nil
 }
 
-// Accept puts a request in flight, other than initialize and ping; see [rpc.Inflight.Accept].
-// The error is the response.
+// Accept puts a request in flight, other than initialize and ping: it calls NewCall and Begin. The error is the
+// response.
 func (s *Session) Accept(ctx context.Context, m *jsonrpc.Message, stream rpc.Stream) (*rpc.Call, *jsonrpc.Error) {
+	c, fault := s.NewCall(m)
+	if fault == nil {
+		fault = s.Begin(ctx, c, stream)
+	}
+	if fault != nil {
+		return nil, fault
+	}
+	return c, nil
+}
+
+// NewCall returns the call of a request other than initialize. The error is the response.
+func (s *Session) NewCall(m *jsonrpc.Message) (*rpc.Call, *jsonrpc.Error) {
+	if m.Method == mcp.MethodPing {
+		return s.ping(m), nil
+	}
 	s.received.Add(1)
 	if !s.initialized {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "session must be initialized: send initialize first"}
 	}
-	c := &rpc.Call{Call: *call.New(s.describe(m)), Stream: stream, LogLevel: s.level.get()}
-	if m.Method == mcp.MethodSetLevel {
-		c.SetLevel = s.setLevel // only for this method, because it allocates
-	}
+	c := &rpc.Call{Call: *call.New(s.describe(m)), LogLevel: s.level.get()}
 	c.Subscriber, c.SessionNotifier = &s.subscriptions, s
-	if stream != nil {
-		c.InputRequester = &s.inputRequests
-	}
 	if meta, ok := m.Params.Get("_meta"); ok {
 		if token, ok := jsonrpc.Get(meta, mcp.MetaProgressToken); ok {
 			if c.ProgressToken.UnmarshalJSON(token) != nil {
@@ -122,10 +130,16 @@ func (s *Session) Accept(ctx context.Context, m *jsonrpc.Message, stream rpc.Str
 			}
 		}
 	}
-	if fault := s.inflight.Accept(ctx, s.server.Engine, c); fault != nil {
-		return nil, fault
-	}
 	return c, nil
+}
+
+// Begin puts a call of NewCall in flight, unless it is a ping; see [rpc.Inflight.Accept]. The handler sends its
+// notifications on stream. The error is the response.
+func (s *Session) Begin(ctx context.Context, c *rpc.Call, stream rpc.Stream) *jsonrpc.Error {
+	if stream != nil {
+		c.Stream, c.InputRequester = stream, &s.inputRequests
+	}
+	return s.inflight.Accept(ctx, s.server.Engine, c)
 }
 
 // AppendReply serves an accepted request and appends the response to *dst, as Serve does.
@@ -133,8 +147,8 @@ func (s *Session) AppendReply(dst *[]byte, c *rpc.Call) {
 	s.inflight.AppendReply(dst, s.server.Engine, c, nil)
 }
 
-// ReceiveNotification processes a notification of the protocol and ignores others. It reports false
-// for the cancellation of a request that is not in flight, and for a change of roots, which concerns other replicas, too.
+// ReceiveNotification processes a notification of the protocol and ignores others. It reports false for the
+// cancellation of a request that is not in flight, and for a change of roots, which concerns other replicas, too.
 func (s *Session) ReceiveNotification(m *jsonrpc.Message) (found bool) {
 	s.received.Add(1)
 	switch m.Method {

@@ -13,16 +13,15 @@ import (
 	"github.com/parley-mcp/parley/schema"
 )
 
-// Listen serves subscriptions/listen (2026-07-28, basic/patterns/subscriptions). It
-// acknowledges the part of the filter that the server's capabilities and MayWatch allow, and delivers
-// notifications until the client cancels. When the server shuts down, the access token
-// expires or MayWatch no longer allows one of the resources, Listen returns a result.
-func (s *Server) Listen(ctx context.Context, c *rpc.Call, announced *changes.Broadcaster, offered mcp.ServerCapabilities) (any, error) {
-	filter, err := filterOf(c.Params())
-	switch {
-	case err != nil:
-		return nil, err
-	case c.Stream == nil:
+// Listen serves subscriptions/listen (2026-07-28, basic/patterns/subscriptions). It acknowledges the part of the filter
+// that the server's capabilities and allows, which it calls with each resource, allow, and delivers notifications until
+// the client cancels. When the server shuts down, the access token expires or allows rejects one of the resources,
+// Listen returns a result.
+func (s *Server) Listen(
+	ctx context.Context, c *rpc.Call, filter mcp.SubscriptionFilter, announced *changes.Broadcaster,
+	offered mcp.ServerCapabilities, allows func(uri string) bool,
+) (any, error) {
+	if c.Stream == nil {
 		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "a subscription requires an event stream: send Accept: application/json, text/event-stream")
 	}
 	ids := filter.TaskIDs
@@ -31,9 +30,9 @@ func (s *Server) Listen(ctx context.Context, c *rpc.Call, announced *changes.Bro
 	if s.Rechecks != nil {
 		recheck = s.Rechecks() // first, so that no change is missed
 	}
-	if s.MayWatch != nil {
-		filter.ResourceSubscriptions = slices.DeleteFunc(filter.ResourceSubscriptions, func(uri string) bool { return !s.MayWatch(ctx, c, uri) })
-	}
+	rejects := func(uri string) bool { return !allows(uri) }
+	filter.ResourceSubscriptions = slices.DeleteFunc(filter.ResourceSubscriptions, rejects)
+	var err error
 	var states <-chan json.RawMessage
 	if ids != nil && s.WatchTasks != nil {
 		var stop func()
@@ -73,7 +72,7 @@ func (s *Server) Listen(ctx context.Context, c *rpc.Call, announced *changes.Bro
 			}
 		case <-recheck:
 			recheck = s.Rechecks()
-			if slices.ContainsFunc(filter.ResourceSubscriptions, func(uri string) bool { return !s.MayWatch(ctx, c, uri) }) {
+			if slices.ContainsFunc(filter.ResourceSubscriptions, rejects) {
 				return s.endListen(ctx, c)
 			}
 		case <-c.Closing:
@@ -117,9 +116,9 @@ var filterMembers = []string{"toolsListChanged", "promptsListChanged", "resource
 // maxTasks is the maximum number of tasks in a subscription.
 const maxTasks = 100
 
-// filterOf reads the filter of a subscription. It skips unknown kinds of notifications, so
+// FilterOf reads the filter of a subscription. It skips unknown kinds of notifications, so
 // that the acknowledgement omits them.
-func filterOf(params *jsonrpc.Members) (filter mcp.SubscriptionFilter, _ error) {
+func FilterOf(params *jsonrpc.Members) (filter mcp.SubscriptionFilter, _ error) {
 	if name, ok := params.CaseVariant("notifications", "_meta"); ok {
 		return filter, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params has an unknown member %q: names are case-sensitive", name)
 	}

@@ -56,8 +56,7 @@ type replay struct {
 
 	mu       sync.Mutex
 	state    state
-	pending  int    // known answers that the handler has not asked for yet
-	early    []byte // inputResponses that came without a state
+	pending  int // known answers that the handler has not asked for yet
 	keys     rpc.InputKeys
 	required mcp.InputRequests // the input requests of this round
 }
@@ -79,8 +78,7 @@ func restore(ctx context.Context, c *rpc.Call) *jsonrpc.Error {
 		return jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.inputResponses must be an object with the answers by key")
 	}
 	sealed, ok := c.Params().Get("requestState")
-	if !ok {
-		r.early = responses
+	if !ok { // see earlyAnswer
 		return nil
 	}
 	if err := r.restore(ctx, sealed); errors.Is(err, rpc.ErrStoreUnavailable) {
@@ -289,10 +287,11 @@ func (r *replay) require(ctx context.Context, e *call.URLRequiredError) error {
 // earlyAnswer returns the answer to an input request that has a key and has not been made
 // yet. A client that knows the key may send the answer with its first request.
 func (r *replay) earlyAnswer(key string) (json.RawMessage, bool) {
-	if key == "" {
+	if _, later := r.call.Params().Get("requestState"); later || key == "" {
 		return nil, false
 	}
-	raw, ok := jsonrpc.Get(r.early, key)
+	responses, _ := r.call.Params().Get("inputResponses") // an object: see restore
+	raw, ok := jsonrpc.Get(responses, key)
 	return json.RawMessage(raw), ok && raw[0] == '{'
 }
 

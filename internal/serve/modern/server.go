@@ -29,9 +29,7 @@ type Server struct {
 	// is not closed. Stop ends the subscription and must be called unless there is an error. Nil means
 	// that the server has no tasks.
 	WatchTasks func(ctx context.Context, c *rpc.Call, ids []string) (accepted []string, states <-chan json.RawMessage, stop func(), err error)
-	// MayWatch reports whether the caller may subscribe to a resource. Nil allows all.
-	MayWatch func(ctx context.Context, c *rpc.Call, uri string) bool
-	// Rechecks returns a channel that is closed when MayWatch may have another result. Nil: it never has.
+	// Rechecks returns a channel that is closed when the callers of Listen may subscribe to other resources. Nil: it never is.
 	Rechecks func() <-chan struct{}
 	Now      func() time.Time
 }

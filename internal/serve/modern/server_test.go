@@ -21,7 +21,7 @@ import (
 func newServer() *Server {
 	ok := func(context.Context, *rpc.Call) (any, error) { return &mcp.EmptyResult{}, nil }
 	return &Server{
-		Engine: rpc.NewEngine(map[string]rpc.Handler{
+		Engine: rpc.NewEngine(rpc.Handlers{
 			mcp.MethodListTools:    ok,
 			mcp.MethodCallTool:     ok,
 			mcp.MethodReadResource: ok,

@@ -15,7 +15,7 @@ import (
 func TestPingInMiddlewareDoesNotBlockTheConnection(t *testing.T) {
 	s := newServer(nil)
 	served := make(chan struct{})
-	s.Legacy.Engine = rpc.NewEngine(map[string]rpc.Handler{
+	s.Legacy.Engine = rpc.NewEngine(rpc.Handlers{
 		mcp.MethodCallTool: func(context.Context, *rpc.Call) (any, error) { close(served); return text("served") },
 	}, s.Logger, func(next call.Handler) call.Handler {
 		return func(ctx context.Context, c *call.Call) (any, error) {

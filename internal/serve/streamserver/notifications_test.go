@@ -15,7 +15,7 @@ import (
 func TestNotificationHandlerMayEndItsGoroutine(t *testing.T) {
 	s := newServer(nil)
 	told := make(chan struct{}, 1)
-	s.Legacy.Engine = rpc.NewEngine(map[string]rpc.Handler{
+	s.Legacy.Engine = rpc.NewEngine(rpc.Handlers{
 		mcp.NotificationRootsListChanged: func(context.Context, *rpc.Call) (any, error) {
 			told <- struct{}{}
 			runtime.Goexit()
@@ -40,7 +40,7 @@ func TestClientIsNotLostWhileItsNotificationIsHandled(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newServer(nil)
 				s.KeepAlive = 5 * time.Second
-				s.Legacy.Engine = rpc.NewEngine(map[string]rpc.Handler{
+				s.Legacy.Engine = rpc.NewEngine(rpc.Handlers{
 					mcp.NotificationRootsListChanged: func(context.Context, *rpc.Call) (any, error) {
 						time.Sleep(time.Minute)
 						return nil, nil

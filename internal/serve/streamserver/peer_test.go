@@ -47,7 +47,7 @@ func newServer(tools handlers) *streamserver.Server {
 		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "unknown tool")
 	}
 	logger := slog.New(slog.DiscardHandler)
-	engine := rpc.NewEngine(map[string]rpc.Handler{
+	engine := rpc.NewEngine(rpc.Handlers{
 		mcp.MethodCallTool: callTool,
 		mcp.MethodDiscover: func(context.Context, *rpc.Call) (any, error) {
 			return modern.Discover(mcp.ServerCapabilities{}, "", mcp.CacheHints{TTLMs: new(int64), CacheScope: mcp.CacheScopePrivate}), nil
