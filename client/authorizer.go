@@ -9,9 +9,8 @@ import "net/http"
 //
 // An Authorizer may also have a method Identity(server string) string, which returns a
 // digest of the credentials that it would add now, or an empty string if it does not know.
-// Clients that share a [Cache] share private results if their identities are equal. Without
-// the method, private results are not shared, and the Authorizer must not change to the
-// credentials of another user during the life of a Client.
+// A Client keeps the private results of each identity apart. Without the method, the Authorizer
+// must not change to the credentials of another user during the life of a Client.
 type Authorizer interface {
 	// Authorize adds credentials for server to the header of req, if it has any. It must not
 	// change anything else. After an error the request is not sent.

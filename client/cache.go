@@ -3,54 +3,45 @@ package client
 import (
 	"bytes"
 	lru "container/list"
+	"context"
+	"crypto/rand"
 	"encoding/json"
-	"net/http"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"time"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/changes"
+	"github.com/parley-mcp/parley/internal/digest"
+	"github.com/parley-mcp/parley/internal/jsonscan"
+	"github.com/parley-mcp/parley/internal/outbound"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
 )
 
-// defaultCacheBytes is the default of Cache.MaxBytes.
-const defaultCacheBytes = 8 << 20
+// maxCacheBytes limits the size of all results of a client, their keys and bookkeeping included.
+const maxCacheBytes = 8 << 20
 
 // maxTTL limits how long a result is fresh, whatever the server declares.
 const maxTTL = 24 * time.Hour
 
-// Cache keeps results for as long as the server allows: lists, resources and the result of
-// server/discover (2026-07-28, server/utilities/caching). A [Client] uses Dialer.Cache, or a
-// Cache of its own if that is nil. [WithRefresh] bypasses it for one request.
-//
-// Clients that share a Cache, such as those of one host, share the results that a server
-// marks as public, if they have the same URL and the same Dialer.HTTPClient. They share
-// private results if they also have the same credentials; see HTTPTarget.Identity.
-//
-// The zero value is ready for use. A Cache must not be copied after first use. It is safe
-// for concurrent use.
-type Cache struct {
-	// MaxBytes limits the size of all cached results, their keys and bookkeeping included;
-	// the least recently used are evicted. Zero means 8 MiB. A negative value disables the
-	// Cache.
-	MaxBytes int
+// resultCache keeps the results of a client for as long as the server allows: lists, resources and
+// the result of server/discover (2026-07-28, server/utilities/caching). It evicts the least recently
+// used ones. It is safe for concurrent use.
+type resultCache struct {
+	identity func() string // digest of the credentials
 
 	mu     sync.Mutex
 	kept   map[audienceKey]*lru.Element // of *cachedResult
 	recent lru.List                     // most recently used first
 	bytes  int
-	groups map[group]*groupState
+	groups map[string]*groupState // by method
 }
 
-// cacheKey identifies a request: requests with equal keys have equal results. declared is a
-// digest of what the client declares about itself in each request.
-type cacheKey struct {
-	server                   cachedServer
-	method, declared, params string
-}
-
-// cachedServer identifies a server by a digest of its URL and by the Dialer.HTTPClient, which
-// may redirect requests elsewhere.
-type cachedServer struct {
-	address string
-	via     *http.Client
-}
+// cacheKey identifies a request: requests with equal keys have equal results.
+type cacheKey struct{ method, params string }
 
 // audienceKey adds the audience of a result: a digest of the credentials, empty if the
 // result is public.
@@ -59,13 +50,8 @@ type audienceKey struct {
 	audience string
 }
 
-// group holds the results that one change invalidates: all pages of a list, or all resources.
-type group struct {
-	server cachedServer
-	method string
-}
-
-// groupState exists while its group has results or requests in flight.
+// groupState has the results that one change invalidates: all pages of a list, or all resources. It
+// exists while it has results or requests in flight.
 type groupState struct {
 	kept     map[*cachedResult]struct{}
 	private  int // number of results that are not public
@@ -83,35 +69,16 @@ type cachedResult struct {
 // resultOverhead approximates the memory of a result besides its bytes.
 const resultOverhead = 512
 
-func (x *Cache) max() int {
-	switch {
-	case x.MaxBytes < 0:
-		return 0
-	case x.MaxBytes == 0:
-		return defaultCacheBytes
-	}
-	return x.MaxBytes
-}
-
-// Size returns the number of cached results and their size in bytes, as MaxBytes counts it.
-func (x *Cache) Size() (results, bytes int) {
+// size returns the number of results and their size in bytes.
+func (x *resultCache) size() (results, bytes int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return len(x.kept), x.bytes
 }
 
-// Clear removes all results.
-func (x *Cache) Clear() {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	for g := range x.groups {
-		x.dropGroup(g, func(*cachedResult) bool { return true })
-	}
-}
-
 // get returns a fresh result that is public or has the given audience, and how long it
 // remains fresh. The result is nil if there is none; it must not be modified.
-func (x *Cache) get(key cacheKey, audience string) (json.RawMessage, time.Duration) {
+func (x *resultCache) get(key cacheKey, audience string) (json.RawMessage, time.Duration) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for _, audience := range []string{audience, ""} {
@@ -134,13 +101,13 @@ func (x *Cache) get(key cacheKey, audience string) (json.RawMessage, time.Durati
 // pendingResult is a request in flight whose result may be cached, unless its group is
 // invalidated before it arrives.
 type pendingResult struct {
-	cache   *Cache
+	cache   *resultCache
 	key     cacheKey
 	version uint64
 }
 
 // begin registers a request in flight. The caller must call end.
-func (x *Cache) begin(key cacheKey) *pendingResult {
+func (x *resultCache) begin(key cacheKey) *pendingResult {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	g := x.group(key)
@@ -151,17 +118,16 @@ func (x *Cache) begin(key cacheKey) *pendingResult {
 func (p *pendingResult) end() {
 	p.cache.mu.Lock()
 	defer p.cache.mu.Unlock()
-	g := group{p.key.server, p.key.method}
-	p.cache.groups[g].inFlight--
-	p.cache.dropEmptyGroup(g)
+	p.cache.groups[p.key.method].inFlight--
+	p.cache.dropEmptyGroup(p.key.method)
 }
 
 // keep caches a copy of raw, the result of the request, if the server allows it.
 func (p *pendingResult) keep(raw json.RawMessage, audience string) {
 	ttl, public := cacheHints(raw)
 	x := p.cache
-	size := len(raw) + len(p.key.server.address) + len(p.key.declared) + len(p.key.params) + len(audience) + resultOverhead
-	if ttl <= 0 || size > x.max() {
+	size := len(raw) + len(p.key.params) + len(audience) + resultOverhead
+	if ttl <= 0 || size > maxCacheBytes {
 		return
 	}
 	x.mu.Lock()
@@ -172,7 +138,7 @@ func (p *pendingResult) keep(raw json.RawMessage, audience string) {
 	}
 	if isList(p.key.method) { // all pages have one scope: if they differ, all are private
 		if !public {
-			x.dropGroup(group{p.key.server, p.key.method}, func(r *cachedResult) bool { return r.key.audience == "" })
+			x.dropGroup(p.key.method, func(r *cachedResult) bool { return r.key.audience == "" })
 		} else if g.private > 0 {
 			public = false
 		}
@@ -193,45 +159,43 @@ func (p *pendingResult) keep(raw json.RawMessage, audience string) {
 	if audience != "" {
 		g.private++
 	}
-	for x.bytes > x.max() {
+	for x.bytes > maxCacheBytes {
 		x.drop(x.recent.Back().Value.(*cachedResult))
 	}
 }
 
-// invalidate removes the results of a method of a server whose params match, or all if match
-// is nil, and prevents the caching of results that are in flight.
-func (x *Cache) invalidate(server cachedServer, method string, match func(params string) bool) {
+// invalidate removes the results of a method whose params match, or all if match is nil, and prevents
+// the caching of results that are in flight.
+func (x *resultCache) invalidate(method string, match func(params string) bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.dropGroup(group{server, method}, func(r *cachedResult) bool { return match == nil || match(r.key.params) })
+	x.dropGroup(method, func(r *cachedResult) bool { return match == nil || match(r.key.params) })
 }
 
-// forget removes all results of a server.
-func (x *Cache) forget(server cachedServer) {
+// forget removes all results.
+func (x *resultCache) forget() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	for g := range x.groups {
-		if g.server == server {
-			x.dropGroup(g, func(*cachedResult) bool { return true })
-		}
+	for method := range x.groups {
+		x.dropGroup(method, func(*cachedResult) bool { return true })
 	}
 }
 
 // group returns the state of a key's group. x.mu must be held, also for the methods below.
-func (x *Cache) group(key cacheKey) *groupState {
-	g := x.groups[group{key.server, key.method}]
+func (x *resultCache) group(key cacheKey) *groupState {
+	g := x.groups[key.method]
 	if g == nil {
 		if x.groups == nil {
-			x.groups = make(map[group]*groupState)
+			x.groups = make(map[string]*groupState)
 		}
 		g = &groupState{kept: make(map[*cachedResult]struct{})}
-		x.groups[group{key.server, key.method}] = g
+		x.groups[key.method] = g
 	}
 	return g
 }
 
-func (x *Cache) dropGroup(which group, match func(*cachedResult) bool) {
-	g := x.groups[which]
+func (x *resultCache) dropGroup(method string, match func(*cachedResult) bool) {
+	g := x.groups[method]
 	if g == nil {
 		return
 	}
@@ -243,21 +207,188 @@ func (x *Cache) dropGroup(which group, match func(*cachedResult) bool) {
 	}
 }
 
-func (x *Cache) drop(r *cachedResult) {
+func (x *resultCache) drop(r *cachedResult) {
 	x.recent.Remove(x.kept[r.key])
 	delete(x.kept, r.key)
 	x.bytes -= r.size
-	which := group{r.key.server, r.key.method}
-	g := x.groups[which]
+	g := x.groups[r.key.method]
 	delete(g.kept, r)
 	if r.key.audience != "" {
 		g.private--
 	}
-	x.dropEmptyGroup(which)
+	x.dropEmptyGroup(r.key.method)
 }
 
-func (x *Cache) dropEmptyGroup(which group) {
-	if g := x.groups[which]; g != nil && g.inFlight == 0 && len(g.kept) == 0 {
-		delete(x.groups, which)
+func (x *resultCache) dropEmptyGroup(method string) {
+	if g := x.groups[method]; g != nil && g.inFlight == 0 && len(g.kept) == 0 {
+		delete(x.groups, method)
 	}
+}
+
+// newResultCache returns the cache of a client. Private results are kept for the current credentials.
+// Without credentials of an Authorizer that identifies them, they do not change.
+func newResultCache(d *Dialer, target Target) *resultCache {
+	x := &resultCache{identity: func() string { return "unchanging" }}
+	t, isHTTP := target.(*HTTPTarget)
+	authorizer, identifies := d.Auth.(identifier)
+	if isHTTP && identifies {
+		unknown := rand.Text()
+		x.identity = func() string {
+			if who := authorizer.Identity(t.URL); who != "" {
+				return digest.Of(who)
+			}
+			return unknown
+		}
+	}
+	return x
+}
+
+// identifier is an Authorizer that identifies the credentials that it would add now, by a
+// digest; empty if it does not know. See Authorizer.
+type identifier interface {
+	Identity(server string) string
+}
+
+// dropChanged removes the results that a change affects.
+func (x *resultCache) dropChanged(change changes.Change) {
+	switch change.Kind {
+	case changes.ToolsChanged:
+		x.invalidate(mcp.MethodListTools, nil)
+	case changes.PromptsChanged:
+		x.invalidate(mcp.MethodListPrompts, nil)
+	case changes.ResourcesChanged:
+		x.invalidate(mcp.MethodListResources, nil)
+		x.invalidate(mcp.MethodListResourceTemplates, nil)
+	case changes.ResourceUpdated:
+		x.invalidate(mcp.MethodReadResource, func(params string) bool {
+			raw, _ := jsonrpc.Get([]byte(params), "uri")
+			return contains(jsonrpc.Unquote(raw), change.URI)
+		})
+	}
+}
+
+// contains reports whether one of two resources may be a part of the other, such as a file
+// of a directory.
+func contains(a, b string) bool {
+	if len(a) > len(b) {
+		a, b = b, a
+	}
+	return strings.HasPrefix(b, a)
+}
+
+// maxDropsByURI limits how many resources dropUnwatched looks up one by one.
+const maxDropsByURI = 32
+
+// dropUnwatched removes the results that may have changed before the server began to report
+// the changes in filter.
+func (x *resultCache) dropUnwatched(filter mcp.SubscriptionFilter) {
+	for kind, watched := range map[changes.Kind]bool{
+		changes.ToolsChanged: filter.ToolsListChanged, changes.PromptsChanged: filter.PromptsListChanged, changes.ResourcesChanged: filter.ResourcesListChanged,
+	} {
+		if watched {
+			x.dropChanged(changes.Change{Kind: kind})
+		}
+	}
+	if len(filter.ResourceSubscriptions) > maxDropsByURI {
+		x.invalidate(mcp.MethodReadResource, nil)
+		return
+	}
+	for _, uri := range filter.ResourceSubscriptions {
+		x.dropChanged(changes.Change{Kind: changes.ResourceUpdated, URI: uri})
+	}
+}
+
+// key returns the cache key of a request. It excludes the trace context, which does not
+// affect results.
+func (x *resultCache) key(req *outbound.Request, meta mcp.Meta) cacheKey {
+	params := string(req.Params)
+	for _, name := range slices.Sorted(maps.Keys(meta)) {
+		switch name {
+		case mcp.MetaTraceParent, mcp.MetaTraceState, mcp.MetaBaggage:
+		default:
+			params += "\n" + string(jsonrpc.AppendString(nil, name)) + ":" + string(bytes.TrimSpace(meta[name]))
+		}
+	}
+	return cacheKey{req.Method, params}
+}
+
+// isCacheable reports whether results of a method may be cached (2026-07-28,
+// server/utilities/caching, Cacheable Results).
+func isCacheable(method string) bool {
+	return isList(method) || method == mcp.MethodReadResource || method == mcp.MethodDiscover
+}
+
+func isList(method string) bool {
+	switch method {
+	case mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListResourceTemplates:
+		return true
+	}
+	return false
+}
+
+// cacheHints returns how long a result is fresh, 0 if it must not be cached, and whether it
+// is public.
+func cacheHints(raw json.RawMessage) (ttl time.Duration, public bool) {
+	complete := true
+	for name, value := range jsonrpc.All(raw) {
+		switch name {
+		case "resultType": // older servers leave it out; results of extensions are not cached
+			complete = jsonrpc.Unquote(value) == mcp.ResultTypeComplete
+		case "ttlMs":
+			if ms, ok := jsonscan.Integer(value); ok && ms > 0 {
+				ttl = time.Duration(min(ms, maxTTL.Milliseconds())) * time.Millisecond
+			}
+		case "cacheScope":
+			public = jsonrpc.Unquote(value) == mcp.CacheScopePublic
+		}
+	}
+	if !complete {
+		ttl = 0
+	}
+	return ttl, public
+}
+
+// fetch sends a request without side effects, unless the cache has a fresh result, and
+// reports whether the result is cached.
+func (c *Client) fetch(ctx context.Context, req outbound.Request, o callOptions) (raw json.RawMessage, cached bool, _ error) {
+	var pending *pendingResult
+	var audience string
+	if isCacheable(req.Method) && c.Revision().Modern() {
+		key := c.cache.key(&req, o.meta)
+		audience = c.cache.identity()
+		if !o.refresh {
+			if raw, _ := c.cache.get(key, audience); raw != nil {
+				return raw, true, c.stillOpen(ctx)
+			}
+		}
+		pending = c.cache.begin(key)
+		defer pending.end()
+	}
+	modern, input := false, false
+	raw, err := c.request(ctx, func(l *link) *outbound.Request {
+		modern, input = l.revision.Modern(), false
+		r := req
+		if r.Method == mcp.MethodDiscover && !modern {
+			r.Method = mcp.MethodPing
+		}
+		r.Meta, r.LogLevel, r.OnProgress, r.InputRequested = o.meta, o.logLevel, c.dialer.progressContained(o.onProgress), &input
+		r.Timeout, r.MaxTimeout = o.timeout, c.dialer.Timeouts.Max
+		return &r
+	}, true)
+	// If the credentials changed during the request, it is unknown which it was sent with.
+	if err == nil && pending != nil && modern && !input && audience == c.cache.identity() {
+		pending.keep(raw, audience)
+	}
+	return raw, false, err
+}
+
+// stillOpen returns the error of a request after Close or the end of ctx.
+func (c *Client) stillOpen(ctx context.Context) error {
+	if c.life.Err() != nil {
+		return call.ErrClosed
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return nil
 }

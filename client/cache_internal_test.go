@@ -2,6 +2,8 @@ package client
 
 import (
 	"encoding/json"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -9,16 +11,16 @@ import (
 )
 
 func TestResultInvalidatedInFlightIsNotCached(t *testing.T) {
-	var x Cache
-	key := cacheKey{server: cachedServer{address: "s"}, method: mcp.MethodListTools}
+	var x resultCache
+	key := cacheKey{method: mcp.MethodListTools}
 	result := json.RawMessage(`{"ttlMs":1000,"cacheScope":"public"}`)
 	first, second := x.begin(key), x.begin(key)
 	first.keep(result, "a")
-	x.invalidate(cachedServer{address: "s"}, mcp.MethodListTools, nil)
+	x.invalidate(mcp.MethodListTools, nil)
 	second.keep(result, "a")
 	first.end()
 	second.end()
-	if n, size := x.Size(); n != 0 || size != 0 {
+	if n, size := x.size(); n != 0 || size != 0 {
 		t.Errorf("the cache has %d results of %d bytes, want none", n, size)
 	}
 	if len(x.groups) != 0 {
@@ -57,5 +59,27 @@ func TestCacheHintsAreReadStrictly(t *testing.T) {
 		if _, public := cacheHints(json.RawMessage(`{"ttlMs":1000` + scope + `}`)); public {
 			t.Errorf("scope %s is public", scope)
 		}
+	}
+}
+
+// Many reads do not grow the cache above its limit.
+func TestCacheIsBounded(t *testing.T) {
+	var x resultCache
+	result := json.RawMessage(`{"ttlMs":1000,"cacheScope":"public","contents":[{"uri":"note://a","text":"` + strings.Repeat("x", 64<<10) + `"}]}`)
+	for i := range 1000 {
+		pending := x.begin(cacheKey{method: mcp.MethodReadResource, params: fmt.Sprint(i)})
+		pending.keep(result, "a")
+		pending.end()
+		n, size := x.size()
+		if size > maxCacheBytes || n != len(x.kept) || n != x.recent.Len() || n != len(x.groups[mcp.MethodReadResource].kept) {
+			t.Fatalf("the cache has %d results of %d bytes after %d reads", n, size, i+1)
+		}
+	}
+	if n, size := x.size(); size < maxCacheBytes-2*len(result) || n > 128 {
+		t.Errorf("the cache has %d results of %d bytes", n, size)
+	}
+	x.forget()
+	if n, size := x.size(); n != 0 || size != 0 || len(x.groups) != 0 {
+		t.Errorf("the cache has %d results of %d bytes after forget", n, size)
 	}
 }

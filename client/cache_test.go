@@ -4,20 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
-	"github.com/parley-mcp/parley/transport"
 )
 
 // page returns the members of a response to tools/list.
@@ -219,7 +216,7 @@ func TestReconnectDropsCachedResults(t *testing.T) {
 		exiting.Answers["tools/call"] = []string{"!close"}
 		c, _ := dial(t, exiting, withPages(page("60000", "public", "", "two")))
 		before := names(t, c)
-		if _, err := c.CallTool(t.Context(), "a", nil); !errors.Is(err, client.ErrConnectionLost) {
+		if _, err := c.CallTool(t.Context(), "a", nil); !errors.Is(err, call.ErrConnectionLost) {
 			t.Error(err)
 		}
 		if err := c.Ping(t.Context()); err != nil {
@@ -252,82 +249,6 @@ func TestExpiredCursorRestartsTheList(t *testing.T) {
 	})
 }
 
-// Many reads do not grow the Cache above its limit.
-func TestCacheIsBounded(t *testing.T) {
-	var server sync.WaitGroup
-	near, far := transport.Pipe()
-	big := strings.Repeat("x", 256)
-	server.Go(func() {
-		defer far.Close()
-		for {
-			line, err := far.Read(t.Context())
-			if err != nil {
-				return
-			}
-			m, _ := jsonrpc.Parse(line, jsonrpc.Limits{})
-			answer := note("3600000", "public", big)
-			if m.Method == mcp.MethodDiscover {
-				answer = discovered
-			}
-			_ = far.Write(t.Context(), []byte(`{"jsonrpc":"2.0","id":`+m.ID.String()+`,`+answer+`}`))
-		}
-	})
-	const limit = 128 << 10
-	d := quiet()
-	d.Cache = &client.Cache{MaxBytes: limit}
-	c, err := d.Dial(t.Context(), client.Conn(near))
-	if err != nil {
-		t.Fatal(err)
-	}
-	read := func(from, to int) {
-		for i := from; i < to; i++ {
-			if got := text(t, c, fmt.Sprintf("note://%d", i)); got != big {
-				t.Fatalf("read %d: %.80s", i, got)
-			}
-			if _, size := d.Cache.Size(); size > limit {
-				t.Fatalf("the cache has %d bytes after %d reads", size, i)
-			}
-		}
-	}
-	heap := func() int {
-		runtime.GC()
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return int(m.HeapAlloc)
-	}
-	read(0, 500) // fills the cache
-	before := heap()
-	read(500, 10_500)
-	if grown := heap() - before; grown > limit {
-		t.Errorf("10,000 reads of %d bytes grew the heap by %d bytes", len(big), grown)
-	}
-	results, size := d.Cache.Size()
-	if results < 50 || size < limit/2 {
-		t.Errorf("the cache has only %d results of %d bytes", results, size)
-	}
-	c.Close()
-	server.Wait()
-	if results, size := d.Cache.Size(); results != 0 || size != 0 {
-		t.Errorf("after Close the cache has %d results of %d bytes that no client can use", results, size)
-	}
-}
-
-func TestNegativeMaxBytesDisablesTheCache(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		to, _ := target(withPages(page("60000", "public", "", "one"), page("60000", "public", "", "two")))
-		d := quiet()
-		d.Cache = &client.Cache{MaxBytes: -1}
-		c, err := d.Dial(t.Context(), to)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		if got := names(t, c) + " " + names(t, c); got != "one two" {
-			t.Errorf("tools %s", got)
-		}
-	})
-}
-
 // credentialServer lists a tool named after the credentials of the request and a counter. The
 // results have the given cache scopes in turn.
 func credentialServer(t *testing.T, scopes ...string) string {
@@ -352,84 +273,7 @@ func credentialServer(t *testing.T, scopes ...string) string {
 	return s.URL
 }
 
-// dialAs connects with credentials and a cache.
-func dialAs(t *testing.T, cache *client.Cache, url, credentials string, configure ...func(*client.Dialer, *client.HTTPTarget)) *client.Client {
-	t.Helper()
-	d := quiet()
-	d.Cache = cache
-	to := &client.HTTPTarget{URL: url, Header: http.Header{"Authorization": {credentials}}}
-	for _, f := range configure {
-		f(&d, to)
-	}
-	c, err := d.Dial(t.Context(), to)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.Close() })
-	return c
-}
-
-// Rule C1.
-func TestPrivateResultsAreNotSharedBetweenCredentials(t *testing.T) {
-	for _, scope := range []string{"private", "", "Public"} { // unknown scopes are private
-		url, cache := credentialServer(t, scope), new(client.Cache)
-		ada, bob := dialAs(t, cache, url, "ada"), dialAs(t, cache, url, "bob")
-		if got := names(t, ada) + " " + names(t, bob) + " " + names(t, dialAs(t, cache, url, "ada")); got != "ada1 bob2 ada1" {
-			t.Errorf("scope %q: %s", scope, got)
-		}
-	}
-}
-
-func TestPublicResultsAreShared(t *testing.T) {
-	url, cache := credentialServer(t, "public"), new(client.Cache)
-	if got := names(t, dialAs(t, cache, url, "ada")) + " " + names(t, dialAs(t, cache, url, "bob")); got != "ada1 ada1" {
-		t.Errorf("tools %s", got)
-	}
-	if got := names(t, dialAs(t, nil, url, "bob")); got != "bob2" {
-		t.Errorf("without a shared cache: %s", got)
-	}
-	if got := names(t, dialAs(t, cache, url+"/?tenant=x", "bob")); got != "bob3" {
-		t.Errorf("for another URL: %s", got)
-	}
-}
-
-// Rule C1: different HTTPClients may reach different servers at the same URL.
-func TestPublicResultsAreNotSharedBetweenServers(t *testing.T) {
-	one, two, cache := credentialServer(t, "public"), credentialServer(t, "public"), new(client.Cache)
-	via := func(url string) *http.Client {
-		return &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, network, strings.TrimPrefix(url, "http://"))
-		}}}
-	}
-	first, second := via(one), via(two)
-	list := func(credentials string, through *http.Client) string {
-		return names(t, dialAs(t, cache, "http://localhost/mcp", credentials, func(d *client.Dialer, _ *client.HTTPTarget) { d.HTTPClient = through }))
-	}
-	if got := list("ada", first) + " " + list("bob", second) + " " + list("cyd", first); got != "ada1 bob1 ada1" {
-		t.Errorf("tools %s", got)
-	}
-}
-
-// Rule C1: HTTPTarget.Identity separates private results, and so does an HTTPClient, which may add credentials.
-func TestIdentitySeparatesPrivateResults(t *testing.T) {
-	url, cache := credentialServer(t, "private"), new(client.Cache)
-	who := "one"
-	c := dialAs(t, cache, url, "ada", func(_ *client.Dialer, to *client.HTTPTarget) { to.Identity = func() string { return who } })
-	first := names(t, c)
-	who = "two"
-	second := names(t, c)
-	who = "one"
-	if got := first + " " + second + " " + names(t, c); got != "ada1 ada2 ada1" {
-		t.Errorf("tools %s", got)
-	}
-	hidden := func(d *client.Dialer, _ *client.HTTPTarget) { d.HTTPClient = new(http.Client) }
-	x, y := dialAs(t, cache, url, "ada", hidden), dialAs(t, cache, url, "ada", hidden)
-	if got := names(t, x) + " " + names(t, y) + " " + names(t, x); got != "ada3 ada4 ada3" {
-		t.Errorf("with an HTTPClient: %s", got)
-	}
-}
-
-// bearer is an Authorizer without the method Identity.
+// bearer is an Authorizer.
 type bearer struct{ who string }
 
 func (b *bearer) Authorize(req *http.Request, _ string) error {
@@ -444,49 +288,54 @@ type namedBearer struct{ bearer }
 
 func (b *namedBearer) Identity(string) string { return strings.TrimPrefix(b.who, "unknown") }
 
+func noRoots(context.Context) ([]mcp.Root, error) { return nil, nil }
+
+// dialBy connects with an Authorizer.
+func dialBy(t *testing.T, url string, auth client.Authorizer) *client.Client {
+	t.Helper()
+	d := quiet()
+	d.Auth = auth
+	c, err := d.Dial(t.Context(), client.URL(url))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
 // Rule C1: the credentials of an Authorizer may change.
 func TestAuthorizerIdentitySeparatesPrivateResults(t *testing.T) {
-	by := func(auth client.Authorizer) func(*client.Dialer, *client.HTTPTarget) {
-		return func(d *client.Dialer, to *client.HTTPTarget) { d.Auth, to.Header = auth, nil }
+	for _, scope := range []string{"private", "", "Public"} { // unknown scopes are private
+		who := &namedBearer{bearer{"ada"}}
+		c := dialBy(t, credentialServer(t, scope), who)
+		for _, step := range []struct{ user, want string }{
+			{"ada", "ada1"}, {"ada", "ada1"}, {"bob", "bob2"}, {"ada", "ada1"}, {"unknown", "unknown3"}, {"ada", "ada1"},
+		} {
+			who.who = step.user
+			if got := names(t, c); got != step.want {
+				t.Errorf("scope %q: tools of %s: %s, want %s", scope, step.user, got, step.want)
+			}
+		}
 	}
-	url, cache := credentialServer(t, "private"), new(client.Cache)
-	ada, bob := dialAs(t, cache, url, "", by(&bearer{"ada"})), dialAs(t, cache, url, "", by(&bearer{"bob"}))
-	if got := names(t, ada) + " " + names(t, bob) + " " + names(t, ada); got != "ada1 bob2 ada1" {
-		t.Errorf("without Identity: tools %s", got)
-	}
+}
+
+func TestPublicResultsDoNotDependOnCredentials(t *testing.T) {
 	who := &namedBearer{bearer{"ada"}}
-	ada, bob = dialAs(t, cache, url, "", by(who)), dialAs(t, cache, url, "", by(&namedBearer{bearer{"bob"}}))
-	again := dialAs(t, cache, url, "", by(&namedBearer{bearer{"ada"}}))
-	if got := names(t, ada) + " " + names(t, bob) + " " + names(t, again); got != "ada3 bob4 ada3" {
-		t.Errorf("with Identity: tools %s", got)
-	}
-	who.who = "bob" // another user has logged in
-	if got := names(t, ada); got != "bob4" {
-		t.Errorf("after a change of the user: tools %s", got)
-	}
-	who.who = "ada"
-	through := dialAs(t, cache, url, "", by(who), func(d *client.Dialer, _ *client.HTTPTarget) { d.HTTPClient = new(http.Client) })
-	first := names(t, through)
+	c := dialBy(t, credentialServer(t, "public"), who)
+	first := names(t, c)
 	who.who = "bob"
-	if got := first + " " + names(t, through); got != "ada5 bob6" {
-		t.Errorf("with an HTTPClient: tools %s", got)
-	}
-	who.who = "unknown"
-	stranger := dialAs(t, cache, url, "", by(&namedBearer{bearer{"unknown"}}))
-	if got := names(t, ada) + " " + names(t, stranger); got != "unknown7 unknown8" {
-		t.Errorf("unknown identity: tools %s", got)
+	if got := first + " " + names(t, c); got != "ada1 ada1" {
+		t.Errorf("tools %s", got)
 	}
 }
 
 // Rule C1: all pages of a list are private if one is.
 func TestOnePrivatePageMakesAListPrivate(t *testing.T) {
-	url, cache := credentialServer(t, "public", "private", "public", "public"), new(client.Cache)
-	if got := names(t, dialAs(t, cache, url, "ada")); got != "ada1 ada2" {
-		t.Fatalf("tools %s", got)
-	}
-	if got := names(t, dialAs(t, cache, url, "bob")); got != "bob3 bob4" {
+	who := &namedBearer{bearer{"ada"}}
+	c := dialBy(t, credentialServer(t, "public", "private", "public", "public"), who)
+	first := names(t, c)
+	who.who = "bob"
+	if got := first + ", " + names(t, c); got != "ada1 ada2, bob3 bob4" {
 		t.Errorf("tools %s", got)
 	}
 }
-
-func noRoots(context.Context) ([]mcp.Root, error) { return nil, nil }

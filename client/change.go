@@ -1,10 +1,10 @@
 package client
 
 import (
-	"errors"
 	"slices"
 
 	"github.com/parley-mcp/parley/internal/changes"
+	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -62,7 +62,7 @@ func (f *WatchFilter) subscription() mcp.SubscriptionFilter {
 	}
 }
 
-// ErrWatchUnsupported is in the error of [Client.Watch] if the server does not report any of
+// errWatchUnsupported is the error of [Client.Watch] if the server does not report any of
 // the changes in the [WatchFilter]: it does not declare the capabilities (listChanged, or
 // subscribe for the contents of resources), or does not acknowledge the subscription.
-var ErrWatchUnsupported = errors.New("the server does not report these changes")
+var errWatchUnsupported = revision.MissingFeature("the server does not report these changes")

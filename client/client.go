@@ -34,7 +34,7 @@ type Client struct {
 	open map[*link]struct{} // connections that are not closed
 
 	pinging  sync.WaitGroup                   // the keep-alive goroutines; added to under mu before life ends
-	cache    *clientCache                     // of results
+	cache    *resultCache                     // of results
 	marked   marked                           // parameters to mirror in headers
 	outputs  outputs                          // output schemas
 	supports taskSupports                     // of tasks in 2025-11-25
@@ -44,7 +44,7 @@ type Client struct {
 func newClient(dialer *Dialer, target Target) *Client {
 	c := &Client{dialer: dialer, target: target, turn: make(chan struct{}, 1), open: make(map[*link]struct{})}
 	c.life, c.end = context.WithCancelCause(context.Background())
-	c.cache = newClientCache(dialer, target)
+	c.cache = newResultCache(dialer, target)
 	return c
 }
 
@@ -71,12 +71,12 @@ func (c *Client) KeepsSession() bool {
 	return c.last.sse || c.last.session
 }
 
-// Close ends the connection: requests in flight fail with [ErrClientClosed], a session ends,
+// Close ends the connection: requests in flight fail with call.ErrClosed, a session ends,
 // and a child process is terminated within five seconds. It may be called more than once and
 // concurrently. Each call returns when everything is closed.
 func (c *Client) Close() error {
 	c.mu.Lock()
-	c.end(ErrClientClosed)
+	c.end(call.ErrClosed)
 	c.link = nil
 	open := slices.Collect(maps.Keys(c.open))
 	c.mu.Unlock()
@@ -95,7 +95,6 @@ func (c *Client) Close() error {
 	<-c.turn
 	closing.Wait()
 	c.pinging.Wait()
-	c.cache.close()
 	return errors.Join(errs...)
 }
 
@@ -141,7 +140,7 @@ func (c *Client) request(ctx context.Context, build func(*link) *outbound.Reques
 			return raw, nil
 		}
 		again := lost && attempt < maxRepeats && (sessionGone || errors.Is(err, call.ErrNotSent)) ||
-			attempt == 0 && repeatable && (lost || errors.Is(err, ErrConnectionLost))
+			attempt == 0 && repeatable && (lost || errors.Is(err, call.ErrConnectionLost))
 		if stale {
 			legacy, dialErr := c.rediscover(ctx)
 			if dialErr != nil {

@@ -64,7 +64,7 @@ func TestCallToolDecodesResults(t *testing.T) {
 		t.Errorf("JSON as text: %+v, %v", w, err)
 	}
 	for _, what := range []string{"structured content of the wrong type", "text that is not JSON", "no content"} {
-		if w, err := got(); !errors.Is(err, client.ErrInvalidResponse) {
+		if w, err := got(); !errors.Is(err, call.ErrInvalidResponse) {
 			t.Errorf("%s: %+v, %v", what, w, err)
 		}
 	}
@@ -117,7 +117,7 @@ func TestUnknownResultTypesAreInvalid(t *testing.T) {
 	))
 	for i := range 7 {
 		_, err := c.CallTool(t.Context(), "a", nil)
-		if valid := i < 2; valid != (err == nil) || !valid && !errors.Is(err, client.ErrInvalidResponse) {
+		if valid := i < 2; valid != (err == nil) || !valid && !errors.Is(err, call.ErrInvalidResponse) {
 			t.Errorf("result %d: %v", i, err)
 		}
 	}
@@ -314,7 +314,7 @@ func TestTooLargeResultIsATypedError(t *testing.T) {
 	c, _ := dial(t, withToolAnswers(content(`{"type":"text","text":"`+big+`"}`)), modernServer())
 	_, err := c.CallTool(t.Context(), "a", nil)
 	var tooLarge *transport.MessageTooLargeError
-	if !errors.As(err, &tooLarge) || !errors.Is(err, client.ErrConnectionLost) {
+	if !errors.As(err, &tooLarge) || !errors.Is(err, call.ErrConnectionLost) {
 		t.Errorf("got %.200v", err)
 	}
 	if _, err := c.CallTool(t.Context(), "a", nil); err != nil {
@@ -325,7 +325,7 @@ func TestTooLargeResultIsATypedError(t *testing.T) {
 func TestUnknownRevisionIsAnError(t *testing.T) {
 	to, rec := target(modernServer())
 	d := client.Dialer{Revision: "2000-01-01"}
-	if _, err := d.Dial(t.Context(), to); !errors.Is(err, client.ErrRevision) {
+	if _, err := d.Dial(t.Context(), to); !errors.Is(err, call.ErrRevision) {
 		t.Errorf("got %v", err)
 	}
 	if received := rec.methods(); received != "" {
@@ -345,14 +345,14 @@ func TestConnIsDialledOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if _, err := d.Dial(t.Context(), to); !errors.Is(err, client.ErrConnectionLost) {
+	if _, err := d.Dial(t.Context(), to); !errors.Is(err, call.ErrConnectionLost) {
 		t.Errorf("a second Dial: %v", err)
 	}
 	far.Close()
 	for err = nil; err == nil; {
 		err = c.Ping(t.Context())
 	}
-	if !errors.Is(err, client.ErrConnectionLost) {
+	if !errors.Is(err, call.ErrConnectionLost) {
 		t.Errorf("after the end: %v", err)
 	}
 }

@@ -24,14 +24,14 @@ import (
 // checkClosed fails unless all methods of c report that it is closed.
 func checkClosed(t *testing.T, c *client.Client) {
 	t.Helper()
-	if _, err := c.CallTool(t.Context(), "a", nil); !errors.Is(err, client.ErrClientClosed) {
+	if _, err := c.CallTool(t.Context(), "a", nil); !errors.Is(err, call.ErrClosed) {
 		t.Errorf("CallTool: %v", err)
 	}
-	if err := c.Ping(t.Context()); !errors.Is(err, client.ErrClientClosed) {
+	if err := c.Ping(t.Context()); !errors.Is(err, call.ErrClosed) {
 		t.Errorf("Ping: %v", err)
 	}
 	for _, err := range c.Tools(t.Context()) {
-		if !errors.Is(err, client.ErrClientClosed) {
+		if !errors.Is(err, call.ErrClosed) {
 			t.Errorf("Tools: %v", err)
 		}
 	}
@@ -85,7 +85,7 @@ func TestCloseEndsCallsInFlight(t *testing.T) {
 			t.Error(err)
 		}
 		for range 10 {
-			if err := <-results; !errors.Is(err, client.ErrClientClosed) {
+			if err := <-results; !errors.Is(err, call.ErrClosed) {
 				t.Errorf("got %v", err)
 			}
 		}
@@ -100,7 +100,7 @@ func TestCloseEndsCallsInFlight(t *testing.T) {
 func TestCloseEndsReconnecting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, rec := dial(t, withToolAnswers("!close"), &script{})
-		if _, err := c.CallTool(t.Context(), "a", nil); !errors.Is(err, client.ErrConnectionLost) {
+		if _, err := c.CallTool(t.Context(), "a", nil); !errors.Is(err, call.ErrConnectionLost) {
 			t.Fatal(err)
 		}
 		results := make(chan error, 3)
@@ -116,7 +116,7 @@ func TestCloseEndsReconnecting(t *testing.T) {
 			t.Error(err)
 		}
 		for range 3 {
-			if err := <-results; !errors.Is(err, client.ErrClientClosed) {
+			if err := <-results; !errors.Is(err, call.ErrClosed) {
 				t.Errorf("got %v", err)
 			}
 		}
@@ -144,7 +144,7 @@ func TestCloseDuringConcurrentCalls(t *testing.T) {
 					} else {
 						err = c.Ping(t.Context())
 					}
-					if err != nil && !errors.Is(err, client.ErrClientClosed) && !errors.Is(err, client.ErrConnectionLost) {
+					if err != nil && !errors.Is(err, call.ErrClosed) && !errors.Is(err, call.ErrConnectionLost) {
 						t.Error(err)
 					}
 				}
@@ -350,7 +350,7 @@ func TestHalfOpenConnectionIsLost(t *testing.T) {
 			begin := time.Now()
 			err := <-waiting
 			var silent *call.SilentError
-			if !errors.As(err, &silent) || !errors.Is(err, client.ErrConnectionLost) || silent.For < halfOpenKeepAlive {
+			if !errors.As(err, &silent) || !errors.Is(err, call.ErrConnectionLost) || silent.For < halfOpenKeepAlive {
 				t.Errorf("the call ended with %v", err)
 			}
 			if took := time.Since(begin); took > 2*halfOpenKeepAlive+5*time.Second {

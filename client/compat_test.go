@@ -88,27 +88,27 @@ func matrix() []compat {
 		{name: "rejects, and lists an older revision", server: modernAndLegacy(unsupported(`"2025-06-18","2024-11-05"`)), want: mcp.V20250618, received: probed + " " + handshaken},
 		{name: "rejects a revision once that it lists", server: modern(unsupported(`"2026-07-28"`), discovered), want: mcp.V20260728, received: probed + " " + probed},
 		{name: "rejects a revision always that it lists", server: modernAndLegacy(unsupported(`"2026-07-28","2025-06-18"`)), fails: reports(-32022), received: probed + " " + probed},
-		{name: "rejects, with no common revision", server: modernAndLegacy(unsupported(`"2099-01-01"`)), fails: is(client.ErrRevision), received: probed},
-		{name: "rejects, and lists nothing", server: modernAndLegacy(unsupported(``)), fails: is(client.ErrRevision), received: probed},
-		{name: "rejects, without data", server: modernAndLegacy(`"error":{"code":-32022,"message":"no"}`), fails: is(client.ErrRevision), received: probed},
-		{name: "rejects, with malformed data", server: modernAndLegacy(`"error":{"code":-32022,"message":"no","data":[1]}`), fails: is(client.ErrRevision), received: probed},
+		{name: "rejects, with no common revision", server: modernAndLegacy(unsupported(`"2099-01-01"`)), fails: is(call.ErrRevision), received: probed},
+		{name: "rejects, and lists nothing", server: modernAndLegacy(unsupported(``)), fails: is(call.ErrRevision), received: probed},
+		{name: "rejects, without data", server: modernAndLegacy(`"error":{"code":-32022,"message":"no"}`), fails: is(call.ErrRevision), received: probed},
+		{name: "rejects, with malformed data", server: modernAndLegacy(`"error":{"code":-32022,"message":"no","data":[1]}`), fails: is(call.ErrRevision), received: probed},
 		{name: "requires a capability", server: modernAndLegacy(`"error":{"code":-32021,"message":"no"}`), fails: reports(-32021), received: probed},
 		{name: "reports a header mismatch", server: modernAndLegacy(`"error":{"code":-32020,"message":"no"}`), fails: reports(-32020), received: probed},
 		{name: "rejects, slowly", server: script{Answers: answers("server/discover", unsupported(`"2099-01-01"`), "initialize", initialized), After: map[string]time.Duration{"server/discover": 2100 * time.Millisecond}},
 			want: mcp.V20250618, received: probed + " " + handshaken, takes: 2 * time.Second},
-		{name: "supports no common revision", server: modernAndLegacy(`"result":{"resultType":"complete","supportedVersions":["2099-01-01"],"capabilities":{}}`), fails: is(client.ErrRevision), received: probed},
+		{name: "supports no common revision", server: modernAndLegacy(`"result":{"resultType":"complete","supportedVersions":["2099-01-01"],"capabilities":{}}`), fails: is(call.ErrRevision), received: probed},
 		{name: "supports older revisions only", server: modernAndLegacy(`"result":{"resultType":"complete","supportedVersions":["2025-06-18"],"capabilities":{}}`), want: mcp.V20250618, received: probed + " " + handshaken},
 
 		{name: "answers the handshake with an unknown revision", server: script{Answers: answers("initialize", strings.ReplaceAll(initialized, "2025-06-18", "1999-01-01")), Otherwise: methodNotFound},
-			fails: is(client.ErrRevision), received: probed + " initialize"},
+			fails: is(call.ErrRevision), received: probed + " initialize"},
 		{name: "answers the handshake with a modern revision", server: script{Answers: answers("initialize", strings.ReplaceAll(initialized, "2025-06-18", "2026-07-28")), Otherwise: methodNotFound},
-			fails: is(client.ErrRevision), received: probed + " initialize"},
+			fails: is(call.ErrRevision), received: probed + " initialize"},
 		{name: "rejects the handshake", server: script{Otherwise: methodNotFound}, fails: reports(-32601), received: probed + " initialize"},
 		{name: "malformed result of the handshake", server: script{Answers: answers("initialize", `"result":{"protocolVersion":7}`), Otherwise: methodNotFound},
-			fails: is(client.ErrInvalidResponse), received: probed + " initialize"},
+			fails: is(call.ErrInvalidResponse), received: probed + " initialize"},
 		{name: "never answers", server: script{}, fails: is(context.DeadlineExceeded), received: probed + " initialize", takes: 12 * time.Second},
-		{name: "exits at once", server: script{Otherwise: "!close"}, fails: is(client.ErrConnectionLost), received: probed},
-		{name: "exits during the handshake", server: script{Answers: answers("initialize", "!close"), Otherwise: methodNotFound}, fails: is(client.ErrConnectionLost), received: probed + " initialize"},
+		{name: "exits at once", server: script{Otherwise: "!close"}, fails: is(call.ErrConnectionLost), received: probed},
+		{name: "exits during the handshake", server: script{Answers: answers("initialize", "!close"), Otherwise: methodNotFound}, fails: is(call.ErrConnectionLost), received: probed + " initialize"},
 
 		// Rule S1: output that is not a message is skipped, and so are unexpected messages.
 		{name: "prints text first", server: script{Greeting: []string{"Listening on stdio", "{}", "\xff", `"id":1`}, Answers: answers("server/discover", discovered)},
@@ -123,12 +123,12 @@ func matrix() []compat {
 
 		// One revision only.
 		{name: "pinned to a legacy revision", server: script{Answers: dual}, pinned: mcp.V20250618, want: mcp.V20250618, received: handshaken},
-		{name: "pinned to a legacy revision that the server does not choose", server: script{Answers: dual}, pinned: mcp.V20251125, fails: is(client.ErrRevision), received: handshaken},
+		{name: "pinned to a legacy revision that the server does not choose", server: script{Answers: dual}, pinned: mcp.V20251125, fails: is(call.ErrRevision), received: handshaken},
 		{name: "pinned to the modern revision", server: script{Answers: dual}, pinned: mcp.V20260728, want: mcp.V20260728, received: probed},
 		{name: "pinned to the modern revision, slow answer", server: script{Answers: dual, After: map[string]time.Duration{"server/discover": 9 * time.Second}},
 			pinned: mcp.V20260728, want: mcp.V20260728, received: probed, takes: 9 * time.Second},
 		{name: "pinned to the modern revision, unknown to the server", server: legacy(methodNotFound), pinned: mcp.V20260728, fails: reports(-32601), received: probed},
-		{name: "pinned to the modern revision, rejected by the server", server: modernAndLegacy(unsupported(`"2025-06-18"`)), pinned: mcp.V20260728, fails: is(client.ErrRevision), received: probed},
+		{name: "pinned to the modern revision, rejected by the server", server: modernAndLegacy(unsupported(`"2025-06-18"`)), pinned: mcp.V20260728, fails: is(call.ErrRevision), received: probed},
 	}
 }
 
@@ -445,14 +445,14 @@ func TestDialFindsTheEraOverHTTP(t *testing.T) {
 		{name: "rejects, and lists an older revision", answers: all("server/discover", failing(400, unsupported(`"2025-06-18"`))), want: mcp.V20250618, received: fellBack},
 		{name: "rejects a revision once that it lists", answers: all("server/discover", []reply{failing(400, unsupported(`"2026-07-28"`)), ok(discovered)}), want: mcp.V20260728, received: probed + " " + probed},
 		{name: "rejects a revision always that it lists", answers: all("server/discover", failing(400, unsupported(`"2026-07-28","2025-06-18"`))), fails: reports(-32022), received: probed + " " + probed},
-		{name: "rejects, with no common revision", answers: all("server/discover", failing(400, unsupported(`"2099-01-01"`))), fails: is(client.ErrRevision), received: probed},
+		{name: "rejects, with no common revision", answers: all("server/discover", failing(400, unsupported(`"2099-01-01"`))), fails: is(call.ErrRevision), received: probed},
 		{name: "requires a capability", answers: all("server/discover", failing(400, `"error":{"code":-32021,"message":"no"}`)), fails: reports(-32021), received: probed},
 		{name: "reports a header mismatch", answers: all("server/discover", failing(400, `"error":{"code":-32020,"message":"no"}`)), fails: reports(-32020), received: probed},
-		{name: "supports no common revision", answers: all("server/discover", ok(`"result":{"resultType":"complete","supportedVersions":["2099-01-01"],"capabilities":{}}`)), fails: is(client.ErrRevision), received: probed},
+		{name: "supports no common revision", answers: all("server/discover", ok(`"result":{"resultType":"complete","supportedVersions":["2099-01-01"],"capabilities":{}}`)), fails: is(call.ErrRevision), received: probed},
 		{name: "supports older revisions only", answers: all("server/discover", ok(`"result":{"resultType":"complete","supportedVersions":["2025-06-18"],"capabilities":{}}`)), want: mcp.V20250618, received: fellBack},
 
 		{name: "answers the handshake with an unknown revision", answers: all("server/discover", status(400, ""), "initialize", ok(strings.ReplaceAll(initialized, "2025-06-18", "1999-01-01"))),
-			fails: is(client.ErrRevision), received: probed + " initialize"},
+			fails: is(call.ErrRevision), received: probed + " initialize"},
 		{name: "not an MCP endpoint", answers: map[string][]reply{}, fails: hasStatus(404), received: probed + " initialize GET"},
 		{name: "web page", answers: all("server/discover", reply{200, "text/html", "<html>", nil}, "initialize", reply{200, "text/html", "<html>", nil}),
 			fails: func(err error) bool { return strings.Contains(err.Error(), "MCP endpoint") }, received: probed + " initialize"},
@@ -485,7 +485,7 @@ func TestUnreachableServerIsAnError(t *testing.T) {
 	listener.Close()
 	d := quiet()
 	d.HTTPClient = &http.Client{Transport: &http.Transport{}}
-	if _, err := d.Dial(t.Context(), client.URL("http://"+address)); !errors.Is(err, client.ErrConnectionLost) {
+	if _, err := d.Dial(t.Context(), client.URL("http://"+address)); !errors.Is(err, call.ErrConnectionLost) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/contain"
 	"github.com/parley-mcp/parley/internal/jsonscan"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -22,7 +23,7 @@ func (c *Client) decode(method, name string, raw json.RawMessage, cached bool, i
 		method += " " + name
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s: cannot decode the result: %w", ErrInvalidResponse, method, err)
+		return nil, fmt.Errorf("%w: %s: cannot decode the result: %w", call.ErrInvalidResponse, method, err)
 	}
 	if !cached {
 		faults.Log(c.dialer.Logger, method, "server", c.target.String())

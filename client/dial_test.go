@@ -3,7 +3,6 @@ package client_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -25,6 +24,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/transport"
@@ -143,26 +143,26 @@ func TestDialErrorHasStageAndAdvice(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		target client.Target
-		stage  client.DialStage
+		stage  string
 		is     error
 		want   string
 	}{
-		"invalid URL":        {client.URL("localhost"), client.StageTarget, nil, "must begin with http"},
-		"missing command":    {client.Command("no-such-program-anywhere"), client.StageConnect, exec.ErrNotFound, "install the command"},
-		"connection refused": {client.URL("http://" + l.Addr().String()), client.StageConnect, client.ErrConnectionLost, "check that the server is running"},
-		"no credentials":     {client.URL(answering(401, "no")), client.StageDiscover, nil, "send credentials"},
+		"invalid URL":        {client.URL("localhost"), "target", nil, "must begin with http"},
+		"missing command":    {client.Command("no-such-program-anywhere"), "connect", exec.ErrNotFound, "install the command"},
+		"connection refused": {client.URL("http://" + l.Addr().String()), "connect", call.ErrConnectionLost, "check that the server is running"},
+		"no credentials":     {client.URL(answering(401, "no")), "discover", nil, "send credentials"},
 		"credentials by hand": {
-			&client.HTTPTarget{URL: answering(403, "no"), Header: http.Header{"X-Api-Key": {"secret"}}}, client.StageDiscover, nil,
+			&client.HTTPTarget{URL: answering(403, "no"), Header: http.Header{"X-Api-Key": {"secret"}}}, "discover", nil,
 			"HTTP status 403 Forbidden, although the request has the header X-Api-Key; use credentials",
 		},
-		"moved":              {client.URL(moved.URL), client.StageDiscover, nil, "HTTP status 308 Permanent Redirect to http://moved.example/mcp; if you trust"},
-		"not found":          {client.URL(answering(404, "no")), client.StageDiscover, nil, "check that the URL"},
-		"no TLS":             {client.URL(strings.Replace(answering(200, ""), "http:", "https:", 1)), client.StageDiscover, http.ErrSchemeMismatch, "use http://"},
-		"unavailable":        {client.URL(answering(503, "no")), client.StageDiscover, nil, "try again later"},
-		"unknown authority":  {client.URL(secure.URL), client.StageDiscover, nil, "x509: certificate signed by unknown authority; if you trust"},
-		"not executable":     {client.Command(script), client.StageConnect, fs.ErrPermission, "make the file of the command executable"},
-		"modern error":       {newer, client.StageDiscover, nil, "-32020"},
-		"handshake rejected": {older, client.StageInitialize, nil, "try tomorrow"},
+		"moved":              {client.URL(moved.URL), "discover", nil, "HTTP status 308 Permanent Redirect to http://moved.example/mcp; if you trust"},
+		"not found":          {client.URL(answering(404, "no")), "discover", nil, "check that the URL"},
+		"no TLS":             {client.URL(strings.Replace(answering(200, ""), "http:", "https:", 1)), "discover", http.ErrSchemeMismatch, "use http://"},
+		"unavailable":        {client.URL(answering(503, "no")), "discover", nil, "try again later"},
+		"unknown authority":  {client.URL(secure.URL), "discover", nil, "x509: certificate signed by unknown authority; if you trust"},
+		"not executable":     {client.Command(script), "connect", fs.ErrPermission, "make the file of the command executable"},
+		"modern error":       {newer, "discover", nil, "-32020"},
+		"handshake rejected": {older, "initialize", nil, "try tomorrow"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := quiet()
@@ -202,68 +202,6 @@ func TestDialErrorGivesItsAdviceOnce(t *testing.T) {
 	}
 }
 
-func TestRequireReportsMissingCapabilities(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := modernServer()
-		s.Answers["server/discover"] = []string{strings.Replace(discovered, `"capabilities":{"tools":{}}`,
-			`"capabilities":{"tools":{"listChanged":true},"resources":{},"extensions":{"com.example/a":{"x":1}},"experimental":{"com.example/c":{}}}`, 1)}
-		for _, c := range []struct {
-			require mcp.ServerCapabilities
-			missing []string
-		}{
-			{mcp.ServerCapabilities{}, nil},
-			{mcp.ServerCapabilities{Tools: &mcp.ToolsCapability{ListChanged: true}, Resources: &mcp.ResourcesCapability{}}, nil},
-			{mcp.ServerCapabilities{Extensions: map[string]json.RawMessage{"com.example/a": json.RawMessage(`{"y":2}`)}}, nil},
-			{mcp.ServerCapabilities{Extensions: map[string]json.RawMessage{"com.example/c": json.RawMessage(`{}`)}}, nil},
-			{mcp.ServerCapabilities{Prompts: &mcp.PromptsCapability{}, Resources: &mcp.ResourcesCapability{Subscribe: true}}, []string{"prompts", "resources.subscribe"}},
-			{mcp.ServerCapabilities{Extensions: map[string]json.RawMessage{"com.example/b": json.RawMessage(`{}`)}}, []string{"extensions[com.example/b]"}},
-			{mcp.ServerCapabilities{Experimental: map[string]json.RawMessage{"x": json.RawMessage(`{}`)}}, []string{"experimental[x]"}},
-		} {
-			to, _ := target(s)
-			d := quiet()
-			d.Require = c.require
-			got, err := d.Dial(t.Context(), to)
-			var missing *client.MissingCapabilitiesError
-			var dial *client.DialError
-			switch {
-			case c.missing == nil && err == nil:
-				got.Close()
-				continue
-			case !errors.As(err, &missing) || !errors.As(err, &dial) || dial.Stage != client.StageRequire:
-				t.Errorf("%+v: %v", c.require, err)
-				continue
-			}
-			slices.Sort(missing.Missing)
-			if !slices.Equal(missing.Missing, c.missing) || missing.Offered.Tools == nil {
-				t.Errorf("missing %q, want %q", missing.Missing, c.missing)
-			}
-		}
-	})
-}
-
-// A server may offer other capabilities after a restart.
-func TestRequireAppliesToEachConnection(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		exiting, other := modernServer(), modernServer()
-		exiting.Answers["tools/list"] = []string{"!close"}
-		other.Answers["server/discover"] = []string{strings.Replace(discovered, `{"tools":{}}`, `{}`, 1)}
-		to, _ := target(exiting, other)
-		d := quiet()
-		d.Require.Tools = &mcp.ToolsCapability{}
-		c, err := d.Dial(t.Context(), to)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		var missing *client.MissingCapabilitiesError
-		for _, err := range c.Tools(t.Context()) {
-			if !errors.As(err, &missing) {
-				t.Errorf("got %v", err)
-			}
-		}
-	})
-}
-
 func TestPanicsOfDialerFunctionsAreLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := modernServer()
@@ -284,7 +222,7 @@ func TestPanicsOfDialerFunctionsAreLogged(t *testing.T) {
 		if _, err := c.CallTool(t.Context(), "a", nil); err != nil {
 			t.Error(err)
 		}
-		if _, err := c.CallTool(t.Context(), "a", nil); !errors.Is(err, client.ErrConnectionLost) {
+		if _, err := c.CallTool(t.Context(), "a", nil); !errors.Is(err, call.ErrConnectionLost) {
 			t.Error(err)
 		}
 		<-lost

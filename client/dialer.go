@@ -28,15 +28,9 @@ type Dialer struct {
 	// revision that the server supports.
 	Revision mcp.Revision
 
-	// Require has the capabilities that a server must offer. If some are missing, Dial fails
-	// with a *[MissingCapabilitiesError], and so does a request that reconnects. Zero members
-	// require nothing; in Extensions and Experimental only the names count. A capability that
-	// a revision does not have is missing, such as completions in 2024-11-05.
-	Require mcp.ServerCapabilities
-
 	// Extensions are declared to servers. If they include mcp.ExtensionTasks, the program
 	// implements that extension in 2026-07-28: only [Client.StartTool] expects tasks then.
-	Extensions []SupportedExtension
+	Extensions []Extension
 
 	// NoTasks turns off the support for tasks: servers of 2026-07-28 run tools without them, and
 	// the client does not ask for them in 2025-11-25. See [Client.CallTool].
@@ -84,14 +78,10 @@ type Dialer struct {
 	// target or revision differs.
 	Discovery *Discovery
 
-	// Cache keeps results that servers allow to cache. Several Dialers may have the same one.
-	// If it is nil, each client has its own.
-	Cache *Cache
-
 	// KeepAlive is the interval in which the client checks idle connections, with a ping or,
 	// in 2026-07-28, server/discover. If a server leaves two in a row unanswered, for
 	// Timeouts.Ping each, and sends nothing else, the connection is lost: requests in flight
-	// end with a *call.SilentError, which is an [ErrConnectionLost], and the next request
+	// end with a *call.SilentError, which is an call.ErrConnectionLost, and the next request
 	// reconnects.
 	//
 	// Zero means 30 s for sessions over HTTP, which also keeps them from expiring, and no
@@ -175,10 +165,10 @@ func (d *Dialer) Dial(ctx context.Context, target Target) (*Client, error) {
 		settings.MaxMessage = transport.DefaultClientMaxMessage
 	}
 	if r := settings.Revision; r != "" && !r.Known() {
-		return nil, dialError(target, at(StageTarget, fmt.Errorf("%w: Dialer.Revision must be one of %q, not %q", ErrRevision, mcp.Revisions(), string(r))))
+		return nil, dialError(target, at(stageTarget, fmt.Errorf("%w: Dialer.Revision must be one of %q, not %q", call.ErrRevision, mcp.Revisions(), string(r))))
 	}
 	if err := checkExtensions(d.Extensions); err != nil {
-		return nil, dialError(target, at(StageTarget, err))
+		return nil, dialError(target, at(stageTarget, err))
 	}
 	c := newClient(settings.contained(), target)
 	if memory := c.remembered(); memory != nil {
@@ -210,7 +200,7 @@ func (d *Dialer) info() mcp.Implementation {
 func (d *Dialer) choose(supported []string) (mcp.Revision, error) {
 	r, ok := revision.Choose(supported)
 	if !ok || d.Revision != "" && d.Revision != r {
-		return "", fmt.Errorf("%w: the server supports %.200q", ErrRevision, supported)
+		return "", fmt.Errorf("%w: the server supports %.200q", call.ErrRevision, supported)
 	}
 	return r, nil
 }

@@ -16,29 +16,22 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
-// DialStage is the step in which a Dial failed.
-type DialStage string
-
 // The stages of a Dial, in their order.
 const (
-	// StageTarget checks the target and the fields of the Dialer.
-	StageTarget DialStage = "target"
-	// StageConnect starts the command or connects to the server.
-	StageConnect DialStage = "connect"
-	// StageDiscover finds out which revision the server supports.
-	StageDiscover DialStage = "discover"
-	// StageInitialize performs the handshake of a session.
-	StageInitialize DialStage = "initialize"
-	// StageRequire checks the server's capabilities against Dialer.Require.
-	StageRequire DialStage = "require"
+	stageTarget     = "target"
+	stageConnect    = "connect"
+	stageDiscover   = "discover"
+	stageInitialize = "initialize"
 )
 
 // DialError is the error of Dial, and of a request that could not reconnect.
 type DialError struct {
 	Target string // the name of the target, without secrets
-	Stage  DialStage
-	// Err is the cause. It may wrap [ErrRevision], [ErrUnauthorized], a
-	// *[MissingCapabilitiesError], a *call.StatusError, a *call.TimeoutError, a
+	// Stage is the step that failed: "target" checks the target and the fields of the Dialer, "connect"
+	// starts the command or connects to the server, "discover" finds out which revision the server
+	// supports, and "initialize" is the handshake of a session.
+	Stage string
+	// Err is the cause. It may wrap call.ErrRevision, call.ErrUnauthorized, a *call.StatusError, a *call.TimeoutError, a
 	// *transport.ExitError, exec.ErrNotFound or an error of packages net, crypto/tls and
 	// crypto/x509.
 	Err error
@@ -68,7 +61,7 @@ func (e *DialError) Advice() string {
 	switch {
 	case errors.Is(e.Err, exec.ErrNotFound):
 		return "install the command or give its full path"
-	case e.Stage == StageConnect && errors.Is(e.Err, fs.ErrPermission):
+	case e.Stage == stageConnect && errors.Is(e.Err, fs.ErrPermission):
 		return "make the file of the command executable"
 	case errors.Is(e.Err, syscall.ECONNREFUSED):
 		return "check that the server is running, and its port"
@@ -86,9 +79,9 @@ func (e *DialError) Advice() string {
 		return adviceOnStatus(status.Status)
 	case errors.Is(e.Err, errExited), errors.As(e.Err, &exit):
 		return "check that the command is an MCP server on standard input and output, and see its standard error"
-	case e.Stage == StageInitialize && e.command && errors.Is(e.Err, call.ErrConnectionLost):
+	case e.Stage == stageInitialize && e.command && errors.Is(e.Err, call.ErrConnectionLost):
 		return "see the standard error of the server"
-	case errors.Is(e.Err, ErrRevision):
+	case errors.Is(e.Err, call.ErrRevision):
 		return "update the server or this program, and check Dialer.Revision"
 	}
 	return ""
@@ -126,14 +119,14 @@ func adviceOnStatus(status int) string {
 
 // stageError is an error with the stage in which it happened.
 type stageError struct {
-	stage DialStage
+	stage string
 	error
 }
 
 func (e *stageError) Unwrap() error { return e.error }
 
 // at adds the stage to err. The outermost stage counts.
-func at(stage DialStage, err error) error {
+func at(stage string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -142,7 +135,7 @@ func at(stage DialStage, err error) error {
 
 // dialError returns the DialError for an error of Target.dial.
 func dialError(target Target, err error) error {
-	e := &DialError{Target: target.String(), Stage: StageConnect, Err: err}
+	e := &DialError{Target: target.String(), Stage: stageConnect, Err: err}
 	_, e.command = target.(*CommandTarget)
 	var s *stageError
 	if errors.As(err, &s) && !errors.Is(err, call.ErrNotSent) {

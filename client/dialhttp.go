@@ -28,7 +28,7 @@ func (t *HTTPTarget) String() string {
 func (t *HTTPTarget) dial(ctx context.Context, d *Dialer, memory *Discovery) (*link, error) {
 	u, err := url.Parse(t.URL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, at(StageTarget, errors.New("the URL must begin with http:// or https:// and have a host"))
+		return nil, at(stageTarget, errors.New("the URL must begin with http:// or https:// and have a host"))
 	}
 	options := httpclient.Options{
 		URL: t.URL, HTTP: d.HTTPClient, Header: t.Header.Clone(), Logger: d.Logger, MaxMessage: d.MaxMessage, Trace: d.Trace,
@@ -53,7 +53,7 @@ func (t *HTTPTarget) dial(ctx context.Context, d *Dialer, memory *Discovery) (*l
 		return l, err
 	}
 	if older, rejection := d.rejectsRevision(err); rejection != nil {
-		return nil, at(StageDiscover, rejection)
+		return nil, at(stageDiscover, rejection)
 	} else if !older && !mayFallBack(ctx, err) {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ func (t *HTTPTarget) dial(ctx context.Context, d *Dialer, memory *Discovery) (*l
 	}
 	sessionErr := err
 	if l, err = d.dialSSE(ctx, options); err != nil {
-		return nil, at(StageDiscover, fmt.Errorf("the URL is not an MCP endpoint in any revision: 2026-07-28: %w; 2025-11-25: %w; 2024-11-05: %w", modernErr, sessionErr, err))
+		return nil, at(stageDiscover, fmt.Errorf("the URL is not an MCP endpoint in any revision: 2026-07-28: %w; 2025-11-25: %w; 2024-11-05: %w", modernErr, sessionErr, err))
 	}
 	return l, nil
 }
@@ -73,7 +73,7 @@ func (t *HTTPTarget) dial(ctx context.Context, d *Dialer, memory *Discovery) (*l
 // of the era: the server cannot be reached, is overloaded, does not answer or requires
 // credentials.
 func mayFallBack(ctx context.Context, err error) bool {
-	if ctx.Err() != nil || modern.IsModernError(err) || errors.Is(err, ErrRevision) ||
+	if ctx.Err() != nil || modern.IsModernError(err) || errors.Is(err, call.ErrRevision) ||
 		errors.Is(err, call.ErrConnectionLost) || errors.Is(err, call.ErrUnauthorized) || errors.Is(err, context.DeadlineExceeded) {
 		return false
 	}
@@ -126,7 +126,7 @@ func (d *Dialer) dialModern(ctx context.Context, options httpclient.Options) (*l
 	if err == nil { // the server answers in 2026-07-28 but lists only older revisions
 		err = fmt.Errorf("%w: server/discover lists no modern revision", call.ErrInvalidResponse)
 	}
-	return nil, at(StageDiscover, err)
+	return nil, at(stageDiscover, err)
 }
 
 func (d *Dialer) dialSession(ctx context.Context, options httpclient.Options) (*link, error) {
@@ -161,7 +161,7 @@ func (d *Dialer) openSSE(ctx context.Context, options httpclient.Options) (*link
 	wire, err := httpclient.DialPair(ctx, d.Timeouts.Initialize, options, era)
 	if err != nil {
 		era.Close()
-		return nil, at(StageConnect, err)
+		return nil, at(stageConnect, err)
 	}
 	l, err := d.beginSession(ctx, era, wire)
 	if err == nil {
@@ -181,7 +181,7 @@ func (d *Dialer) beginSession(ctx context.Context, era *legacy.Client, wire outb
 	found, _, err := d.handshake(ctx, era, d.offer())
 	if err != nil {
 		closeAll()
-		return nil, at(StageInitialize, err)
+		return nil, at(stageInitialize, err)
 	}
 	return legacyLink(era, found, closeAll), nil
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/parley-mcp/parley/internal/dial/modern"
 	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/mcp"
-	"github.com/parley-mcp/parley/schema"
 )
 
 // ServerDetails are what a server declares about itself. Info is for display only, because a
@@ -42,12 +41,6 @@ type Discovery struct {
 	TTLMs      int64     `json:"ttlMs"`
 }
 
-// IsFresh reports whether the server's details are fresh at a time: not older than TTLMs, and
-// not older than a day.
-func (d *Discovery) IsFresh(at time.Time) bool {
-	return at.Before(d.ReceivedAt.Add(limitTTL(&d.TTLMs)))
-}
-
 // limitTTL returns how long a result is fresh.
 func limitTTL(ms *int64) time.Duration {
 	if ms == nil {
@@ -67,7 +60,7 @@ func (c *Client) Discovery() Discovery {
 	}
 }
 
-// Discover requests the server's details, unless the [Cache] has fresh ones; see
+// Discover requests the server's details, unless the cache has fresh ones; see
 // [WithRefresh]. [Client.Server] then returns them. A server with sessions declares them at
 // the beginning of the session only: Discover then sends a ping. The time-out is
 // Timeouts.Read.
@@ -91,56 +84,4 @@ func (c *Client) Discover(ctx context.Context, options ...CallOption) (Discovery
 		c.mu.Unlock()
 	}
 	return c.Discovery(), nil
-}
-
-// keepDiscovery caches the result of server/discover after a Dial.
-func (c *Client) keepDiscovery(l *link) {
-	if !l.revision.Modern() || !l.proven.Load() || l.ttl <= 0 {
-		return
-	}
-	ttl, scope := l.ttl.Milliseconds(), mcp.CacheScopePrivate
-	if l.public {
-		scope = mcp.CacheScopePublic
-	}
-	result := mcp.DiscoverResult{
-		CacheHints:        mcp.CacheHints{TTLMs: &ttl, CacheScope: scope},
-		SupportedVersions: []string{string(l.revision)},
-		Capabilities:      l.server.Capabilities, Instructions: l.server.Instructions,
-	}
-	info, err := schema.Marshal(l.server.Info)
-	if err != nil {
-		return
-	}
-	result.Meta = mcp.Meta{mcp.MetaServerInfo: info}
-	raw, err := schema.Marshal(result)
-	if err != nil {
-		return
-	}
-	pending := c.cache.begin(c.cache.key(&outbound.Request{Method: mcp.MethodDiscover}, nil))
-	defer pending.end()
-	pending.keep(raw, c.cache.identity())
-}
-
-// cachedDiscovery returns the result of server/discover from a shared Cache, or nil.
-func (c *Client) cachedDiscovery() *Discovery {
-	if _, ok := c.target.(*HTTPTarget); !ok || c.dialer.Cache == nil {
-		return nil
-	}
-	raw, left := c.cache.get(c.cache.key(&outbound.Request{Method: mcp.MethodDiscover}, nil), c.cache.identity())
-	if raw == nil {
-		return nil
-	}
-	found, info, err := modern.DecodeDiscovery(raw, c.dialer.Logger)
-	if err != nil {
-		return nil
-	}
-	r, err := c.dialer.choose(found.SupportedVersions)
-	if err != nil || !r.Modern() {
-		return nil
-	}
-	return &Discovery{
-		Target: c.target.String(), Revision: r,
-		Server:     ServerDetails{Info: *info, Capabilities: found.Capabilities, Instructions: found.Instructions},
-		ReceivedAt: time.Now(), TTLMs: left.Milliseconds(),
-	}
 }

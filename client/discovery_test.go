@@ -21,12 +21,12 @@ import (
 func TestDiscoverUpdatesServerDetails(t *testing.T) {
 	now := newMock("server/discover", ok(strings.NewReplacer(`"name":"new"`, `"name":"newer"`, `"ttlMs":0`, `"ttlMs":60000`).Replace(discovered)))
 	c := dialStored(t, modernMock(), now, quiet())
-	if old := c.Discovery(); old.IsFresh(time.Now()) || old.Server.Info.Name != "new" {
+	if old := c.Discovery(); old.Server.Info.Name != "new" {
 		t.Errorf("before: %+v", old)
 	}
 	for range 2 {
 		d, err := c.Discover(t.Context())
-		if err != nil || d.Server.Info.Name != "newer" || c.Server().Info.Name != "newer" || !d.IsFresh(time.Now()) {
+		if err != nil || d.Server.Info.Name != "newer" || c.Server().Info.Name != "newer" {
 			t.Errorf("%+v, %v", d, err)
 		}
 	}
@@ -51,28 +51,6 @@ func TestWatchCorrectsAStaleDiscovery(t *testing.T) {
 			t.Errorf("%+v, %v", change, err)
 		}
 		break
-	}
-}
-
-// Clients that share a Cache share a fresh result of server/discover.
-func TestSharedCacheAvoidsDiscovery(t *testing.T) {
-	m := newMock("server/discover", ok(strings.Replace(discovered, `"ttlMs":0`, `"ttlMs":60000`, 1)))
-	s := httptest.NewServer(m)
-	defer s.Close()
-	d := quiet()
-	d.Cache = new(client.Cache)
-	for range 3 {
-		c, err := d.Dial(t.Context(), client.URL(s.URL))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if text, err := client.CallTool[string](t.Context(), c, "a", nil); err != nil || text != "called" || c.Server().Info.Name != "new" {
-			t.Errorf("%q, %v", text, err)
-		}
-		c.Close()
-	}
-	if received := m.methods(); received != probed+" tools/call tools/call tools/call" {
-		t.Errorf("the server received %s", received)
 	}
 }
 
@@ -376,10 +354,9 @@ func TestDiscoveryOfASessionAvoidsTheProbe(t *testing.T) {
 
 func TestDiscoveryOfAnotherServerIsIgnored(t *testing.T) {
 	for name, change := range map[string]func(*client.Dialer){
-		"another target":     func(d *client.Dialer) { d.Discovery.Target = "https://example.com" },
-		"another revision":   func(d *client.Dialer) { d.Revision = mcp.V20251125 },
-		"unknown revision":   func(d *client.Dialer) { d.Discovery.Revision = "2099-01-01" },
-		"missing capability": func(d *client.Dialer) { d.Require.Prompts = &mcp.PromptsCapability{} },
+		"another target":   func(d *client.Dialer) { d.Discovery.Target = "https://example.com" },
+		"another revision": func(d *client.Dialer) { d.Revision = mcp.V20251125 },
+		"unknown revision": func(d *client.Dialer) { d.Discovery.Revision = "2099-01-01" },
 	} {
 		now := newMock("server/discover", ok(strings.Replace(discovered, `{"tools":{}}`, `{"tools":{},"prompts":{}}`, 1)),
 			"initialize", ok(strings.ReplaceAll(initialized, "2025-06-18", "2025-11-25")))

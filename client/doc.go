@@ -53,5 +53,5 @@
 //
 // A Client reconnects: after the server's process has exited or a session has ended, the next
 // request starts a new one. The client does not repeat a tool call that may have run. Such a
-// call fails with [ErrConnectionLost].
+// call fails with call.ErrConnectionLost.
 package client

@@ -3,7 +3,6 @@ package client_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log"
 	"time"
@@ -111,36 +110,6 @@ func ExampleDialer_middleware() {
 	// tools/call true
 }
 
-// Dial fails if the server does not offer the required capabilities.
-func ExampleMissingCapabilitiesError() {
-	d := client.Dialer{Require: mcp.ServerCapabilities{Prompts: &mcp.PromptsCapability{}}}
-	_, err := d.Dial(context.Background(), inMemory(weatherServer()))
-	var missing *client.MissingCapabilitiesError
-	if errors.As(err, &missing) {
-		fmt.Println(missing.Missing)
-	}
-	// Output:
-	// [prompts]
-}
-
-// Dialers with the same Cache share the results that servers mark as public. WithRefresh
-// requests a result again.
-func ExampleCache() {
-	cache := &client.Cache{MaxBytes: 64 << 20}
-	d := client.Dialer{Cache: cache}
-	c, err := d.Dial(context.Background(), inMemory(weatherServer()))
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer c.Close()
-	for tool, err := range c.Tools(context.Background(), client.WithRefresh()) {
-		fmt.Println(tool.Name, err)
-	}
-	// Output:
-	// measure <nil>
-	// weather <nil>
-}
-
 // A stored Discovery makes the next Dial send nothing.
 func ExampleDiscovery() {
 	c := connect(weatherServer())
@@ -180,7 +149,7 @@ func ExampleCallExtension() {
 			"jobs/count": func(context.Context, json.RawMessage) (any, error) { return count{3}, nil },
 		},
 	})
-	d := client.Dialer{Extensions: []client.SupportedExtension{{ID: id}}}
+	d := client.Dialer{Extensions: []client.Extension{{ID: id}}}
 	c, err := d.Dial(context.Background(), inMemory(s))
 	if err != nil {
 		log.Fatal(err)

@@ -12,11 +12,11 @@ import (
 	"github.com/parley-mcp/parley/schema"
 )
 
-// SupportedExtension is an extension of the protocol that a client supports (2026-07-28,
+// Extension is an extension of the protocol that a client supports (2026-07-28,
 // basic/versioning, Extension Negotiation). The client declares it in each request, or in
 // the handshake of a session, there also as an experimental capability. Its methods are
 // called with [CallExtension].
-type SupportedExtension struct {
+type Extension struct {
 	// ID is the name of the extension, such as "com.example/jobs". It must satisfy
 	// mcp.CheckExtensionID.
 	ID string
@@ -34,7 +34,7 @@ type SupportedExtension struct {
 	Notifications map[string]func(ctx context.Context, params json.RawMessage)
 }
 
-func (e *SupportedExtension) settings() (json.RawMessage, error) {
+func (e *Extension) settings() (json.RawMessage, error) {
 	if e.Settings == nil {
 		return json.RawMessage("{}"), nil
 	}
@@ -49,14 +49,14 @@ func (e *SupportedExtension) settings() (json.RawMessage, error) {
 }
 
 // checkExtensions returns an error for the first extension that cannot be declared.
-func checkExtensions(all []SupportedExtension) error {
+func checkExtensions(all []Extension) error {
 	methods := make(map[string]bool)
 	for i := range all {
 		e := &all[i]
 		if err := e.check(methods); err != nil {
 			return fmt.Errorf("Dialer.Extensions: %q: %w", e.ID, err)
 		}
-		if slices.ContainsFunc(all[:i], func(other SupportedExtension) bool { return other.ID == e.ID }) {
+		if slices.ContainsFunc(all[:i], func(other Extension) bool { return other.ID == e.ID }) {
 			return fmt.Errorf("Dialer.Extensions: duplicate extension %q", e.ID)
 		}
 	}
@@ -64,7 +64,7 @@ func checkExtensions(all []SupportedExtension) error {
 }
 
 // check adds the notification methods to methods.
-func (e *SupportedExtension) check(methods map[string]bool) error {
+func (e *Extension) check(methods map[string]bool) error {
 	if err := mcp.CheckExtensionID(e.ID); err != nil {
 		return err
 	}

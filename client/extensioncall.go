@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -54,7 +55,7 @@ func CallExtension[Out any](ctx context.Context, c *Client, method string, param
 		return out, err
 	}
 	if err := schema.Decode(raw, &out); err != nil {
-		return out, fmt.Errorf("%w: %s: cannot decode the result into %T: %w", ErrInvalidResponse, method, out, err)
+		return out, fmt.Errorf("%w: %s: cannot decode the result into %T: %w", call.ErrInvalidResponse, method, out, err)
 	}
 	return out, nil
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/dial/httpclient"
 	"github.com/parley-mcp/parley/internal/dial/legacy"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -100,7 +101,7 @@ func reported(err error) (code int64, text string) {
 // checkRevision checks the revision in the result of the handshake.
 func (d *Dialer) checkRevision(found *mcp.InitializeResult) error {
 	if d.Revision != "" && found.ProtocolVersion != d.Revision {
-		return fmt.Errorf("%w: the server chose %s", ErrRevision, found.ProtocolVersion)
+		return fmt.Errorf("%w: the server chose %s", call.ErrRevision, found.ProtocolVersion)
 	}
 	return nil
 }

@@ -67,7 +67,7 @@ func (d *Dialer) capabilities() mcp.ClientCapabilities {
 
 // waitsForTasks reports whether calls wait for the tasks of the extension.
 func (d *Dialer) waitsForTasks() bool {
-	return !d.NoTasks && !slices.ContainsFunc(d.Extensions, func(e SupportedExtension) bool { return e.ID == mcp.ExtensionTasks })
+	return !d.NoTasks && !slices.ContainsFunc(d.Extensions, func(e Extension) bool { return e.ID == mcp.ExtensionTasks })
 }
 
 // answerer returns the function that answers input requests, nil if the Dialer has none.

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -93,7 +94,7 @@ func TestInvalidInputRequestsAreRejected(t *testing.T) {
 				}
 				_, err = client.CallTool[string](t.Context(), c, "a", nil)
 				var reported *jsonrpc.Error // Rule J10: such an error would come from the server
-				if !errors.Is(err, client.ErrInvalidResponse) || errors.As(err, &reported) {
+				if !errors.Is(err, call.ErrInvalidResponse) || errors.As(err, &reported) {
 					t.Errorf("got %v", err)
 				}
 				_ = c.Close()
@@ -150,7 +151,7 @@ func drain[E any](all iter.Seq2[E, error]) (err error) {
 // Only tools/call, prompts/get and resources/read may require input (2026-07-28,
 // basic/patterns/mrtr, Supported Requests).
 func TestInputRequiredIsRejectedForOtherMethods(t *testing.T) {
-	for method, call := range map[string]func(context.Context, *client.Client) error{
+	for method, request := range map[string]func(context.Context, *client.Client) error{
 		"tools/list":               func(ctx context.Context, c *client.Client) error { return drain(c.Tools(ctx)) },
 		"prompts/list":             func(ctx context.Context, c *client.Client) error { return drain(c.Prompts(ctx)) },
 		"resources/list":           func(ctx context.Context, c *client.Client) error { return drain(c.Resources(ctx)) },
@@ -185,7 +186,7 @@ func TestInputRequiredIsRejectedForOtherMethods(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := call(t.Context(), c); !errors.Is(err, client.ErrInvalidResponse) {
+			if err := request(t.Context(), c); !errors.Is(err, call.ErrInvalidResponse) {
 				t.Errorf("got %v", err)
 			}
 			_ = c.Close()
@@ -276,7 +277,7 @@ func TestResultWithTooManyQuestionsIsRejected(t *testing.T) {
 	}
 	defer c.Close()
 	var reported *jsonrpc.Error
-	if _, err := client.CallTool[string](t.Context(), c, "a", nil); !errors.Is(err, client.ErrInvalidResponse) || errors.As(err, &reported) {
+	if _, err := client.CallTool[string](t.Context(), c, "a", nil); !errors.Is(err, call.ErrInvalidResponse) || errors.As(err, &reported) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -189,8 +190,8 @@ func TestOutcomesOfTasksInSessions(t *testing.T) {
 		"tool error":   {[]string{sessionState("failed")}, []string{`"result":{"content":[],"isError":true}`}, func(err error) bool { return errors.As(err, new(*client.ToolError)) }},
 		"cancelled":    {[]string{sessionState("cancelled")}, []string{reported}, func(err error) bool { return errors.Is(err, client.ErrTaskCancelled) }},
 		"forgotten":    {[]string{forgotten}, nil, func(err error) bool { return errors.Is(err, client.ErrTaskNotFound) }},
-		"dreaming":     {[]string{sessionState("dreaming")}, nil, func(err error) bool { return errors.Is(err, client.ErrInvalidResponse) }},
-		"another task": {[]string{strings.Replace(sessionState("working"), `"t"`, `"u"`, 1)}, nil, func(err error) bool { return errors.Is(err, client.ErrInvalidResponse) }},
+		"dreaming":     {[]string{sessionState("dreaming")}, nil, func(err error) bool { return errors.Is(err, call.ErrInvalidResponse) }},
+		"another task": {[]string{strings.Replace(sessionState("working"), `"t"`, `"u"`, 1)}, nil, func(err error) bool { return errors.Is(err, call.ErrInvalidResponse) }},
 		"completed":    {[]string{sessionState("completed")}, []string{outcome}, func(err error) bool { return err == nil }},
 		"cancelled while it requires input": {[]string{sessionState("input_required"), sessionState("cancelled")}, []string{reported},
 			func(err error) bool { return errors.Is(err, client.ErrTaskCancelled) }},
@@ -279,14 +280,12 @@ func TestCancelOfTaskInSession(t *testing.T) {
 func TestEndOfContextCancelsTheTaskThatIsBeingCreated(t *testing.T) {
 	for name, tc := range map[string]struct {
 		after   time.Duration // of the response
-		options []client.CallOption
 		cancels int
 		took    time.Duration
 		id      string // in the error
 	}{
-		"in time":                   {5500 * time.Millisecond, nil, 1, 5500 * time.Millisecond, "t"},
-		"in time, keeping the task": {5500 * time.Millisecond, []client.CallOption{client.WithoutTaskCancel()}, 0, 5500 * time.Millisecond, "t"},
-		"too late":                  {7 * time.Second, nil, 0, 6 * time.Second, ""},
+		"in time":  {5500 * time.Millisecond, 1, 5500 * time.Millisecond, "t"},
+		"too late": {7 * time.Second, 0, 6 * time.Second, ""},
 	} {
 		for _, start := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/StartTool %t", name, start), func(t *testing.T) {
@@ -311,9 +310,9 @@ func TestEndOfContextCancelsTheTaskThatIsBeingCreated(t *testing.T) {
 					began := time.Now()
 					var err error
 					if start {
-						_, err = c.StartTool(ctx, "a", nil, tc.options...)
+						_, err = c.StartTool(ctx, "a", nil)
 					} else {
-						_, err = c.CallTool(ctx, "a", nil, tc.options...)
+						_, err = c.CallTool(ctx, "a", nil)
 					}
 					took := time.Since(began)
 					var unknown *client.TaskError

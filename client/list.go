@@ -18,7 +18,7 @@ import (
 // time-out for each page is Timeouts.Read.
 //
 // A list of more than 100,000 tools or 64 MiB, or one without end, ends with an
-// [IncompleteListError]. The tools before it are valid.
+// [ErrIncompleteList]. The tools before it are valid.
 //
 // Tools leaves out entries that cannot be decoded or have no name, and optional members that cannot
 // be decoded, and logs a warning. Over HTTP in 2026-07-28, it also leaves out tools with an invalid
@@ -93,7 +93,7 @@ func list[Page, E any](ctx context.Context, c *Client, options []CallOption, met
 			page, raw, cached, err := listPage[Page](ctx, c, method, cursor, o)
 			if err != nil {
 				if cursor != nil && isInvalidParams(err) {
-					c.cache.invalidate(method)
+					c.cache.invalidate(method, nil)
 					if anyCached && !restarted { // the cursor came from a cached page and has expired
 						cursor, skip, restarted, o.refresh = nil, yielded, true, true
 						limits = newListLimits(method)

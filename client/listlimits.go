@@ -1,8 +1,11 @@
 package client
 
 import (
+	"errors"
 	"fmt"
 	"hash/maphash"
+
+	"github.com/parley-mcp/parley/call"
 )
 
 // Limits on one list. A server may choose the size of its pages, so their number has no limit.
@@ -12,21 +15,10 @@ const (
 	maxEmptyPages  = 64       // in a row
 )
 
-// IncompleteListError reports that the client has not requested the remaining pages of a list.
-// The entries that came before it are valid. It is also an [ErrInvalidResponse].
-type IncompleteListError struct {
-	Method  string // such as "tools/list"
-	Entries int    // the number of entries that came
-	Reason  string // such as "the cursor of the next page repeats"
-}
-
-// Error implements the error interface.
-func (e *IncompleteListError) Error() string {
-	return fmt.Sprintf("%s: %s: the list is incomplete after %d entries: %s", ErrInvalidResponse, e.Method, e.Entries, e.Reason)
-}
-
-// Unwrap returns ErrInvalidResponse.
-func (e *IncompleteListError) Unwrap() error { return ErrInvalidResponse }
+// ErrIncompleteList means that the client has not requested the remaining pages of a list, for example
+// because the cursor of the next page repeats. The entries that came before it are valid. The error is
+// also a call.ErrInvalidResponse.
+var ErrIncompleteList = errors.New("the list is incomplete")
 
 // listLimits checks one list against the limits.
 type listLimits struct {
@@ -63,5 +55,5 @@ func (l *listLimits) add(entries, bytes int, next string) error {
 	default:
 		return nil
 	}
-	return &IncompleteListError{Method: l.method, Entries: l.entries, Reason: reason}
+	return fmt.Errorf("%w: %s: %w after %d entries: %s", call.ErrInvalidResponse, l.method, ErrIncompleteList, l.entries, reason)
 }

@@ -27,7 +27,7 @@ func TestCallIsNotRepeatedAfterALostConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, rec := dial(t, withToolAnswers("!close"), withToolAnswers("!close"), modernServer())
 		for range 2 {
-			if _, err := c.CallTool(t.Context(), "a", nil); !errors.Is(err, client.ErrConnectionLost) || errors.Is(err, client.ErrClientClosed) {
+			if _, err := c.CallTool(t.Context(), "a", nil); !errors.Is(err, call.ErrConnectionLost) || errors.Is(err, call.ErrClosed) {
 				t.Errorf("got %v", err)
 			}
 		}
@@ -64,7 +64,7 @@ func TestListsAndPingsAreRepeatedOnce(t *testing.T) {
 				t.Errorf("%s: %v", method, err)
 			}
 			c, rec := dial(t, exiting, exiting, exiting)
-			if err := use(c); !errors.Is(err, client.ErrConnectionLost) {
+			if err := use(c); !errors.Is(err, call.ErrConnectionLost) {
 				t.Errorf("%s on a server that exits each time: %v", method, err)
 			}
 			c.Close()
@@ -94,7 +94,7 @@ func TestLostIdleConnectionIsReplaced(t *testing.T) {
 			t.Fatal(err)
 		}
 		conns[0].Close()
-		if err := <-lost; !errors.Is(err, client.ErrConnectionLost) {
+		if err := <-lost; !errors.Is(err, call.ErrConnectionLost) {
 			t.Errorf("OnConnectionLost received %v", err)
 		}
 		if _, err := c.CallTool(t.Context(), "a", nil); err != nil {
@@ -120,7 +120,7 @@ func TestConcurrentCallsReconnectOnce(t *testing.T) {
 		var lost atomic.Int32
 		for range 20 {
 			wg.Go(func() {
-				if _, err := c.CallTool(t.Context(), "a", nil); errors.Is(err, client.ErrConnectionLost) {
+				if _, err := c.CallTool(t.Context(), "a", nil); errors.Is(err, call.ErrConnectionLost) {
 					lost.Add(1)
 				} else if err != nil {
 					t.Error(err)
@@ -143,10 +143,10 @@ func TestConcurrentCallsReconnectOnce(t *testing.T) {
 func TestFailedReconnectIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := dial(t, withToolAnswers("!close"), &script{Otherwise: "!close"}, &script{}, modernServer())
-		if _, err := c.CallTool(t.Context(), "a", nil); !errors.Is(err, client.ErrConnectionLost) {
+		if _, err := c.CallTool(t.Context(), "a", nil); !errors.Is(err, call.ErrConnectionLost) {
 			t.Errorf("got %v", err)
 		}
-		if _, err := c.CallTool(t.Context(), "a", nil); !errors.Is(err, client.ErrConnectionLost) || !strings.Contains(err.Error(), "dial") {
+		if _, err := c.CallTool(t.Context(), "a", nil); !errors.Is(err, call.ErrConnectionLost) || !strings.Contains(err.Error(), "dial") {
 			t.Errorf("got %v", err)
 		}
 		if _, err := c.CallTool(t.Context(), "a", nil); !errors.Is(err, context.DeadlineExceeded) {
@@ -195,7 +195,7 @@ func TestRequestsAreRepeatedOnANewPair(t *testing.T) {
 			defer c.Close()
 			got, err := client.CallTool[string](t.Context(), c, "echo", nil)
 			served := err == nil && got == "done"
-			if lost := errors.Is(err, client.ErrConnectionLost); left != 0 || served == all || lost != all {
+			if lost := errors.Is(err, call.ErrConnectionLost); left != 0 || served == all || lost != all {
 				t.Errorf("%q %v after %d rejections", got, err, rejections-left)
 			}
 		})
@@ -342,7 +342,7 @@ func TestLostHTTPConnectionRepeatsListsOnly(t *testing.T) {
 			m.ServeHTTP(w, r)
 		}
 	}))
-	if _, err := c.CallTool(t.Context(), "a", nil); !errors.Is(err, client.ErrConnectionLost) || calls.Load() != 1 {
+	if _, err := c.CallTool(t.Context(), "a", nil); !errors.Is(err, call.ErrConnectionLost) || calls.Load() != 1 {
 		t.Errorf("the client sent %d calls, error %v", calls.Load(), err)
 	}
 	for _, err := range c.Tools(t.Context()) {

@@ -23,7 +23,6 @@ type callOptions struct {
 	keepSource  bool
 
 	undecodedText bool // see WithUndecodedText
-	keepTask      bool // see WithoutTaskCancel
 }
 
 // WithProgress asks the server for progress notifications and calls f with each of them:
@@ -64,8 +63,8 @@ func WithLogLevel(level mcp.LoggingLevel) CallOption {
 	return func(o *callOptions) { o.logLevel = level }
 }
 
-// WithRefresh sends the request even if the [Cache] has a fresh result. The new result
-// replaces the cached one.
+// WithRefresh sends the request even if the client has cached a fresh result, for as long as the
+// server allows (2026-07-28, server/utilities/caching). The new result replaces the cached one.
 func WithRefresh() CallOption {
 	return func(o *callOptions) { o.refresh = true }
 }
@@ -85,17 +84,10 @@ func WithUndecodedText() CallOption {
 }
 
 // WithoutReconnect ends a [Client.Watch] when the connection is lost, instead of connecting
-// again. The last error is then [ErrConnectionLost], or the error with which the server
+// again. The last error is then call.ErrConnectionLost, or the error with which the server
 // ended the subscription.
 func WithoutReconnect() CallOption {
 	return func(o *callOptions) { o.noReconnect = true }
-}
-
-// WithoutTaskCancel lets a task run on when [Client.CallTool] gives up because ctx has ended, a
-// time-out has passed or its requests fail. Otherwise CallTool cancels the task, like a call. The
-// error is a *[TaskError] that has the id, for [Client.Task].
-func WithoutTaskCancel() CallOption {
-	return func(o *callOptions) { o.keepTask = true }
 }
 
 // optionsOf applies options. The time-out is def if no option sets one.

@@ -8,12 +8,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
 )
 
 // OutputError reports that a tool succeeded, but that its structured content does not match
-// the tool's output schema. It is also an [ErrInvalidResponse].
+// the tool's output schema. It is also an call.ErrInvalidResponse.
 type OutputError struct {
 	Tool   string
 	Result *mcp.CallToolResult // as the server sent it
@@ -22,11 +23,11 @@ type OutputError struct {
 
 // Error implements the error interface.
 func (e *OutputError) Error() string {
-	return fmt.Sprintf("%s: tools/call %s: the result does not match the tool's output schema: %s", ErrInvalidResponse, e.Tool, e.Err)
+	return fmt.Sprintf("%s: tools/call %s: the result does not match the tool's output schema: %s", call.ErrInvalidResponse, e.Tool, e.Err)
 }
 
-// Unwrap returns ErrInvalidResponse and e.Err.
-func (e *OutputError) Unwrap() []error { return []error{ErrInvalidResponse, e.Err} }
+// Unwrap returns call.ErrInvalidResponse and e.Err.
+func (e *OutputError) Unwrap() []error { return []error{call.ErrInvalidResponse, e.Err} }
 
 // Limits on the output schemas that are remembered. Above them all are forgotten until the
 // tools are listed again.

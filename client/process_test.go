@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/transport"
@@ -41,7 +42,7 @@ func TestExitedProcessIsRestarted(t *testing.T) {
 	for i := range 3 {
 		_, err := c.CallTool(t.Context(), "a", nil)
 		var exit *transport.ExitError
-		if !errors.Is(err, client.ErrConnectionLost) || !errors.As(err, &exit) || exit.Code != 3 || !strings.Contains(err.Error(), "out of cheese") {
+		if !errors.Is(err, call.ErrConnectionLost) || !errors.As(err, &exit) || exit.Code != 3 || !strings.Contains(err.Error(), "out of cheese") {
 			t.Errorf("got %v", err)
 		}
 		if n := executed(t, executions); n != i+1 {
@@ -82,7 +83,7 @@ func TestProcessExitsBeforeTheNextStarts(t *testing.T) {
 	defer c.Close()
 	first := accept()
 	defer first.Close()
-	if _, err := c.CallTool(t.Context(), "a", nil); !errors.Is(err, client.ErrConnectionLost) {
+	if _, err := c.CallTool(t.Context(), "a", nil); !errors.Is(err, call.ErrConnectionLost) {
 		t.Errorf("got %v", err)
 	}
 	if err := c.Ping(t.Context()); err != nil {
@@ -116,7 +117,7 @@ func TestDialErrorHasExitCodeAndStderr(t *testing.T) {
 		{script{Cut: `{"jsonrpc":"2.0","id":1,"result":{"x":"`}, []string{"of a message", "code 7", "no such file: config.json"}},
 	} {
 		_, err := client.Dial(t.Context(), child(t, &test.script))
-		if !errors.Is(err, client.ErrConnectionLost) {
+		if !errors.Is(err, call.ErrConnectionLost) {
 			t.Errorf("got %v", err)
 		}
 		for _, want := range test.want {

@@ -16,17 +16,13 @@ import (
 // than the remembered one.
 const maxSessionMemory = 24 * time.Hour
 
-// remembered returns the Discovery that the first connection begins with: that of the Dialer
-// or, if there is none, one from a shared Cache. It returns nil if neither is usable.
+// remembered returns the Discovery that the first connection begins with: that of the
+// Dialer, or nil if it is not usable.
 func (c *Client) remembered() *Discovery {
 	d, memory := c.dialer, c.dialer.Discovery
-	if memory == nil {
-		memory = c.cachedDiscovery()
-	}
 	switch {
 	case memory == nil, memory.Target != c.target.String(), !memory.Revision.Known(),
-		d.Revision != "" && d.Revision != memory.Revision,
-		d.require(memory.Server.Capabilities) != nil: // the server may offer more now
+		d.Revision != "" && d.Revision != memory.Revision:
 		return nil
 	}
 	copied := *memory
@@ -93,7 +89,7 @@ func (p *probe) recall(ctx context.Context, memory *Discovery) (*link, error) {
 // assumed. Errors that are independent of the era do not.
 func maySupportOtherEra(ctx context.Context, err error) bool {
 	_, rejected := modern.UnsupportedVersion(err)
-	return ctx.Err() == nil && (rejected || errors.Is(err, ErrRevision) || mayFallBack(ctx, err))
+	return ctx.Err() == nil && (rejected || errors.Is(err, call.ErrRevision) || mayFallBack(ctx, err))
 }
 
 // isStale reports whether err indicates that the remembered revision is stale. It is false

@@ -4,6 +4,8 @@ import (
 	"context"
 	"maps"
 	"slices"
+
+	"github.com/parley-mcp/parley/call"
 )
 
 // connected returns the connection, and connects first if there is none. The caller must
@@ -15,7 +17,7 @@ func (c *Client) connected(ctx context.Context) (*link, error) {
 	select {
 	case c.turn <- struct{}{}:
 	case <-c.life.Done():
-		return nil, ErrClientClosed
+		return nil, call.ErrClosed
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
@@ -25,7 +27,7 @@ func (c *Client) connected(ctx context.Context) (*link, error) {
 	}
 	connecting, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(c.life, func() { cancel(ErrClientClosed) })()
+	defer context.AfterFunc(c.life, func() { cancel(call.ErrClosed) })()
 	if err := c.awaitOldProcesses(connecting); err != nil {
 		return nil, err
 	}
@@ -35,19 +37,14 @@ func (c *Client) connected(ctx context.Context) (*link, error) {
 	}
 	recalled := c.memory != nil
 	c.memory = nil
-	if err := c.dialer.require(l.server.Capabilities); err != nil {
-		_ = l.close() // err is more important
-		return nil, dialError(c.target, at(StageRequire, err))
-	}
 	c.filterIcons(&l.server.Info.Icons)
 	c.restoreLogLevel(connecting, l)
 	if c.last != nil && !recalled { // the server may have changed
 		c.cache.forget()
 	}
-	c.keepDiscovery(l)
 	if !c.adopt(l) {
 		l.close()
-		return nil, ErrClientClosed
+		return nil, call.ErrClosed
 	}
 	return l, nil
 }
@@ -93,7 +90,7 @@ func (c *Client) current() (*link, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.life.Err() != nil {
-		return nil, ErrClientClosed
+		return nil, call.ErrClosed
 	}
 	if c.link == nil {
 		return nil, nil

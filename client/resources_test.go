@@ -156,7 +156,7 @@ func TestMalformedResultsAreInvalid(t *testing.T) {
 	_, prompt := c.GetPrompt(t.Context(), "a", nil)
 	_, complete := c.Complete(t.Context(), mcp.CompleteParams{})
 	for _, err := range []error{read, prompt, complete, listError(c)} {
-		if !errors.Is(err, client.ErrInvalidResponse) {
+		if !errors.Is(err, call.ErrInvalidResponse) {
 			t.Errorf("got %v", err)
 		}
 	}

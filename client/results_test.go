@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -56,7 +57,7 @@ func TestResultsAreValidated(t *testing.T) {
 			_, err := c.CallTool(t.Context(), "count", nil)
 			var output *client.OutputError
 			var invalid *schema.ValidationError
-			if !errors.As(err, &output) || !errors.As(err, &invalid) || !errors.Is(err, client.ErrInvalidResponse) ||
+			if !errors.As(err, &output) || !errors.As(err, &invalid) || !errors.Is(err, call.ErrInvalidResponse) ||
 				string(output.Result.StructuredContent) != `{"n":"one"}` || output.Tool != "count" {
 				t.Errorf("invalid result: %v", err)
 			}
@@ -350,14 +351,13 @@ func TestListsAreLimited(t *testing.T) {
 						entries++
 					}
 				}
-				var incomplete *client.IncompleteListError
 				switch {
 				case entries != test.entries:
 					t.Errorf("%d entries, want %d; the error is %v", entries, test.entries, last)
 				case test.reason == "" && last != nil:
 					t.Error(last)
-				case test.reason != "" && (!errors.As(last, &incomplete) || !errors.Is(last, client.ErrInvalidResponse) ||
-					incomplete.Entries != entries || !strings.Contains(incomplete.Reason, test.reason)):
+				case test.reason != "" && (!errors.Is(last, client.ErrIncompleteList) || !errors.Is(last, call.ErrInvalidResponse) ||
+					!strings.Contains(last.Error(), fmt.Sprintf("after %d entries: ", entries)) || !strings.Contains(last.Error(), test.reason)):
 					t.Errorf("got %#v, want the reason %q", last, test.reason)
 				}
 				c.Close()

@@ -41,15 +41,6 @@ type HTTPTarget struct {
 	URL string
 	// Header is added to every request. It is sent to the origin of the URL only.
 	Header http.Header
-
-	// Identity, if set, identifies the credentials of requests, for instance by a digest of
-	// the current access token. Clients that share a [Cache] share private results if their
-	// identities are equal. It is not sent to the server. It may be called concurrently.
-	//
-	// If it is nil, the identity depends on Header and on the credentials that Dialer.Auth
-	// adds, see [Authorizer]. With a Dialer.HTTPClient, which could add unknown credentials,
-	// private results are then not shared.
-	Identity func() string
 }
 
 // CommandTarget is a server that runs as a child process, with settings.

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -201,7 +202,7 @@ func (c *Client) createdTask(ctx context.Context, tool string, raw json.RawMessa
 		err = checkState(created)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: tools/call %s: %w", ErrInvalidResponse, tool, err)
+		return nil, fmt.Errorf("%w: tools/call %s: %w", call.ErrInvalidResponse, tool, err)
 	}
 	t := &Task{c: c, id: created.TaskID, tool: tool, o: o}
 	if created.Status == mcp.TaskWorking { // otherwise there is something to get
@@ -236,7 +237,7 @@ const abandonTimeout = time.Second
 func (t *Task) abandon(ctx context.Context) {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), abandonTimeout)
 	defer stop()
-	if err := t.Cancel(ctx); err != nil && !errors.Is(err, ErrClientClosed) {
+	if err := t.Cancel(ctx); err != nil && !errors.Is(err, call.ErrClosed) {
 		t.c.dialer.Logger.Warn("cannot cancel a task", "server", t.c.target.String(), "tool", t.tool, "error", err)
 	}
 }
@@ -250,7 +251,7 @@ func (t *Task) awaitCall(ctx context.Context) (json.RawMessage, error) {
 		defer stop()
 	}
 	raw, ended, err := t.await(waiting)
-	if err != nil && !ended && !t.o.keepTask {
+	if err != nil && !ended {
 		t.abandon(ctx)
 	}
 	return raw, err
@@ -264,7 +265,7 @@ func (t *Task) ask(ctx context.Context, questions mcp.InputRequests) (mcp.InputR
 	}
 	t.c.release(l, false) // the connection is not used while a user answers
 	if l.answer == nil {
-		return nil, fmt.Errorf("%w: input requests of a task in %s", ErrInvalidResponse, l.revision)
+		return nil, fmt.Errorf("%w: input requests of a task in %s", call.ErrInvalidResponse, l.revision)
 	}
 	return l.answer(ctx, questions)
 }
@@ -284,7 +285,7 @@ func (t *Task) claim(questions mcp.InputRequests) (mcp.InputRequests, error) {
 		}
 	}
 	if len(questions) > rpc.MaxInputRequests || len(t.answered)+len(claimed) > maxTaskInputRequests {
-		return nil, fmt.Errorf("%w: the task has too many input requests: the limit is %d at once and %d in all", ErrInvalidResponse, rpc.MaxInputRequests, maxTaskInputRequests)
+		return nil, fmt.Errorf("%w: the task has too many input requests: the limit is %d at once and %d in all", call.ErrInvalidResponse, rpc.MaxInputRequests, maxTaskInputRequests)
 	}
 	for key := range claimed {
 		t.markAnswered(key)

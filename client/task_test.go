@@ -86,7 +86,7 @@ func TestResultTypesInTasksAreRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := task.Cancel(t.Context()); !errors.Is(err, client.ErrInvalidResponse) {
+		if err := task.Cancel(t.Context()); !errors.Is(err, call.ErrInvalidResponse) {
 			t.Errorf("tasks/cancel: %v", err)
 		}
 	})
@@ -223,7 +223,7 @@ func TestInvalidTasksAreInvalidResponses(t *testing.T) {
 			s := taskServer()
 			s.Answers["tools/call"] = []string{first}
 			c, out := dialTask(t, nil, s)
-			if _, err := c.CallTool(t.Context(), "a", nil); !errors.Is(err, client.ErrInvalidResponse) {
+			if _, err := c.CallTool(t.Context(), "a", nil); !errors.Is(err, call.ErrInvalidResponse) {
 				t.Errorf("%v, want ErrInvalidResponse", err)
 			}
 			if got := out.of("tasks/get"); got != nil {
@@ -245,7 +245,7 @@ func TestInvalidTasksAreInvalidResponses(t *testing.T) {
 		t.Run("state/"+name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c, out := dialTask(t, nil, taskServer(next))
-				if _, err := c.CallTool(t.Context(), "a", nil); !errors.Is(err, client.ErrInvalidResponse) {
+				if _, err := c.CallTool(t.Context(), "a", nil); !errors.Is(err, call.ErrInvalidResponse) {
 					t.Errorf("%v, want ErrInvalidResponse", err)
 				}
 				if cancelled := len(out.of("tasks/cancel")) == 1; cancelled == strings.HasPrefix(name, "result malformed") {
@@ -276,12 +276,12 @@ func TestTaskIsTheResultOfToolCallsOnly(t *testing.T) {
 			for _, list = range c.Tools(t.Context()) {
 			}
 			for method, err := range map[string]error{"resources/read": read, "prompts/get": prompt, "completion/complete": completion, "tools/list": list} {
-				if !errors.Is(err, client.ErrInvalidResponse) {
+				if !errors.Is(err, call.ErrInvalidResponse) {
 					t.Errorf("%s: %v, want ErrInvalidResponse", method, err)
 				}
 			}
 			without, _ := dialTask(t, func(d *client.Dialer) { d.NoTasks = true }, s)
-			if _, err := without.CallTool(t.Context(), "a", nil); !errors.Is(err, client.ErrInvalidResponse) {
+			if _, err := without.CallTool(t.Context(), "a", nil); !errors.Is(err, call.ErrInvalidResponse) {
 				t.Errorf("tools/call without tasks: %v, want ErrInvalidResponse", err)
 			}
 		})
@@ -329,22 +329,19 @@ func TestOutcomesOfTasks(t *testing.T) {
 	}
 }
 
-// The end of ctx or of Timeouts.Max cancels the task, unless an option says otherwise.
+// The end of ctx or of Timeouts.Max cancels the task.
 func TestCallThatGivesUpCancelsItsTask(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		max     time.Duration
 		ctx     time.Duration
-		options []client.CallOption
 		cancels int
 		took    time.Duration
 	}{
-		{"context", 0, 90 * time.Second, nil, 1, 90 * time.Second},
-		{"context, keeping the task", 0, 90 * time.Second, []client.CallOption{client.WithoutTaskCancel()}, 0, 90 * time.Second},
-		{"default maximum", 0, time.Hour, nil, 1, 30 * time.Minute},
-		{"maximum", 10 * time.Minute, time.Hour, nil, 1, 10 * time.Minute},
-		{"maximum, keeping the task", 10 * time.Minute, time.Hour, []client.CallOption{client.WithoutTaskCancel()}, 0, 10 * time.Minute},
-		{"none", -1, 2 * time.Hour, nil, 1, 2 * time.Hour},
+		{"context", 0, 90 * time.Second, 1, 90 * time.Second},
+		{"default maximum", 0, time.Hour, 1, 30 * time.Minute},
+		{"maximum", 10 * time.Minute, time.Hour, 1, 10 * time.Minute},
+		{"none", -1, 2 * time.Hour, 1, 2 * time.Hour},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -352,7 +349,7 @@ func TestCallThatGivesUpCancelsItsTask(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), tc.ctx)
 				defer cancel()
 				start := time.Now()
-				_, err := c.CallTool(ctx, "a", nil, tc.options...)
+				_, err := c.CallTool(ctx, "a", nil)
 				var unknown *client.TaskError
 				if !errors.Is(err, context.DeadlineExceeded) || !errors.As(err, &unknown) || unknown.ID != "t" {
 					t.Errorf("%v", err)
@@ -399,7 +396,7 @@ func TestCloseEndsTheWaitForTask(t *testing.T) {
 		if err := c.Close(); err != nil {
 			t.Error(err)
 		}
-		if err := <-ended; !errors.Is(err, client.ErrClientClosed) || time.Since(start) != 0 {
+		if err := <-ended; !errors.Is(err, call.ErrClosed) || time.Since(start) != 0 {
 			t.Errorf("%v after %v, want ErrClientClosed at once", err, time.Since(start))
 		}
 	})
@@ -435,13 +432,13 @@ func TestIDOfTaskIsNotInErrors(t *testing.T) {
 // A program may implement the extension itself. It then receives the task.
 func TestProgramMayImplementTasks(t *testing.T) {
 	d := quiet()
-	d.Extensions = []client.SupportedExtension{{ID: mcp.ExtensionTasks, ResultTypes: []string{mcp.ResultTypeTask}}}
+	d.Extensions = []client.Extension{{ID: mcp.ExtensionTasks, ResultTypes: []string{mcp.ResultTypeTask}}}
 	to, rec := target(taskServer())
 	c, err := d.Dial(t.Context(), to)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.CallTool(t.Context(), "a", nil); !errors.Is(err, client.ErrInvalidResponse) {
+	if _, err := c.CallTool(t.Context(), "a", nil); !errors.Is(err, call.ErrInvalidResponse) {
 		t.Errorf("%v, want ErrInvalidResponse", err)
 	}
 	task, err := c.StartTool(t.Context(), "a", nil)

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -108,11 +109,11 @@ func TestTaskEndsWithTheErrorOfItsHandler(t *testing.T) {
 		want      error
 	}{
 		"handler fails":      {needs("a"), failing, failure},
-		"not declared":       {needs("a"), nil, client.ErrInvalidResponse},
-		"another method":     {strings.Replace(needs("a"), "elicitation/create", "sampling/createMessage", 1), failing, client.ErrInvalidResponse},
-		"unknown method":     {strings.Replace(needs("a"), "elicitation/create", "tools/call", 1), failing, client.ErrInvalidResponse},
-		"too many":           {needs(keys("k", rpc.MaxInputRequests+1)...), failing, client.ErrInvalidResponse},
-		"malformed requests": {state("input_required", `"inputRequests":[]`), failing, client.ErrInvalidResponse},
+		"not declared":       {needs("a"), nil, call.ErrInvalidResponse},
+		"another method":     {strings.Replace(needs("a"), "elicitation/create", "sampling/createMessage", 1), failing, call.ErrInvalidResponse},
+		"unknown method":     {strings.Replace(needs("a"), "elicitation/create", "tools/call", 1), failing, call.ErrInvalidResponse},
+		"too many":           {needs(keys("k", rpc.MaxInputRequests+1)...), failing, call.ErrInvalidResponse},
+		"malformed requests": {state("input_required", `"inputRequests":[]`), failing, call.ErrInvalidResponse},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -148,7 +149,7 @@ func TestInputRequestsOfOneTaskAreLimited(t *testing.T) {
 		n := 0
 		asked := make(chan string, 10_000)
 		c, _ := dialTask(t, slowly(0, asked), taskServer(states...))
-		if _, err := c.CallTool(t.Context(), "x", nil); !errors.Is(err, client.ErrInvalidResponse) {
+		if _, err := c.CallTool(t.Context(), "x", nil); !errors.Is(err, call.ErrInvalidResponse) {
 			t.Errorf("%v, want ErrInvalidResponse", err)
 		}
 		if n = len(questions(asked)); n > 10*rpc.MaxInputRequests {
@@ -417,7 +418,7 @@ func TestSubscriptionEndsWithTheWait(t *testing.T) {
 		if err := c.Close(); err != nil {
 			t.Error(err)
 		}
-		if err := <-ended; !errors.Is(err, client.ErrClientClosed) {
+		if err := <-ended; !errors.Is(err, call.ErrClosed) {
 			t.Errorf("%v, want ErrClientClosed", err)
 		}
 	})

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -129,7 +130,7 @@ func (t *Task) listen(ctx context.Context, s *taskChanges) {
 		defer close(ended)
 		select {
 		case <-l.dropped:
-			cancel(ErrConnectionLost)
+			cancel(call.ErrConnectionLost)
 		case <-ctx.Done():
 		}
 	}()

@@ -118,7 +118,7 @@ func TestWaitForUnreachableServerIsBounded(t *testing.T) {
 				start := time.Now()
 				_, err = task.Wait(t.Context())
 				var unknown *client.TaskError
-				if !errors.Is(err, client.ErrConnectionLost) || !errors.As(err, &unknown) || unknown.ID != "t" {
+				if !errors.Is(err, call.ErrConnectionLost) || !errors.As(err, &unknown) || unknown.ID != "t" {
 					t.Errorf("%v", err)
 				}
 				if took := time.Since(start); took < tc.limit/4 || took > tc.limit+2*time.Second {
@@ -247,7 +247,11 @@ func TestTaskWithUnknownOutcomeRemainsSaved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r records
 		c, _ := dialTask(t, r.dialer, taskServer(methodNotFound))
-		if _, err := c.CallTool(t.Context(), "a", nil, client.WithoutTaskCancel()); err == nil {
+		task, err := c.StartTool(t.Context(), "a", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := task.Wait(t.Context()); err == nil {
 			t.Fatal("no error")
 		}
 		if want := []string{"save memory t a"}; !slices.Equal(r.log, want) {

@@ -37,7 +37,7 @@ func (t *Task) await(ctx context.Context) (raw json.RawMessage, ended bool, _ er
 		return raw, true, nil
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	defer context.AfterFunc(t.c.life, func() { cancel(ErrClientClosed) })()
+	defer context.AfterFunc(t.c.life, func() { cancel(call.ErrClosed) })()
 	w := &taskWait{Task: t}
 	raw, ended, err := w.run(ctx)
 	cancel(errWaitEnded)
@@ -290,7 +290,7 @@ func isTemporary(err error) bool {
 	switch {
 	case errors.As(err, &rejected):
 		return false
-	case errors.Is(err, ErrInvalidResponse), errors.Is(err, ErrUnauthorized), errors.Is(err, errors.ErrUnsupported):
+	case errors.Is(err, call.ErrInvalidResponse), errors.Is(err, call.ErrUnauthorized), errors.Is(err, errors.ErrUnsupported):
 		return false
 	case !isTransient(err):
 		return false

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/mcp"
@@ -47,7 +48,7 @@ func (t *Task) get(ctx context.Context) (*mcp.DetailedTask, mcp.Revision, error)
 		err = errors.New("the task is another one than requested")
 	}
 	if err != nil {
-		return nil, r, fmt.Errorf("%w: tasks/get: %w", ErrInvalidResponse, err)
+		return nil, r, fmt.Errorf("%w: tasks/get: %w", call.ErrInvalidResponse, err)
 	}
 	t.received(state)
 	return state, r, nil

@@ -20,12 +20,12 @@ import (
 // A tool that failed is a result with IsError, not an error. An error that the server
 // reports is a *jsonrpc.Error, for instance for an unknown tool. After the time-out the error
 // is a *call.TimeoutError, after the end of ctx its cause, and the server is notified of the
-// cancellation. If the connection is lost, the error is [ErrConnectionLost], and the tool may
+// cancellation. If the connection is lost, the error is call.ErrConnectionLost, and the tool may
 // have run.
 //
 // If the server runs the tool as a task, CallTool waits for its end, as [Task.Wait] does, but no
 // longer than Timeouts.Max. The time-out then limits how long the requests about the task may
-// fail. If CallTool gives up, it cancels the task; see [WithoutTaskCancel]. In 2025-11-25 it waits
+// fail. If CallTool gives up, it cancels the task; [Task.Wait] does not. In 2025-11-25 it waits
 // for up to one second for the response that creates the task, whose id it needs; in 2026-07-28 it
 // cancels the request. The error is a *[TaskError] if the outcome of a task is unknown. See
 // [WithProgress] for the progress of a task.
@@ -137,9 +137,7 @@ func (c *Client) sendToolCall(ctx context.Context, name string, arguments any, o
 		progress.link, progress.token, task.progress = on, req.Token, progress
 	}
 	if err == nil && ctx.Err() != nil { // the response came after the end of ctx
-		if !o.keepTask {
-			task.abandon(ctx)
-		}
+		task.abandon(ctx)
 		return nil, nil, withMethod(mcp.MethodCallTool, &TaskError{task.id, context.Cause(ctx)})
 	}
 	return nil, task, err

@@ -29,7 +29,7 @@ import (
 // returned at most once.
 //
 // The end of ctx ends the loop without an error. Otherwise the last element is an error:
-// [ErrWatchUnsupported], [ErrClientClosed], a *jsonrpc.Error from the server, or the error of the
+// errors.ErrUnsupported, call.ErrClosed, a *jsonrpc.Error from the server, or the error of the
 // last of several attempts to connect. The option [WithTimeout] limits the wait until the
 // server has begun; the default is Timeouts.Read.
 func (c *Client) Watch(ctx context.Context, filter WatchFilter, options ...CallOption) iter.Seq2[Change, error] {
@@ -85,7 +85,7 @@ type watch struct {
 	options callOptions
 	max     time.Duration         // Timeouts.Max
 	sub     *changes.Subscription // collects the changes for the loop
-	cache   *clientCache          // drops results before the loop receives a change
+	cache   *resultCache          // drops results before the loop receives a change
 
 	mu     sync.Mutex
 	round  int       // number of the current connection
@@ -179,14 +179,11 @@ func retryPause(n int, err error) time.Duration {
 // isTransient reports whether another attempt may succeed after err.
 func isTransient(err error) bool {
 	var reported *jsonrpc.Error
-	var missing *MissingCapabilitiesError
 	var overload *call.OverloadError
 	switch {
-	case errors.As(err, &missing):
-		return false
 	case errors.As(err, &overload):
 		return true
-	case errors.Is(err, ErrClientClosed), errors.Is(err, errConnUsed), errors.Is(err, ErrWatchUnsupported), errors.Is(err, ErrRevision):
+	case errors.Is(err, call.ErrClosed), errors.Is(err, errConnUsed), errors.Is(err, errWatchUnsupported), errors.Is(err, call.ErrRevision):
 		return false
 	case errors.As(err, &reported):
 		return reported.Code == jsonrpc.CodeInternalError // for instance from a server that is shutting down
@@ -204,7 +201,7 @@ func (c *Client) watchOnce(ctx context.Context, w *watch) error {
 	filter := changes.SupportedFilter(w.filter, offered)
 	if isEmpty(filter) {
 		c.release(l, false)
-		return ErrWatchUnsupported
+		return errWatchUnsupported
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -213,7 +210,7 @@ func (c *Client) watchOnce(ctx context.Context, w *watch) error {
 	select {
 	case err = <-ended:
 	case <-l.dropped:
-		cancel(ErrConnectionLost)
+		cancel(call.ErrConnectionLost)
 		err = <-ended
 	}
 	c.release(l, l.failed() != nil || errors.Is(err, errStreamLost))
@@ -221,7 +218,7 @@ func (c *Client) watchOnce(ctx context.Context, w *watch) error {
 }
 
 // errStreamLost retires a connection whose requests may still be answered.
-var errStreamLost = fmt.Errorf("%w: the stream of the server's notifications ended", ErrConnectionLost)
+var errStreamLost = fmt.Errorf("%w: the stream of the server's notifications ended", call.ErrConnectionLost)
 
 func isEmpty(filter mcp.SubscriptionFilter) bool {
 	return !filter.ToolsListChanged && !filter.PromptsListChanged && !filter.ResourcesListChanged && len(filter.ResourceSubscriptions) == 0

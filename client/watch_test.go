@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/jsonrpc"
 )
@@ -148,7 +149,7 @@ func TestWatchEndsAfterRepeatedFailures(t *testing.T) {
 		}
 		_, _ = c.CallTool(t.Context(), "a", nil)
 		start := time.Now()
-		if change, err := next(); !errors.Is(err, client.ErrConnectionLost) {
+		if change, err := next(); !errors.Is(err, call.ErrConnectionLost) {
 			t.Fatalf("got %+v, %v", change, err)
 		}
 		if d := time.Since(start); d < 10*time.Second || d > 2*time.Minute {
@@ -222,7 +223,7 @@ func TestWatchOfUndeclaredChangesFailsAtOnce(t *testing.T) {
 					c, rec := dial(t, s)
 					next := changes(t, c, test.filter)
 					start := time.Now()
-					if change, err := next(); !errors.Is(err, client.ErrWatchUnsupported) || time.Since(start) > 0 {
+					if change, err := next(); !errors.Is(err, errors.ErrUnsupported) || time.Since(start) > 0 {
 						t.Errorf("got %+v, %v after %v", change, err, time.Since(start))
 					}
 					c.Close()
@@ -262,7 +263,7 @@ func TestWatchThatIsNotHonouredFailsAtOnce(t *testing.T) {
 				s.Answers["subscriptions/listen"] = []string{listening(lines...)}
 				c, rec := dial(t, s)
 				next := changes(t, c, client.WatchFilter{Tools: true})
-				if change, err := next(); !errors.Is(err, client.ErrWatchUnsupported) {
+				if change, err := next(); !errors.Is(err, errors.ErrUnsupported) {
 					t.Errorf("got %+v, %v", change, err)
 				}
 				c.Close()

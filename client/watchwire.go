@@ -42,7 +42,7 @@ func (w *watch) listen(ctx context.Context, round int, filter mcp.SubscriptionFi
 		timer.Stop()
 		honoured, err := acknowledged(filter, m)
 		if err == nil && isEmpty(honoured) {
-			err = ErrWatchUnsupported
+			err = errWatchUnsupported
 		}
 		if err != nil {
 			cancel(err)
@@ -63,7 +63,7 @@ func (w *watch) listen(ctx context.Context, round int, filter mcp.SubscriptionFi
 func acknowledged(filter mcp.SubscriptionFilter, m *jsonrpc.Message) (mcp.SubscriptionFilter, error) {
 	var params mcp.SubscriptionsAcknowledgedParams
 	if err := schema.Decode(m.Raw, &params); err != nil {
-		return filter, fmt.Errorf("%w: %s: %w", ErrInvalidResponse, m.Method, err)
+		return filter, fmt.Errorf("%w: %s: %w", call.ErrInvalidResponse, m.Method, err)
 	}
 	honoured := params.Notifications
 	filter.ToolsListChanged = filter.ToolsListChanged && honoured.ToolsListChanged

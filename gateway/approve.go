@@ -43,7 +43,7 @@ func Approve(ctx context.Context, a *host.Approval) error {
 	switch {
 	case errors.Is(err, server.ErrDeclined), errors.Is(err, server.ErrDismissed):
 		return fmt.Errorf("%w: %w", host.ErrDeclined, err)
-	case errors.As(err, new(*call.CapabilityError)), errors.Is(err, server.ErrUnsupported), errors.Is(err, server.ErrCannotAsk):
+	case errors.As(err, new(*call.CapabilityError)), errors.Is(err, errors.ErrUnsupported), errors.Is(err, server.ErrCannotAsk):
 		return fmt.Errorf("%w: %w", ErrCannotAsk, err)
 	case err != nil:
 		return err

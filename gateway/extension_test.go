@@ -85,7 +85,7 @@ func TestRequestsOfExtensionsHaveATimeoutBeforeRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { h.Close() })
-	c := mcptest.Dial(t, s, func(d *client.Dialer) { d.Extensions = []client.SupportedExtension{{ID: jobs}} })
+	c := mcptest.Dial(t, s, func(d *client.Dialer) { d.Extensions = []client.Extension{{ID: jobs}} })
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	if result, err := c.CallExtension(ctx, "jobs/run", nil); err == nil || ctx.Err() != nil {
@@ -103,7 +103,7 @@ func TestExtensionsReachEveryRevision(t *testing.T) {
 		for _, ours := range mcp.Revisions() {
 			t.Run(fmt.Sprintf("client %s/server %s", ours, theirs), func(t *testing.T) {
 				running := make(chan string, 10)
-				d := client.Dialer{Revision: ours, Extensions: []client.SupportedExtension{{ID: jobs, Notifications: map[string]func(context.Context, json.RawMessage){
+				d := client.Dialer{Revision: ours, Extensions: []client.Extension{{ID: jobs, Notifications: map[string]func(context.Context, json.RawMessage){
 					"notifications/jobs/running": func(_ context.Context, params json.RawMessage) { running <- string(params) },
 				}}}}
 				c, err := d.Dial(t.Context(), client.URL(url))
@@ -175,7 +175,7 @@ func TestPolicyDecidesAboutMethodsOfExtensions(t *testing.T) {
 	s := &server.Server{Name: "gateway"}
 	gatewaytest.Run(t, h, s)
 	url := serveHTTP(t, s)
-	d := client.Dialer{Revision: mcp.V20251125, Extensions: []client.SupportedExtension{{ID: jobs}}}
+	d := client.Dialer{Revision: mcp.V20251125, Extensions: []client.Extension{{ID: jobs}}}
 	c, err := d.Dial(t.Context(), client.URL(url))
 	if err != nil {
 		t.Fatal(err)
@@ -216,7 +216,7 @@ func TestMethodOfSeveralServersIsNotForwarded(t *testing.T) {
 	one, other := newJobsServer(), newJobsServer()
 	s := &server.Server{Name: "gateway"}
 	gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{jobsConfig(httpConfig(t, "one", &one.Server)), jobsConfig(httpConfig(t, "other", &other.Server))}}, s)
-	c := mcptest.Dial(t, s, func(d *client.Dialer) { d.Extensions = []client.SupportedExtension{{ID: jobs}} })
+	c := mcptest.Dial(t, s, func(d *client.Dialer) { d.Extensions = []client.Extension{{ID: jobs}} })
 	_, err := c.CallExtension(t.Context(), "jobs/run", map[string]string{"name": "a"})
 	if err == nil || !strings.Contains(err.Error(), `belongs to several servers: configure it for one of ["one" "other"]`) {
 		t.Errorf("the error is %v", err)
@@ -239,7 +239,7 @@ func TestExtensionsFollowTheConfiguration(t *testing.T) {
 	for _, r := range mcp.Revisions() {
 		t.Run(string(r), func(t *testing.T) {
 			dial := func() *client.Client {
-				d := client.Dialer{Revision: r, Logger: quiet, Extensions: []client.SupportedExtension{{ID: jobs}}}
+				d := client.Dialer{Revision: r, Logger: quiet, Extensions: []client.Extension{{ID: jobs}}}
 				c, err := d.Dial(t.Context(), client.URL(url))
 				if err != nil {
 					t.Fatal(err)

@@ -9,7 +9,6 @@ import (
 
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/call"
-	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
@@ -200,11 +199,11 @@ func classOf(err error) string {
 		return "cancelled"
 	case errors.Is(err, context.DeadlineExceeded):
 		return "timeout"
-	case errors.Is(err, client.ErrConnectionLost):
+	case errors.Is(err, call.ErrConnectionLost):
 		return "connection lost"
-	case errors.Is(err, client.ErrUnauthorized):
+	case errors.Is(err, call.ErrUnauthorized):
 		return "login required"
-	case errors.Is(err, client.ErrInvalidResponse):
+	case errors.Is(err, call.ErrInvalidResponse):
 		return "invalid response"
 	}
 	return "other"

@@ -57,7 +57,7 @@ func attempt[Result any](ctx context.Context, s *supervisor, f func(context.Cont
 		return result, false, nil
 	}
 	notSent := errors.Is(err, call.ErrNotSent)
-	lost = errors.Is(err, client.ErrConnectionLost) && (c == shared || notSent) || c == shared && isLost(ctx, err)
+	lost = errors.Is(err, call.ErrConnectionLost) && (c == shared || notSent) || c == shared && isLost(ctx, err)
 	if lost {
 		s.lost(shared, err)
 	}
@@ -66,7 +66,7 @@ func attempt[Result any](ctx context.Context, s *supervisor, f func(context.Cont
 
 // isLost reports whether err shows that a server cannot be used any more.
 func isLost(ctx context.Context, err error) bool {
-	return ctx.Err() == nil && (errors.Is(err, client.ErrConnectionLost) || errors.As(err, new(*client.DialError)))
+	return ctx.Err() == nil && (errors.Is(err, call.ErrConnectionLost) || errors.As(err, new(*client.DialError)))
 }
 
 // await returns the client when the server is ready. It starts a server that is down

@@ -64,7 +64,6 @@ func (a *CallerAuth) authorize(d *client.Dialer, target client.Target, caller pr
 	of := *target.(*client.HTTPTarget) // see Host.check
 	of.Header = of.Header.Clone()
 	of.Header.Del("Authorization")
-	of.Identity = nil
 	return &of, nil
 }
 

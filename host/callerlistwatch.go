@@ -86,7 +86,7 @@ func (s *supervisor) watchListsFor(ctx context.Context, who principal.Principal,
 			failures = 1
 		}
 		wait := min(rewatchDelay<<min(failures-1, 10), maxBackoff)
-		if errors.Is(err, errListsUnreported) || errors.Is(err, client.ErrWatchUnsupported) {
+		if errors.Is(err, errListsUnreported) || errors.Is(err, errors.ErrUnsupported) {
 			wait = maxBackoff
 		}
 		s.callerLists.awaitNews(ctx, who, before, jitter(wait))

@@ -475,7 +475,7 @@ func TestIdleClientsOfCallersAreClosed(t *testing.T) {
 		}
 		isClosed := func(own *callerClient) bool {
 			synctest.Wait()
-			return errors.Is(own.client.Ping(t.Context()), client.ErrClientClosed)
+			return errors.Is(own.client.Ping(t.Context()), call.ErrClosed)
 		}
 		busy, idle, again := use("busy"), use("idle"), use("again")
 		a.release(idle)

@@ -132,7 +132,7 @@ func (s *supervisor) setExtensions() {
 	d := &s.dialer
 	d.Extensions = slices.Clip(d.Extensions)
 	for _, e := range s.config.Extensions {
-		supported := client.SupportedExtension{ID: e.ID, Notifications: make(map[string]func(context.Context, json.RawMessage))}
+		supported := client.Extension{ID: e.ID, Notifications: make(map[string]func(context.Context, json.RawMessage))}
 		if e.Settings != nil {
 			supported.Settings = e.Settings
 		}
@@ -150,7 +150,7 @@ func (s *supervisor) setExtensions() {
 type notificationFunc = func(context.Context, json.RawMessage)
 
 // withNotifications returns extensions whose functions for notifications are wrapped.
-func withNotifications(all []client.SupportedExtension, wrap func(notificationFunc) notificationFunc) []client.SupportedExtension {
+func withNotifications(all []client.Extension, wrap func(notificationFunc) notificationFunc) []client.Extension {
 	all = slices.Clone(all)
 	for i := range all {
 		all[i].Notifications = maps.Clone(all[i].Notifications)

@@ -273,7 +273,7 @@ func (h *Host) Call(ctx context.Context, name string, arguments any, options ...
 // content if there is any, otherwise the text. If Out is string, it receives the text unchanged;
 // otherwise the text must be JSON. If the tool failed, the error is a *client.ToolError. Of a
 // result that is longer than [ServerConfig.MaxResult], a string receives the beginning; other types are
-// client.ErrInvalidResponse.
+// call.ErrInvalidResponse.
 func CallTool[Out any](ctx context.Context, h *Host, name string, arguments any, options ...client.CallOption) (Out, error) {
 	var out Out
 	result, err := h.Call(ctx, name, arguments, options...)

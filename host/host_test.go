@@ -17,6 +17,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/mcp"
@@ -117,7 +118,7 @@ func TestCallToolDecodesTheResult(t *testing.T) {
 			failed, ok := errors.AsType[*client.ToolError](err)
 			return ok && failed.Tool == "other__fail" && failed.Result.IsError && strings.Contains(err.Error(), "no luck")
 		},
-		"other__text": func(err error) bool { return errors.Is(err, client.ErrInvalidResponse) },
+		"other__text": func(err error) bool { return errors.Is(err, call.ErrInvalidResponse) },
 	} {
 		if id, err := host.CallTool[identity](t.Context(), h, name, nil); !is(err) || id != (identity{}) {
 			t.Errorf("%s: %+v, %v", name, id, err)
@@ -217,7 +218,7 @@ func TestDeadChildIsReportedAndRestarted(t *testing.T) {
 		t.Fatal(err)
 	}
 	var exit *transport.ExitError
-	if _, err := h.CallTool(t.Context(), "mortal", "die", nil); !errors.Is(err, client.ErrConnectionLost) || !errors.As(err, &exit) {
+	if _, err := h.CallTool(t.Context(), "mortal", "die", nil); !errors.Is(err, call.ErrConnectionLost) || !errors.As(err, &exit) {
 		t.Fatalf("the call that ends the server: %v", err)
 	}
 	if _, err := who(t, h, "other"); err != nil {

@@ -131,7 +131,7 @@ func TestCallWithADeniedRequestFailsIn20260728(t *testing.T) {
 	start(t, h)
 	_, err := h.CallTool(t.Context(), "up", "sample", nil)
 	denied, ok := errors.AsType[*host.DeniedError](err)
-	if !ok || denied.Method != mcp.MethodCreateMessage || denied.Reason != "no models" || errors.Is(err, client.ErrInvalidResponse) {
+	if !ok || denied.Method != mcp.MethodCreateMessage || denied.Reason != "no models" || errors.Is(err, call.ErrInvalidResponse) {
 		t.Errorf("the call fails with %v", err)
 	}
 	audit.want(t, "allowed sample", "denied , error, no models", "done sample, error, no models")

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"maps"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -100,7 +101,7 @@ func collect[E any](l *lists, kind client.ChangeKind, elements iter.Seq2[*E, err
 		switch {
 		case errors.As(err, &reported) && reported.Code == jsonrpc.CodeMethodNotFound:
 			return nil, nil
-		case errors.Is(err, client.ErrInvalidResponse):
+		case errors.Is(err, call.ErrInvalidResponse):
 			l.incomplete[kind] = errors.Join(l.incomplete[kind], err)
 			return all, nil
 		case err != nil:

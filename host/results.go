@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/internal/contain"
 	"github.com/parley-mcp/parley/internal/rpc"
@@ -72,7 +73,7 @@ func (s *supervisor) limited(ctx context.Context, tool string, arguments json.Ra
 	if whole.Content == nil { // see client.WithUndecodedText
 		whole = new(mcp.CallToolResult)
 		if _, _, err := contain.Decode(result.Source, whole); err != nil {
-			return nil, fmt.Errorf("%w: tools/call %s: %w", client.ErrInvalidResponse, tool, err)
+			return nil, fmt.Errorf("%w: tools/call %s: %w", call.ErrInvalidResponse, tool, err)
 		}
 	}
 	cut := &mcp.CallToolResult{IsError: whole.IsError}

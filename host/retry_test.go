@@ -190,7 +190,7 @@ func TestServerThatRequiresLoginIsRetriedSoon(t *testing.T) {
 		time.Sleep(time.Hour)
 		at := authorizer.since(begin)
 		checkBackoff(t, at, 15*time.Second)
-		if s := h.Status()[0]; !errors.Is(s.Err, client.ErrUnauthorized) {
+		if s := h.Status()[0]; !errors.Is(s.Err, call.ErrUnauthorized) {
 			t.Errorf("status: %+v", s)
 		}
 	})
@@ -335,7 +335,7 @@ func TestCallThatTheServerMayHaveReceivedIsNotRepeated(t *testing.T) {
 			return nil
 		})
 		_, err := h.CallTool(t.Context(), "flaky", "count", nil)
-		if !errors.Is(err, client.ErrConnectionLost) || errors.Is(err, call.ErrNotSent) || f.calls.Load() != 1 {
+		if !errors.Is(err, call.ErrConnectionLost) || errors.Is(err, call.ErrNotSent) || f.calls.Load() != 1 {
 			t.Errorf("%d calls received: %v", f.calls.Load(), err)
 		}
 		if _, err := h.CallTool(t.Context(), "flaky", "count", nil); err != nil {
@@ -350,7 +350,7 @@ func TestCallsWaitForAProgramThatRestarts(t *testing.T) {
 	await(t, h, "s", isReady)
 	for range 2 {
 		// The process ends within the call.
-		if _, err := h.CallTool(t.Context(), "s", "die", nil); !errors.Is(err, client.ErrConnectionLost) {
+		if _, err := h.CallTool(t.Context(), "s", "die", nil); !errors.Is(err, call.ErrConnectionLost) {
 			t.Errorf("the call of a process that ends: %v", err)
 		}
 		var calls sync.WaitGroup

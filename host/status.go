@@ -109,7 +109,7 @@ type ServerStatus struct {
 	// Server is the description that the server gives of itself.
 	Server client.ServerDetails
 	// Incomplete is the reason why some of the following lists are not complete, for
-	// example a *client.IncompleteListError, or names that are withheld, or why a list
+	// example client.ErrIncompleteList, or names that are withheld, or why a list
 	// could not be updated. It is nil if all are complete.
 	Incomplete error
 	// Tools are the tools of the server that are selected, with their names in the merged list.

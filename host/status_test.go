@@ -292,7 +292,7 @@ func TestServerWithIncompleteListIsReady(t *testing.T) {
 				t.Errorf("status: %+v", status)
 			}
 			if test.reason == "" && status.Incomplete != nil ||
-				test.reason != "" && (!errors.Is(status.Incomplete, client.ErrInvalidResponse) || !strings.Contains(status.Incomplete.Error(), test.reason)) {
+				test.reason != "" && (!errors.Is(status.Incomplete, call.ErrInvalidResponse) || !strings.Contains(status.Incomplete.Error(), test.reason)) {
 				t.Errorf("incomplete: %v, want %q", status.Incomplete, test.reason)
 			}
 			if _, err := h.Call(t.Context(), "s__a", nil); err != nil {

@@ -336,7 +336,7 @@ func (s *supervisor) fail(status *ServerStatus, err error) {
 // isUnauthorized reports whether a server requires credentials, or others than it received.
 func isUnauthorized(err error) bool {
 	var status *call.StatusError
-	return errors.Is(err, client.ErrUnauthorized) || errors.As(err, &status) && status.Status == http.StatusUnauthorized
+	return errors.Is(err, call.ErrUnauthorized) || errors.As(err, &status) && status.Status == http.StatusUnauthorized
 }
 
 // jitter shortens a backoff by up to a quarter, so that many hosts do not reconnect at the

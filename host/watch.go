@@ -217,7 +217,7 @@ func watchURIs(ctx context.Context, c *client.Client, subs *subscriptions, uris 
 // unsupported reports whether a watch has ended because the server does not support it.
 func (w *watcher) unsupported(err error) bool {
 	w.supervisor.logger.Debug("watch ended", "error", err)
-	return errors.Is(err, client.ErrWatchUnsupported)
+	return errors.Is(err, errors.ErrUnsupported)
 }
 
 // sleep waits for d, or until wake is closed, and reports whether ctx is still active.

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/mcp"
@@ -114,7 +115,7 @@ func TestSubscribeDoesNotStartServerThatIsDown(t *testing.T) {
 		},
 	})
 	await(t, h, "mortal", isReady)
-	if _, err := h.CallTool(t.Context(), "mortal", "die", nil); !errors.Is(err, client.ErrConnectionLost) {
+	if _, err := h.CallTool(t.Context(), "mortal", "die", nil); !errors.Is(err, call.ErrConnectionLost) {
 		t.Fatalf("the call that ends the server: %v", err)
 	}
 	down := await(t, h, "mortal", isDown)

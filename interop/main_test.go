@@ -192,7 +192,7 @@ func dialPeer(t *testing.T, transport string, target client.Target) *peer {
 	}
 	d := &client.Dialer{
 		OnLog:      func(_ context.Context, message mcp.LoggingMessageParams) { p.logged <- message },
-		Extensions: []client.SupportedExtension{{ID: shouting}},
+		Extensions: []client.Extension{{ID: shouting}},
 		Trace:      p.trace,
 		Timeouts:   client.Timeouts{URLElicitation: 10 * time.Second},
 	}

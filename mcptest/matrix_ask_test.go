@@ -29,7 +29,7 @@ func question(ctx context.Context, what string) (string, error) {
 	form, err := server.Elicit[struct {
 		Answer string `json:"answer"`
 	}](ctx, what)
-	if !errors.Is(err, server.ErrUnsupported) {
+	if !errors.Is(err, errors.ErrUnsupported) {
 		return form.Answer, err
 	}
 	sampled, err := server.Sample(ctx, mcp.CreateMessageParams{
@@ -308,7 +308,7 @@ func TestURLElicitationInEveryRevision(t *testing.T) {
 				server.AddTool(s, mcp.Tool{Name: "pay"}, func(ctx context.Context, _ struct{}) (string, error) {
 					err := server.ElicitURL(ctx, "https://pay.example/bill?id=1", "Pay the bill",
 						func(context.Context) (bool, error) { return paid.Load(), nil }, options...)
-					if errors.Is(err, server.ErrUnsupported) {
+					if errors.Is(err, errors.ErrUnsupported) {
 						return "Pay in cash", nil
 					}
 					return "Thank you", err
@@ -352,7 +352,7 @@ func conversing() *server.Server {
 			Tools:     []mcp.Tool{{Name: "weather", InputSchema: []byte(`{"type":"object"}`)}},
 		}
 		sampled, err := server.Sample(ctx, params, server.Key("first"))
-		if errors.Is(err, server.ErrUnsupported) {
+		if errors.Is(err, errors.ErrUnsupported) {
 			return "no idea", nil
 		} else if err != nil {
 			return "", err

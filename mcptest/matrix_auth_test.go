@@ -195,7 +195,7 @@ func TestStepUpKeepsSession(t *testing.T) {
 		ada.browser.Deny = true
 		_, err := client.CallTool[string](t.Context(), c, "erase", nil)
 		var rejection *oauth.ServerError
-		if !errors.Is(err, client.ErrUnauthorized) || !errors.As(err, &rejection) || rejection.Code != "access_denied" {
+		if !errors.Is(err, call.ErrUnauthorized) || !errors.As(err, &rejection) || rejection.Code != "access_denied" {
 			t.Errorf("the call after a denied login: %v", err)
 		}
 		wantWho(t, c, "change", "ada")
@@ -272,7 +272,7 @@ func TestRevokedGrantLeadsToLoginOrError(t *testing.T) {
 
 		_, err := client.CallTool[string](t.Context(), unattended, "look", nil)
 		var wanted *oauth.InteractionError
-		if !errors.Is(err, client.ErrUnauthorized) || !errors.As(err, &wanted) || wanted.Request.Server != w.url {
+		if !errors.Is(err, call.ErrUnauthorized) || !errors.As(err, &wanted) || wanted.Request.Server != w.url {
 			t.Errorf("the call of a client without a user: %v", err)
 		}
 		wantWho(t, c, "look", "ada")

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
@@ -201,7 +202,7 @@ func TestWatchEndsWithItsClient(t *testing.T) {
 				c.Close()
 			}
 		}
-		if !errors.Is(last, client.ErrClientClosed) {
+		if !errors.Is(last, call.ErrClosed) {
 			t.Errorf("the watch ended with %v", last)
 		}
 	})
@@ -210,7 +211,7 @@ func TestWatchEndsWithItsClient(t *testing.T) {
 func TestWatchOfUnsupportedChangesFails(t *testing.T) {
 	everywhere(t, newServer, func(t *testing.T, c *client.Client) {
 		for _, err := range c.Watch(t.Context(), client.WatchFilter{Prompts: true, URIs: []string{"note://a"}}) {
-			if !errors.Is(err, client.ErrWatchUnsupported) {
+			if !errors.Is(err, errors.ErrUnsupported) {
 				t.Errorf("the watch ended with %v", err)
 			}
 		}
@@ -291,7 +292,7 @@ func TestCloseStreamLosesNoMessage(t *testing.T) {
 		server.AddTool(s, mcp.Tool{Name: "away", Description: "Closes its stream."}, func(ctx context.Context, _ struct{}) (string, error) {
 			_ = server.Progress(ctx, 1, 3, "")
 			err := server.CloseStream(ctx, time.Millisecond)
-			if err != nil && !errors.Is(err, server.ErrUnsupported) {
+			if err != nil && !errors.Is(err, errors.ErrUnsupported) {
 				return "", err
 			}
 			_ = server.Progress(ctx, 2, 3, "")

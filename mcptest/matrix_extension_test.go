@@ -134,7 +134,7 @@ func TestExtensionWorksInEveryRevision(t *testing.T) {
 		}
 	}, func(d *client.Dialer) {
 		atClient = newInbox()
-		d.Extensions = []client.SupportedExtension{{
+		d.Extensions = []client.Extension{{
 			ID: jobs, Settings: map[string]int{"Priority": 7},
 			Notifications: map[string]func(context.Context, json.RawMessage){"notifications/jobs/running": func(_ context.Context, params json.RawMessage) { atClient.receive(params) }},
 		}}
@@ -231,7 +231,7 @@ func TestTasksExtensionCanBeImplementedByProgram(t *testing.T) {
 				}
 			}
 			c = tr.Dial(t, newTasking(), func(d *client.Dialer) {
-				d.Extensions = []client.SupportedExtension{{ID: mcp.ExtensionTasks, ResultTypes: []string{mcp.ResultTypeTask}}}
+				d.Extensions = []client.Extension{{ID: mcp.ExtensionTasks, ResultTypes: []string{mcp.ResultTypeTask}}}
 				d.Middleware = []call.Middleware{await}
 			})
 			out, err := client.CallTool[string](t.Context(), c, "echo", map[string]string{"text": "x"})
@@ -239,9 +239,9 @@ func TestTasksExtensionCanBeImplementedByProgram(t *testing.T) {
 				t.Errorf("%q, %v", out, err)
 			}
 			plain := tr.Dial(t, newTasking(), func(d *client.Dialer) {
-				d.Extensions = []client.SupportedExtension{{ID: mcp.ExtensionTasks, ResultTypes: []string{mcp.ResultTypeTask}}}
+				d.Extensions = []client.Extension{{ID: mcp.ExtensionTasks, ResultTypes: []string{mcp.ResultTypeTask}}}
 			})
-			if _, err := plain.CallTool(t.Context(), "echo", map[string]string{"text": "x"}); !errors.Is(err, client.ErrInvalidResponse) {
+			if _, err := plain.CallTool(t.Context(), "echo", map[string]string{"text": "x"}); !errors.Is(err, call.ErrInvalidResponse) {
 				t.Errorf("CallTool with a task as the result: %v, want ErrInvalidResponse", err)
 			}
 		})

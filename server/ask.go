@@ -24,7 +24,8 @@ import (
 //
 // Questions are allowed while serving tools/call, prompts/get and resources/read.
 
-// Errors of questions. Others are *call.CapabilityError for a client that has not declared
+// Errors of questions. Others are errors.ErrUnsupported if the revision or the connection of the call
+// does not have the feature, *call.CapabilityError for a client that has not declared
 // the capability, and *call.AnswerError for a client that responds with an error.
 var (
 	// ErrInputRequired is returned in 2026-07-28 while the client has not sent the answers. The
@@ -36,9 +37,6 @@ var (
 	// tools/call, prompts/get or resources/read, or because the client of the session accepts no
 	// messages before the response.
 	ErrCannotAsk = rpc.ErrCannotAsk
-	// ErrUnsupported is returned if the revision or the connection of the call does not have the
-	// feature. [CloseStream] returns it, too.
-	ErrUnsupported = rpc.ErrUnsupported
 	// ErrDeclined is returned if the user declined.
 	ErrDeclined = errors.New("the user declined")
 	// ErrDismissed is returned if the user dismissed the question without a decision.
@@ -106,7 +104,7 @@ var errUnfit = errors.New("invalid answer")
 //
 //   - call.ErrNoCall if ctx is not the context of a handler, and call.ErrCallDone after the
 //     call has ended;
-//   - [ErrCannotAsk] or [ErrUnsupported] if the question is impossible, and a
+//   - [ErrCannotAsk] or errors.ErrUnsupported if the question is impossible, and a
 //     *[call.CapabilityError] if the client has not declared the capability;
 //   - [ErrInputRequired] in 2026-07-28, and in a session a *call.TimeoutError, or a
 //     *call.AnswerError if the client responds with an error;
@@ -165,7 +163,7 @@ func SampleInto(into *mcp.CreateMessageResult, params mcp.CreateMessageParams, o
 		needsTools := params.UsesTools()
 		switch {
 		case needsTools && !c.Can(revision.SamplingTools):
-			return fmt.Errorf("sampling with tools: %w", ErrUnsupported)
+			return fmt.Errorf("sampling with tools: %w", rpc.ErrUnsupported)
 		case sampling == nil:
 			return &call.CapabilityError{Required: mcp.ClientCapabilities{Sampling: &mcp.SamplingCapability{}}}
 		case needsTools && sampling.Tools == nil:

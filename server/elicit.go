@@ -88,7 +88,7 @@ func ElicitForm(
 func canElicitForm(c *rpc.Call) error {
 	switch {
 	case !c.Can(revision.FormElicitation):
-		return fmt.Errorf("elicitation: %w", ErrUnsupported)
+		return fmt.Errorf("elicitation: %w", rpc.ErrUnsupported)
 	case !c.Peer().Capabilities.Elicitation.SupportsForm():
 		return &call.CapabilityError{Required: mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapability{}}}
 	}

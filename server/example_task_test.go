@@ -80,7 +80,7 @@ func ExampleDetach() {
 		}
 		// The client receives its response, or waits if it does not support tasks.
 		ctx, err = server.Detach(ctx)
-		if err != nil && !errors.Is(err, server.ErrUnsupported) {
+		if err != nil && !errors.Is(err, errors.ErrUnsupported) {
 			return "", err
 		}
 		if err := server.Progress(ctx, 1, 12, "deleting"); err != nil {

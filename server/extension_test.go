@@ -116,7 +116,7 @@ func ExampleAddExtension() {
 	ctx := context.Background()
 	near, far := transport.Pipe()
 	go s.ServeConn(ctx, far)
-	d := client.Dialer{Extensions: []client.SupportedExtension{{ID: "com.example/paper"}}}
+	d := client.Dialer{Extensions: []client.Extension{{ID: "com.example/paper"}}}
 	c, err := d.Dial(ctx, client.Conn(near))
 	if err != nil {
 		panic(err)

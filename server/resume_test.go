@@ -436,14 +436,14 @@ func TestCloseStreamDisconnectsTheClient(t *testing.T) {
 	}
 }
 
-// Where streams cannot be closed, the handler gets ErrUnsupported, which names the revision and the connection, and the call is
+// Where streams cannot be closed, the handler gets errors.ErrUnsupported, which names the revision and the connection, and the call is
 // not affected.
 func TestCloseStreamIsUnsupportedElsewhere(t *testing.T) {
 	e := newEndpoint(t, func(s *server.Server) {
 		server.AddTool(s, mcp.Tool{Name: "close"}, func(ctx context.Context, _ struct{}) (string, error) {
 			err := server.CloseStream(ctx, time.Second)
 			named := err != nil && strings.Contains(err.Error(), "not supported by") && strings.Contains(err.Error(), "connection")
-			return fmt.Sprint(errors.Is(err, server.ErrUnsupported) && named), nil
+			return fmt.Sprint(errors.Is(err, errors.ErrUnsupported) && named), nil
 		})
 	})
 	closeCall := strings.Replace(stepCall, "step", "close", 1)
@@ -510,7 +510,7 @@ func TestAStreamThatCannotBeLoggedIsNotClosed(t *testing.T) {
 		})
 	})
 	a := e.do("POST", "/", stepCall, e.session("2025-11-25")...)
-	if err := <-closed; !errors.Is(err, server.ErrUnsupported) {
+	if err := <-closed; !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("CloseStream: %v", err)
 	}
 	if !strings.Contains(a.body, `"id":1,"result"`) {

@@ -353,7 +353,7 @@ func httpFlag() (address string, ok bool) {
 // If messages are lost, the client receives an error when it reconnects, and the result of the
 // call is lost.
 //
-// CloseStream returns [ErrUnsupported] and has no effect if the revision is not 2025-11-25, if
+// CloseStream returns errors.ErrUnsupported and has no effect if the revision is not 2025-11-25, if
 // the transport is not HTTP, if the client does not accept event streams, or if the
 // http.ResponseWriter does not support Hijack (HTTP/1) or write deadlines (HTTP/2). A handler
 // may ignore that error. CloseStream returns nil if the client has disconnected already,

@@ -111,7 +111,7 @@ func (o *TaskOptions) check() error {
 // the response, a new task. The handler goes on with the context that Detach returns; the context
 // of the call ends. The task exists in the store when Detach returns.
 //
-// If the client does not support tasks, Detach returns ctx and [ErrUnsupported]; the handler can
+// If the client does not support tasks, Detach returns ctx and errors.ErrUnsupported; the handler can
 // ignore the error and go on in the call. In a call that is a task already, Detach returns ctx and
 // no error. Other errors are call.ErrNoCall, and those of the store.
 func Detach(ctx context.Context) (context.Context, error) {
@@ -121,7 +121,7 @@ func Detach(ctx context.Context) (context.Context, error) {
 	}
 	detach := c.AsTask().Detach
 	if detach == nil {
-		return ctx, ErrUnsupported
+		return ctx, rpc.ErrUnsupported
 	}
 	return detach(ctx)
 }

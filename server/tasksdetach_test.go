@@ -75,7 +75,7 @@ func TestLegacyClientDecidesBeforeDetach(t *testing.T) {
 		if !strings.Contains(r.raw, "Ada, \\u003cnil\\u003e, true") && !strings.Contains(r.raw, "Ada, <nil>, true") {
 			t.Errorf("a task: %s", r.raw)
 		}
-		if r := p.ask(mcp.MethodCallTool, `"name":"detach"`); !strings.Contains(r.raw, "Ada, "+server.ErrUnsupported.Error()+", true") {
+		if r := p.ask(mcp.MethodCallTool, `"name":"detach"`); !strings.Contains(r.raw, "Ada, not supported by the revision of the protocol or the connection of this call, true") {
 			t.Errorf("no task: %s", r.raw)
 		}
 	})
@@ -90,7 +90,7 @@ func TestCallWithoutDetachHasItsResult(t *testing.T) {
 				return "no task", nil
 			}
 			detached, err := server.Detach(ctx)
-			return fmt.Sprintf("unsupported: %t, %t, %v", errors.Is(err, server.ErrUnsupported), detached == ctx, ctx.Err()), nil
+			return fmt.Sprintf("unsupported: %t, %t, %v", errors.Is(err, errors.ErrUnsupported), detached == ctx, ctx.Err()), nil
 		}))
 		p.declared = tasklessClient
 		if r := p.ask(mcp.MethodCallTool, `"name":"detach"`); !strings.Contains(r.raw, "unsupported: true, true, ") || !strings.Contains(r.raw, `"resultType":"complete"`) {
@@ -107,11 +107,11 @@ func TestCallWithoutDetachHasItsResult(t *testing.T) {
 	s := quiet()
 	server.AddTool(s, mcp.Tool{Name: "plain"}, func(ctx context.Context, _ struct{}) (string, error) {
 		_, err := server.Detach(ctx)
-		return fmt.Sprint(errors.Is(err, server.ErrUnsupported)), nil
+		return fmt.Sprint(errors.Is(err, errors.ErrUnsupported)), nil
 	})
 	server.AddPrompt(s, mcp.Prompt{Name: "prompt"}, func(ctx context.Context, _ struct{}) (string, error) {
 		_, err := server.Detach(ctx)
-		return fmt.Sprint(errors.Is(err, server.ErrUnsupported)), nil
+		return fmt.Sprint(errors.Is(err, errors.ErrUnsupported)), nil
 	})
 	l := connectLine(t, s)
 	if c := l.callTool(`"name":"plain"`); c.text != "true" {

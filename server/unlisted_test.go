@@ -171,7 +171,7 @@ func TestACalledToolAsksTheClient(t *testing.T) {
 		for name, options := range map[string][]server.ToolOption{"replayed": nil, "parked": {server.Parked()}} {
 			server.AddTool(s, mcp.Tool{Name: name}, func(ctx context.Context, _ struct{}) (string, error) {
 				in, err := server.Elicit[greeting](ctx, "Who?")
-				if errors.Is(err, server.ErrUnsupported) {
+				if errors.Is(err, errors.ErrUnsupported) {
 					return "Ada", nil
 				}
 				return in.Name, err

@@ -124,7 +124,7 @@ func (c *Client) Observe(server string, header http.Header) {
 }
 
 // Identity returns a digest of the access token in use for server, empty if there is
-// none. A client.Cache separates the results of different users by it. Identity sends no
+// none. A client.Client caches the results of different users apart by it. Identity sends no
 // request.
 func (c *Client) Identity(server string) string {
 	s, err := c.session(server)

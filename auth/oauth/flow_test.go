@@ -25,6 +25,7 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -72,7 +73,7 @@ func TestErrorWithoutInteractionNamesTheField(t *testing.T) {
 	c := w.client()
 	c.Interaction = nil
 	_, err := w.dial(c, "")
-	if !errors.Is(err, client.ErrUnauthorized) || !strings.Contains(err.Error(), "Interaction") {
+	if !errors.Is(err, call.ErrUnauthorized) || !strings.Contains(err.Error(), "Interaction") {
 		t.Fatal(err)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/parley-mcp/parley/auth/oauth"
-	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/call"
 )
 
 // violations are violations of the rules by a server or an attacker, and the errors that they lead to. The environment
@@ -234,7 +234,7 @@ func TestViolationsLeadToErrors(t *testing.T) {
 			if isServerError && !errors.As(err, &serverError) || !isServerError && !errors.Is(err, v.want) {
 				t.Fatalf("%v, want %v", err, v.want)
 			}
-			if !errors.Is(err, client.ErrUnauthorized) {
+			if !errors.Is(err, call.ErrUnauthorized) {
 				t.Errorf("%v is not ErrUnauthorized", err)
 			}
 			if strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), "lies") {

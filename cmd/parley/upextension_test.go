@@ -47,7 +47,7 @@ func TestUpForwardsTheExtensionsOfItsConfiguration(t *testing.T) {
 		for _, r := range mcp.Revisions() {
 			deadline := time.Now().Add(waitLimit)
 			for { // until the file was read
-				d := client.Dialer{Revision: r, Extensions: []client.SupportedExtension{{ID: id}}}
+				d := client.Dialer{Revision: r, Extensions: []client.Extension{{ID: id}}}
 				c, err := d.Dial(t.Context(), client.URL(url))
 				if err != nil {
 					t.Fatal(err)

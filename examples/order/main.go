@@ -50,7 +50,7 @@ func question(ctx context.Context, text string) (string, error) {
 	form, err := server.Elicit[struct {
 		Answer string `json:"answer"`
 	}](ctx, text)
-	if !errors.Is(err, server.ErrUnsupported) {
+	if !errors.Is(err, errors.ErrUnsupported) {
 		return form.Answer, err
 	}
 	//lint:ignore SA1019 revisions before 2025-06-18 have no other way to ask the user

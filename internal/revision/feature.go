@@ -2,6 +2,7 @@ package revision
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -134,3 +135,12 @@ func declareAsExperimental(experimental, extensions map[string]json.RawMessage) 
 	maps.Copy(both, experimental)
 	return both, early
 }
+
+// MissingFeature is the text of an error that is an errors.ErrUnsupported.
+type MissingFeature string
+
+// Error returns the text.
+func (e MissingFeature) Error() string { return string(e) }
+
+// Is makes e an errors.ErrUnsupported.
+func (e MissingFeature) Is(target error) bool { return target == errors.ErrUnsupported }

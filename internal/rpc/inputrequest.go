@@ -15,6 +15,7 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/digest"
+	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -34,7 +35,7 @@ var (
 	ErrClientLeft = fmt.Errorf("the client has disconnected, so it cannot answer: %w", call.ErrCancelled)
 	// ErrUnsupported is returned for a feature that the revision of the protocol or the
 	// connection does not have.
-	ErrUnsupported = errors.New("not supported by the revision of the protocol or the connection of this call")
+	ErrUnsupported error = revision.MissingFeature("not supported by the revision of the protocol or the connection of this call")
 )
 
 // InputRequest is a request of the server to the client whose call it serves.

@@ -62,7 +62,7 @@ func unanswered(err error, consequence, unsupported string) (string, error) {
 	switch {
 	case errors.Is(err, server.ErrDeclined), errors.Is(err, server.ErrDismissed):
 		return consequence + ": " + err.Error() + ".", nil
-	case errors.As(err, &missing), errors.Is(err, server.ErrUnsupported):
+	case errors.As(err, &missing), errors.Is(err, errors.ErrUnsupported):
 		return "", errors.New(unsupported)
 	}
 	return "", err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/internal/completion"
 	"github.com/parley-mcp/parley/cmd/parley/internal/dialing"
@@ -107,7 +108,7 @@ func (w *watcher) run(cmd *cobra.Command, flags *dialing.Flags, target []string)
 			err = w.handle(cmd.Context(), change)
 		}
 		switch {
-		case errors.Is(err, client.ErrWatchUnsupported):
+		case errors.Is(err, errors.ErrUnsupported):
 			return errors.New("the server does not support notifications about changes of its lists or resources")
 		case err != nil:
 			return err
@@ -160,7 +161,7 @@ func (w *watcher) handle(ctx context.Context, change client.Change) error {
 
 // isTransient reports whether err is a lost connection, which is restored.
 func (w *watcher) isTransient(ctx context.Context, err error) bool {
-	return ctx.Err() == nil && errors.Is(err, client.ErrConnectionLost)
+	return ctx.Err() == nil && errors.Is(err, call.ErrConnectionLost)
 }
 
 // reportList gets a list that may have changed, and reports the differences.

@@ -151,7 +151,7 @@ func (e *Examination) revisions(ctx context.Context, c *client.Client) (supporte
 		case err == nil:
 			other.Close()
 			supported, names = append(supported, r), append(names, string(r))
-		case !errors.Is(err, client.ErrRevision) && !isRejection(err):
+		case !errors.Is(err, call.ErrRevision) && !isRejection(err):
 			e.report("revisions", Warning, "answer requests in revisions that the server does not support with an error that "+
 				"names the supported ones",
 				"a client that supports only %s gets no proper answer: %s", r, e.text(err))
@@ -212,12 +212,11 @@ func collect[E any](ctx context.Context, e *Examination, noun string, list iter.
 	start := time.Now()
 	for entry, err := range list {
 		var reported *jsonrpc.Error
-		var incomplete *client.IncompleteListError
 		switch {
 		case errors.As(err, &reported) && reported.Code == codeMethodNotFound:
 			e.report("lists", Note, "", "the server has no list of %ss", noun)
 			return nil
-		case errors.As(err, &incomplete):
+		case errors.Is(err, client.ErrIncompleteList):
 			e.report("lists", Problem, "let each page have another cursor, and the last one none",
 				"the list of %ss does not end: %s", noun, e.text(err))
 			return all

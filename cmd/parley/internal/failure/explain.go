@@ -100,7 +100,7 @@ func causeOf(err error) (cause, advice string) {
 		return status.Error(), adviceUnauthorized(err)
 	case errors.As(err, &status) && status.Status == http.StatusNotFound:
 		return status.Error(), "check the path of the URL, which is often /mcp"
-	case errors.Is(err, client.ErrRevision):
+	case errors.Is(err, call.ErrRevision):
 		return err.Error(), "leave out --revision, or update the server or parley"
 	}
 	return err.Error(), ""

@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/parley-mcp/parley/call"
-	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/internal/credstore"
 	"github.com/parley-mcp/parley/cmd/parley/internal/form"
 	"github.com/parley-mcp/parley/cmd/parley/internal/output"
@@ -68,7 +67,7 @@ func isUnauthorized(err error) bool {
 	switch {
 	case errors.As(err, new(*credstore.LoginError)):
 		return true
-	case errors.Is(err, client.ErrUnauthorized):
+	case errors.Is(err, call.ErrUnauthorized):
 		return !errors.As(err, new(*credstore.TokenError))
 	}
 	return errors.As(err, &status) && (status.Status == http.StatusUnauthorized || status.Status == http.StatusForbidden)
@@ -88,7 +87,7 @@ func Code(ctx context.Context, err error) int {
 		return ExitUnauthorized
 	case errors.As(err, &coded):
 		return coded.code
-	case errors.Is(err, client.ErrConnectionLost), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, call.ErrConnectionLost), errors.Is(err, context.DeadlineExceeded):
 		return ExitUnreachable
 	}
 	return ExitOther

@@ -185,11 +185,11 @@ func (s *server) dialer(settings Settings) (*client.Dialer, error) {
 		if jsonrpc.Check(value, jsonrpc.Limits{}) != nil || value[0] != '{' {
 			return nil, fmt.Errorf("the settings of the extension %s must be a JSON object", id)
 		}
-		d.Extensions = append(d.Extensions, client.SupportedExtension{ID: id, Settings: value})
+		d.Extensions = append(d.Extensions, client.Extension{ID: id, Settings: value})
 	}
 	if settings.Apps {
 		d.Extensions = append(d.Extensions,
-			client.SupportedExtension{ID: extensionApps, Settings: map[string][]string{"mimeTypes": {appType}}})
+			client.Extension{ID: extensionApps, Settings: map[string][]string{"mimeTypes": {appType}}})
 	}
 	return &d, nil
 }

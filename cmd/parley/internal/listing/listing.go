@@ -30,13 +30,13 @@ type Listing struct {
 }
 
 // All gets the lists that the server has capabilities for. It returns incomplete lists
-// with a *client.IncompleteListError, and no lists with any other error.
+// with client.ErrIncompleteList, and no lists with any other error.
 func All(ctx context.Context, c *client.Client) (*Listing, error) {
 	has := c.Server().Capabilities
 	l := new(Listing)
 	var incomplete error
 	gotten := func(err error) bool {
-		if errors.As(err, new(*client.IncompleteListError)) {
+		if errors.Is(err, client.ErrIncompleteList) {
 			incomplete, err = errors.Join(incomplete, err), nil
 		}
 		return err == nil

@@ -32,7 +32,7 @@ func (m *Mock) play(ctx context.Context, s *script, arguments map[string]json.Ra
 			continue // a run before this one has waited
 		}
 		if step.task {
-			if ctx, err = server.Detach(ctx); err != nil && !errors.Is(err, server.ErrUnsupported) {
+			if ctx, err = server.Detach(ctx); err != nil && !errors.Is(err, errors.ErrUnsupported) {
 				return nil, err
 			}
 			continue
@@ -250,7 +250,7 @@ func declared(c *rpc.Call, q rpc.InputRequest) error {
 			return c.CheckElicitURL()
 		}
 		if !c.Can(revision.FormElicitation) {
-			return server.ErrUnsupported
+			return errors.ErrUnsupported
 		}
 		if capabilities.Elicitation.SupportsForm() {
 			return nil

@@ -110,7 +110,7 @@ func TestFaultsOfARecordingAreRepeated(t *testing.T) {
 	if overload, ok := errors.AsType[*call.OverloadError](err); !ok || overload.RetryAfter != 7*time.Second {
 		t.Errorf("busy: got %v", err)
 	}
-	if _, err := c.CallTool(t.Context(), "cut", nil); !errors.Is(err, client.ErrConnectionLost) {
+	if _, err := c.CallTool(t.Context(), "cut", nil); !errors.Is(err, call.ErrConnectionLost) {
 		t.Errorf("cut: got %v", err)
 	}
 	for tool, want := range map[string]string{"busy": "free", "cut": "whole", "login": "in"} {

@@ -113,10 +113,10 @@ func TestFaultsOfSessionsOverHTTP(t *testing.T) {
 		}
 		defer c.Close()
 		for how, check := range map[string]func(error) bool{
-			"disconnect": func(err error) bool { return errors.Is(err, client.ErrConnectionLost) },
-			"truncate":   func(err error) bool { return errors.Is(err, client.ErrConnectionLost) },
+			"disconnect": func(err error) bool { return errors.Is(err, call.ErrConnectionLost) },
+			"truncate":   func(err error) bool { return errors.Is(err, call.ErrConnectionLost) },
 			"malformed": func(err error) bool {
-				return errors.Is(err, call.ErrInvalidResponse) || errors.Is(err, client.ErrConnectionLost)
+				return errors.Is(err, call.ErrInvalidResponse) || errors.Is(err, call.ErrConnectionLost)
 			},
 			"status": func(err error) bool {
 				e, ok := errors.AsType[*call.OverloadError](err)
