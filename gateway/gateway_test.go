@@ -20,8 +20,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/gateway"
 	"github.com/parley-mcp/parley/host"
@@ -102,67 +100,6 @@ func TestToolsHaveNamesOfTheirServersAsPrefix(t *testing.T) {
 	})
 }
 
-func TestToolDefinitionIsForwarded(t *testing.T) {
-	yes := true
-	tool := mcp.Tool{
-		Name:         "odd name",
-		Title:        "A title",
-		Description:  "What it does",
-		InputSchema:  json.RawMessage(`{"type":"object","properties":{"z":{"type":"integer","x-thing":9007199254740993},"a":{}},"$comment":"kept"}`),
-		OutputSchema: json.RawMessage(`{"type":"object","required":["n"]}`),
-		Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true, OpenWorldHint: &yes},
-		Icons:        []mcp.Icon{{Src: "https://example.com/icon.png", Sizes: []string{"48x48"}}},
-		Meta:         mcp.Meta{"example.com/kept": json.RawMessage(`1`)},
-	}
-	upstream := &oldServer{tools: []mcp.Tool{tool}}
-	c := mcptest.Dial(t, gatewayTo(t, upstream.start(t, "up")))
-	got := listed(t, c)
-	tool.Name = "up__odd_name"
-	if diff := cmp.Diff([]*mcp.Tool{&tool}, got); diff != "" {
-		t.Errorf("the tool has changed (- server, + gateway):\n%s", diff)
-	}
-}
-
-func TestResultIsForwarded(t *testing.T) {
-	size := int64(3)
-	want := &mcp.CallToolResult{
-		Content: []mcp.Content{
-			&mcp.TextContent{Text: "text\n", Annotations: &mcp.Annotations{Audience: []mcp.Role{mcp.RoleUser}}, Meta: mcp.Meta{"example.com/k": json.RawMessage(`"v"`)}},
-			mcp.Image([]byte{1, 2}, "image/png"),
-			mcp.Audio([]byte{3}, "audio/wav"),
-			&mcp.ResourceLink{URI: "file:///x", Name: "x", Size: &size},
-			&mcp.EmbeddedResource{Resource: mcp.ResourceContents{URI: "file:///y", Blob: []byte{0, 255}}},
-			&mcp.EmbeddedResource{Resource: mcp.ResourceContents{URI: "file:///z", Text: "z"}},
-			&mcp.UnknownContent{Type: "hologram", Raw: json.RawMessage(`{"type":"hologram","depth":9007199254740993}`)},
-		},
-		StructuredContent: json.RawMessage(`{"n":9007199254740993}`),
-	}
-	want.Meta = mcp.Meta{"example.com/k": json.RawMessage(`[1]`)}
-	upstream := &server.Server{Name: "upstream"}
-	for name, isError := range map[string]bool{"good": false, "bad": true} {
-		result := *want
-		result.IsError = isError
-		server.AddTool(upstream, mcp.Tool{Name: name}, func(context.Context, none) (*mcp.CallToolResult, error) { return &result, nil })
-	}
-	c := mcptest.Dial(t, gatewayTo(t, inMemory(t, "up", upstream)))
-	for name, isError := range map[string]bool{"good": false, "bad": true} {
-		got, err := c.CallTool(t.Context(), "up__"+name, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		want.IsError = isError
-		var from mcp.Implementation
-		if _, err := got.Meta.Get(mcp.MetaServerInfo, &from); err != nil || from.Name != "gateway" {
-			t.Errorf("the server of the result is %q (%v), want the gateway", from.Name, err)
-		}
-		delete(got.Meta, mcp.MetaServerInfo)
-		got.ResultType = ""
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s: the result has changed (- server, + gateway):\n%s", name, diff)
-		}
-	}
-}
-
 // The status of a task has its progress, also for a client that has not asked for notifications.
 func TestProgressOfATaskIsForwardedInItsStatus(t *testing.T) {
 	up, seen := &server.Server{Name: "up", Logger: quiet}, make(chan struct{})
@@ -194,64 +131,6 @@ func TestProgressOfATaskIsForwardedInItsStatus(t *testing.T) {
 	}
 }
 
-func TestProgressIsForwarded(t *testing.T) {
-	upstream := &server.Server{}
-	server.AddTool(upstream, mcp.Tool{Name: "count"}, func(ctx context.Context, _ none) (string, error) {
-		for i := range 5 {
-			if err := server.Progress(ctx, float64(i), 4, fmt.Sprint("step ", i)); err != nil {
-				return "", err
-			}
-		}
-		return "done", nil
-	})
-	mcptest.Everywhere(t, func() *server.Server {
-		return gatewayTo(t, inMemory(t, "up", upstream))
-	}, func(t *testing.T, c *client.Client) {
-		var got []float64
-		_, err := c.CallTool(t.Context(), "up__count", nil, client.WithProgress(func(done, total float64, message string) {
-			got = append(got, done)
-			if total != 4 || c.Revision() != mcp.V20241105 && message == "" {
-				t.Errorf("progress: %v of %v, message %q", done, total, message)
-			}
-		}))
-		if err != nil || !slices.Equal(got, []float64{0, 1, 2, 3, 4}) {
-			t.Errorf("progress: %v, %v", got, err)
-		}
-	})
-}
-
-func TestCancellationIsForwarded(t *testing.T) {
-	began, ended := make(chan struct{}, 1), make(chan struct{}, 1)
-	upstream := &server.Server{}
-	server.AddTool(upstream, mcp.Tool{Name: "wait"}, func(ctx context.Context, _ none) (string, error) {
-		began <- struct{}{}
-		<-ctx.Done()
-		ended <- struct{}{}
-		return "", context.Cause(ctx)
-	})
-	mcptest.Everywhere(t, func() *server.Server {
-		return gatewayTo(t, inMemory(t, "up", upstream))
-	}, func(t *testing.T, c *client.Client) {
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		called := make(chan error, 1)
-		go func() {
-			_, err := c.CallTool(ctx, "up__wait", nil)
-			called <- err
-		}()
-		<-began
-		cancel()
-		if err := <-called; !errors.Is(err, context.Canceled) {
-			t.Errorf("the caller got %v", err)
-		}
-		select {
-		case <-ended:
-		case <-time.After(10 * time.Second):
-			t.Error("the server did not receive the cancellation")
-		}
-	})
-}
-
 func TestErrorsNameTheServer(t *testing.T) {
 	upstream := &server.Server{}
 	fail := func(name string, err error) {
@@ -275,30 +154,6 @@ func TestErrorsNameTheServer(t *testing.T) {
 	}
 	if _, err := c.CallTool(t.Context(), "up__absent", nil); !errors.As(err, &reported) || reported.Code != jsonrpc.CodeInvalidParams {
 		t.Errorf("unknown tool: %v", err)
-	}
-}
-
-func TestToolErrorNamesServerThatIsDown(t *testing.T) {
-	endpoint := httptest.NewServer(answering("mortal"))
-	defer endpoint.Close()
-	s := gatewayTo(t, host.ServerConfig{Name: "mortal", Target: client.URL(endpoint.URL)}, inMemory(t, "other", answering("other")))
-	c := mcptest.Dial(t, s)
-	if _, err := client.CallTool[string](t.Context(), c, "mortal__answer", nil); err != nil {
-		t.Fatal(err)
-	}
-	endpoint.CloseClientConnections()
-	endpoint.Close()
-	for range 3 {
-		_, err := client.CallTool[string](t.Context(), c, "mortal__answer", nil)
-		if failed := new(client.ToolError); !errors.As(err, &failed) || !strings.Contains(err.Error(), `server "mortal"`) {
-			t.Errorf("the call to a server that is down: %v", err)
-		}
-	}
-	if got, err := client.CallTool[string](t.Context(), c, "other__answer", nil); err != nil || got != "other" {
-		t.Errorf("the other server: %q, %v", got, err)
-	}
-	if n := len(listed(t, c)); n != 2 {
-		t.Errorf("%d tools are listed, want 2", n)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -252,20 +253,41 @@ func TestCompletionIsForwarded(t *testing.T) {
 	}
 }
 
-func TestResourceAndPromptErrorsNameServerThatIsDown(t *testing.T) {
+// Errors of a server that is down have its name. The other server and the lists remain.
+func TestErrorsNameTheServerThatIsDown(t *testing.T) {
 	endpoint := httptest.NewServer(library("mortal"))
 	defer endpoint.Close()
-	c := mcptest.Dial(t, gatewayTo(t, host.ServerConfig{Name: "gone", Target: client.URL(endpoint.URL)}))
+	c := mcptest.Dial(t, gatewayTo(t, host.ServerConfig{Name: "gone", Target: client.URL(endpoint.URL)}, inMemory(t, "other", answering("other"))))
 	read(t, c, "lib://mortal")
 	endpoint.CloseClientConnections()
 	endpoint.Close()
-	_, reading := c.ReadResource(t.Context(), "lib://mortal")
-	_, prompting := c.GetPrompt(t.Context(), "gone__review", map[string]string{"title": "Emma"})
-	for _, err := range []error{reading, prompting} {
-		var reported *jsonrpc.Error
-		if !errors.As(err, &reported) || !strings.Contains(err.Error(), `server "gone"`) {
-			t.Errorf("got %v, want an error with the name of the server", err)
+	var calls sync.WaitGroup // each waits for the server to come back
+	calls.Go(func() {
+		_, err := client.CallTool[string](t.Context(), c, "gone__answer", nil)
+		if failed := new(client.ToolError); !errors.As(err, &failed) || !strings.Contains(err.Error(), `server "gone"`) {
+			t.Errorf("tools/call: %v", err)
 		}
+	})
+	for method, call := range map[string]func() error{
+		mcp.MethodReadResource: func() error { _, err := c.ReadResource(t.Context(), "lib://mortal"); return err },
+		mcp.MethodGetPrompt: func() error {
+			_, err := c.GetPrompt(t.Context(), "gone__review", map[string]string{"title": "Emma"})
+			return err
+		},
+	} {
+		calls.Go(func() {
+			err := call()
+			if reported := new(jsonrpc.Error); !errors.As(err, &reported) || !strings.Contains(err.Error(), `server "gone"`) {
+				t.Errorf("%s: %v", method, err)
+			}
+		})
+	}
+	calls.Wait()
+	if got, err := client.CallTool[string](t.Context(), c, "other__answer", nil); err != nil || got != "other" {
+		t.Errorf("the other server: %q, %v", got, err)
+	}
+	if n := len(listed(t, c)); n != 2 {
+		t.Errorf("%d tools are listed, want 2", n)
 	}
 }
 

@@ -64,24 +64,25 @@ func TestTextIsForwardedBetweenAllRevisions(t *testing.T) {
 		if from.Modern() {
 			kind = `"resultType":"complete"`
 		}
-		for _, isError := range []string{"", `"isError":false`, `"isError":true`} {
-			for _, structured := range []string{"", `"structuredContent":{"n":1.0,"m":{"\u0061":null}}`, `"structuredContent":[1.0]`, `"structuredContent":null`} {
-				up := textUpstream(object(kind, sentMeta, textMembers, isError, structured))
-				s := gatewayTo(t, up.at(from).start(t, "up"))
-				for _, to := range mcp.Revisions() {
-					what := fmt.Sprintf("%s to %s, %s %s", from, to, isError, structured)
-					result, err := calledAt(t, s, to)
-					if err != nil {
-						t.Fatalf("%s: %v", what, err)
-					}
-					kept := structured
-					if to < mcp.V20250618 || !to.Modern() && !strings.Contains(structured, ":{") {
-						kept = ""
-					}
-					expect(t, what, to, result, keptMeta, textMembers, isError, kept)
-					if text := result.Content[0].(*mcp.TextContent).Text; text != "café\n\\" || result.IsError != strings.Contains(isError, "true") {
-						t.Errorf("%s: %q, %v", what, text, result.IsError)
-					}
+		for structured, isError := range map[string]string{
+			"": "", `"structuredContent":{"n":1.0,"m":{"\u0061":null}}`: `"isError":true`,
+			`"structuredContent":[1.0]`: `"isError":false`, `"structuredContent":null`: "",
+		} {
+			up := textUpstream(object(kind, sentMeta, textMembers, isError, structured))
+			s := gatewayTo(t, up.at(from).start(t, "up"))
+			for _, to := range mcp.Revisions() {
+				what := fmt.Sprintf("%s to %s, %s %s", from, to, isError, structured)
+				result, err := calledAt(t, s, to)
+				if err != nil {
+					t.Fatalf("%s: %v", what, err)
+				}
+				kept := structured
+				if to < mcp.V20250618 || !to.Modern() && !strings.Contains(structured, ":{") {
+					kept = ""
+				}
+				expect(t, what, to, result, keptMeta, textMembers, isError, kept)
+				if text := result.Content[0].(*mcp.TextContent).Text; text != "café\n\\" || result.IsError != strings.Contains(isError, "true") {
+					t.Errorf("%s: %q, %v", what, text, result.IsError)
 				}
 			}
 		}
@@ -168,7 +169,7 @@ func TestFaultsOfResultsAreContained(t *testing.T) {
 	} {
 		for _, from := range []mcp.Revision{mcp.V20251125, mcp.V20260728} {
 			s := gatewayTo(t, textUpstream(`{`+result+`}`).at(from).start(t, "up"))
-			for _, to := range mcp.Revisions() {
+			for _, to := range []mcp.Revision{mcp.V20241105, mcp.V20251125, mcp.V20260728} {
 				got, err := mcptest.Dial(t, s, mcptest.WithRevision(to)).CallTool(t.Context(), "up__t", nil, client.WithUndecodedText())
 				if err != nil {
 					t.Errorf("%s from %s to %s: %v", result, from, to, err)
@@ -199,7 +200,7 @@ func TestInvalidTextIsNotForwarded(t *testing.T) {
 				continue // an unknown member
 			}
 			s := gatewayTo(t, textUpstream(`{`+invalid+`}`).at(from).start(t, "up"))
-			for _, to := range mcp.Revisions() {
+			for _, to := range []mcp.Revision{mcp.V20251125, mcp.V20260728} {
 				result, err := calledAt(t, s, to)
 				if err == nil && !result.IsError || err == nil && strings.Contains(string(result.Source), "evil") && !strings.Contains(string(result.Source), "up\\\"") {
 					t.Errorf("%q from %s to %s: %s, %v", invalid, from, to, result.Source, err)
