@@ -84,15 +84,34 @@ func TestChangesAtOneReplicaReachTheClientsOfAnother(t *testing.T) {
 	})
 }
 
-// Replicas with different keys cannot read announcements, so any change is possible.
-func TestAnnouncementsThatCannotBeReadBecomeAnyChange(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		other := make([]byte, 32)
-		other[0] = 1
-		first, _, w := replicasWithSubscriber(t, store.NewMemory(store.MemoryOptions{}), make([]byte, 32), other)
-		first.ResourceUpdated("note://b") // not subscribed
-		w.Expect(tagged(`1`, "tools/list_changed"), tagged(`1`, "resources/list_changed"), updated(`1`, "note://a"))
-	})
+// Replicas with different keys cannot read announcements, some are too long, and others are lost. Any change is possible then,
+// so the clients are notified of all.
+func TestAnnouncementsThatDoNotArriveBecomeAnyChange(t *testing.T) {
+	other := make([]byte, 32)
+	other[0] = 1
+	for name, c := range map[string]struct {
+		keys   [][]byte
+		change func(s *server.Server)
+	}{
+		"unreadable": {[][]byte{make([]byte, 32), other}, func(s *server.Server) { s.ResourceUpdated("note://b") }}, // not subscribed
+		"too long":   {nil, func(s *server.Server) { s.ResourceUpdated("note://" + strings.Repeat("x", store.MaxMessage)) }},
+		"too many": {nil, func(s *server.Server) {
+			for i := range 2000 { // more than can wait to be published
+				s.ResourceUpdated("note://" + strings.Repeat("x", i))
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				bus := &unreliableBus{Memory: store.NewMemory(store.MemoryOptions{})}
+				first, _, w := replicasWithSubscriber(t, bus, c.keys...)
+				bus.down.Store(name == "too many")
+				c.change(first)
+				bus.down.Store(false)
+				w.Expect(tagged(`1`, "tools/list_changed"), tagged(`1`, "resources/list_changed"), updated(`1`, "note://a"))
+			})
+		})
+	}
 }
 
 func TestAnnouncementsAreRepeatedUntilTheBusIsUp(t *testing.T) {
@@ -104,28 +123,6 @@ func TestAnnouncementsAreRepeatedUntilTheBusIsUp(t *testing.T) {
 		time.Sleep(time.Minute)
 		bus.down.Store(false)
 		w.Expect(updated(`1`, "note://a"))
-	})
-}
-
-func TestAnnouncementsThatAreTooLongBecomeAnyChange(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		first, _, w := replicasWithSubscriber(t, store.NewMemory(store.MemoryOptions{}))
-		first.ResourceUpdated("note://" + strings.Repeat("x", store.MaxMessage))
-		w.Expect(tagged(`1`, "tools/list_changed"), tagged(`1`, "resources/list_changed"), updated(`1`, "note://a"))
-	})
-}
-
-// A replica that may have lost announcements notifies its clients of all changes that are possible.
-func TestLostAnnouncementsAreReplacedByAllChanges(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		bus := &unreliableBus{Memory: store.NewMemory(store.MemoryOptions{})}
-		first, _, w := replicasWithSubscriber(t, bus)
-		bus.down.Store(true)
-		for i := range 2000 { // more than can wait to be published
-			first.ResourceUpdated("note://" + strings.Repeat("x", i))
-		}
-		bus.down.Store(false)
-		w.Expect(tagged(`1`, "tools/list_changed"), tagged(`1`, "resources/list_changed"), updated(`1`, "note://a"))
 	})
 }
 
@@ -148,17 +145,14 @@ func TestAddingToolsWhileTheBusIsDownDoesNotBlock(t *testing.T) {
 	})
 }
 
-// lateBus needs a second to subscribe.
-type lateBus struct{ *store.Memory }
-
-func (b lateBus) Subscribe(ctx context.Context, topic string, queue int) (*store.Subscription, error) {
-	time.Sleep(time.Second)
-	return b.Memory.Subscribe(ctx, topic, queue)
-}
-
 func TestAServerThatServesReceivesTheAnnouncementsOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		bus := lateBus{store.NewMemory(store.MemoryOptions{})}
+		bus := newHookedStore(func(_ context.Context, op, _ string, _ []byte) error {
+			if op == "subscribe" {
+				time.Sleep(time.Second)
+			}
+			return nil
+		})
 		first, second := changeable(), changeable()
 		first.Bus, second.Bus = bus, bus
 		defer first.Shutdown(t.Context())

@@ -65,40 +65,108 @@ func begin(t *testing.T, s *server.Server) []string {
 	return []string{"Mcp-Session-Id", rec.Header().Get("Mcp-Session-Id")}
 }
 
+// hookedStore is a store whose operations a test can observe, delay and fail.
+type hookedStore struct {
+	*store.Memory
+	// before is called before each operation, and after when it has had its effect, with its name and key. The error is that
+	// of the operation. Each may be nil.
+	before, after func(ctx context.Context, op, key string, value []byte) error
+}
+
+func newHookedStore(before func(ctx context.Context, op, key string, value []byte) error) *hookedStore {
+	return &hookedStore{Memory: store.NewMemory(store.MemoryOptions{}), before: before}
+}
+
+func hooked[T any](ctx context.Context, s *hookedStore, op, key string, value []byte, do func() (T, error)) (none T, err error) {
+	if s.before != nil {
+		if err := s.before(ctx, op, key, value); err != nil {
+			return none, err
+		}
+	}
+	result, err := do()
+	if err == nil && s.after != nil {
+		err = s.after(ctx, op, key, value)
+	}
+	if err != nil {
+		return none, err
+	}
+	return result, nil
+}
+
+func (s *hookedStore) Get(ctx context.Context, key string) (store.Item, error) {
+	return hooked(ctx, s, "get", key, nil, func() (store.Item, error) { return s.Memory.Get(ctx, key) })
+}
+
+func (s *hookedStore) Put(ctx context.Context, key string, value []byte, opt store.PutOptions) (uint64, error) {
+	return hooked(ctx, s, "put", key, value, func() (uint64, error) { return s.Memory.Put(ctx, key, value, opt) })
+}
+
+func (s *hookedStore) Touch(ctx context.Context, key string, ttl time.Duration) (store.Item, error) {
+	return hooked(ctx, s, "touch", key, nil, func() (store.Item, error) { return s.Memory.Touch(ctx, key, ttl) })
+}
+
+func (s *hookedStore) Delete(ctx context.Context, key string) error {
+	_, err := hooked(ctx, s, "delete", key, nil, func() (any, error) { return nil, s.Memory.Delete(ctx, key) })
+	return err
+}
+
+func (s *hookedStore) Add(ctx context.Context, set, member string, opt store.AddOptions) error {
+	_, err := hooked(ctx, s, "add", set, []byte(member), func() (any, error) { return nil, s.Memory.Add(ctx, set, member, opt) })
+	return err
+}
+
+func (s *hookedStore) Append(ctx context.Context, key store.StreamKey, seq uint64, entry []byte, opt store.AppendOptions) error {
+	_, err := hooked(ctx, s, "append", key.Group+" "+key.Stream, entry, func() (any, error) {
+		return nil, s.Memory.Append(ctx, key, seq, entry, opt)
+	})
+	return err
+}
+
+func (s *hookedStore) ReadAfter(ctx context.Context, key store.StreamKey, seq uint64) ([][]byte, error) {
+	return hooked(ctx, s, "read", key.Group+" "+key.Stream, nil, func() ([][]byte, error) { return s.Memory.ReadAfter(ctx, key, seq) })
+}
+
+func (s *hookedStore) Publish(ctx context.Context, topic string, message []byte) error {
+	_, err := hooked(ctx, s, "publish", topic, message, func() (any, error) { return nil, s.Memory.Publish(ctx, topic, message) })
+	return err
+}
+
+func (s *hookedStore) Subscribe(ctx context.Context, topic string, queue int) (*store.Subscription, error) {
+	return hooked(ctx, s, "subscribe", topic, nil, func() (*store.Subscription, error) { return s.Memory.Subscribe(ctx, topic, queue) })
+}
+
 // kept is a store that records its keys.
 type kept struct {
-	*store.Memory
+	*hookedStore
 	mu    sync.Mutex
-	keys  map[string]struct{}
-	heads map[store.StreamKey]uint64
+	keys  map[string]bool
+	heads map[string]bool // of streams, as a group, a space and a name
 }
 
 func newKept() *kept {
-	return &kept{Memory: store.NewMemory(store.MemoryOptions{}), keys: make(map[string]struct{}), heads: make(map[store.StreamKey]uint64)}
-}
-
-func (k *kept) Put(ctx context.Context, key string, value []byte, opt store.PutOptions) (uint64, error) {
-	k.mu.Lock()
-	k.keys[key] = struct{}{}
-	k.mu.Unlock()
-	return k.Memory.Put(ctx, key, value, opt)
-}
-
-func (k *kept) Append(ctx context.Context, key store.StreamKey, seq uint64, entry []byte, opt store.AppendOptions) error {
-	k.mu.Lock()
-	k.heads[key] = seq
-	k.mu.Unlock()
-	return k.Memory.Append(ctx, key, seq, entry, opt)
+	k := &kept{keys: make(map[string]bool), heads: make(map[string]bool)}
+	k.hookedStore = newHookedStore(func(_ context.Context, op, key string, _ []byte) error {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		switch op {
+		case "put":
+			k.keys[key] = true
+		case "append":
+			k.heads[key] = true
+		}
+		return nil
+	})
+	return k
 }
 
 // streams returns the number of streams with stored events.
 func (k *kept) streams(t *testing.T) (n int) {
 	t.Helper()
 	k.mu.Lock()
-	heads := maps.Clone(k.heads)
-	k.mu.Unlock()
-	for key, seq := range heads {
-		if _, err := k.ReadAfter(t.Context(), key, seq); err == nil {
+	defer k.mu.Unlock()
+	for key := range k.heads {
+		group, stream, _ := strings.Cut(key, " ")
+		if _, err := k.Memory.ReadAfter(t.Context(), store.StreamKey{Group: group, Stream: stream}, 0); err == nil {
 			n++
 		} else if !errors.Is(err, store.ErrNotFound) {
 			t.Fatal(err)
@@ -165,51 +233,31 @@ const coalescing = 100 * time.Millisecond
 // cutStore is a store that fails for a replica that is cut off, as if its process had ended. It counts the
 // readings of the log.
 type cutStore struct {
-	*store.Memory
+	*hookedStore
 	cut     atomic.Bool
 	reads   atomic.Int64
 	session atomic.Pointer[string] // the key of the last session that was written
 }
 
-var errCut = errors.New("the store is out of reach")
-
-func (s *cutStore) check() error {
-	if s.cut.Load() {
-		return errCut
-	}
-	return nil
-}
-
-func (s *cutStore) Put(ctx context.Context, key string, value []byte, opt store.PutOptions) (uint64, error) {
-	if err := s.check(); err != nil {
-		return 0, err
-	}
-	if strings.Contains(key, "/session/") {
-		s.session.Store(&key)
-	}
-	return s.Memory.Put(ctx, key, value, opt)
-}
-
-func (s *cutStore) Append(ctx context.Context, key store.StreamKey, seq uint64, entry []byte, opt store.AppendOptions) error {
-	if err := s.check(); err != nil {
-		return err
-	}
-	return s.Memory.Append(ctx, key, seq, entry, opt)
-}
-
-func (s *cutStore) ReadAfter(ctx context.Context, key store.StreamKey, seq uint64) ([][]byte, error) {
-	s.reads.Add(1)
-	if err := s.check(); err != nil {
-		return nil, err
-	}
-	return s.Memory.ReadAfter(ctx, key, seq)
-}
-
-func (s *cutStore) Publish(ctx context.Context, topic string, message []byte) error {
-	if err := s.check(); err != nil {
-		return err
-	}
-	return s.Memory.Publish(ctx, topic, message)
+func newCutStore(memory *store.Memory) *cutStore {
+	s := new(cutStore)
+	s.hookedStore = &hookedStore{Memory: memory, before: func(_ context.Context, op, key string, _ []byte) error {
+		switch op {
+		case "read":
+			s.reads.Add(1)
+		case "put", "append", "publish":
+		default:
+			return nil
+		}
+		if s.cut.Load() {
+			return errors.New("the store is out of reach")
+		}
+		if op == "put" && strings.Contains(key, "/session/") {
+			s.session.Store(&key)
+		}
+		return nil
+	}}
+	return s
 }
 
 // bubbleFleet is replicas in a bubble that share a store. All have the tool "step".
@@ -224,7 +272,7 @@ func newBubbleFleet(t *testing.T, n int, configure ...func(*server.Server)) *bub
 	f := &bubbleFleet{t: t, steps: make(chan func(context.Context) error)}
 	memory := store.NewMemory(store.MemoryOptions{})
 	for range n {
-		s, shared := httpServer(), &cutStore{Memory: memory}
+		s, shared := httpServer(), newCutStore(memory)
 		s.KV, s.Log, s.Bus, s.KeepAlive = shared, shared, shared, -1
 		server.AddTool(s, mcp.Tool{Name: "step"}, func(ctx context.Context, _ struct{}) (string, error) {
 			for {

@@ -246,7 +246,7 @@ func TestARequestForAParkedCallEndsWithItsReplica(t *testing.T) {
 			var wires []*wiretest.Peer
 			var stores []*cutStore
 			for range 2 {
-				db := &cutStore{Memory: memory}
+				db := newCutStore(memory)
 				s := &server.Server{KV: db, Log: db, Bus: db, Keys: [][]byte{make([]byte, 32)}, Logger: slog.New(slog.DiscardHandler)}
 				server.AddTool(s, mcp.Tool{Name: "book"}, func(ctx context.Context, _ struct{}) (string, error) {
 					if _, err := server.Elicit[struct{ Name string }](ctx, "name?"); err != nil {

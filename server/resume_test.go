@@ -500,7 +500,7 @@ func TestEachEventOfAStreamThatIsCutFiftyTimesArrivesOnce(t *testing.T) {
 
 // A stream that cannot be logged cannot be resumed, so its connection stays open for the response.
 func TestAStreamThatCannotBeLoggedIsNotClosed(t *testing.T) {
-	shared, closed := &cutStore{Memory: store.NewMemory(store.MemoryOptions{})}, make(chan error, 1)
+	shared, closed := newCutStore(store.NewMemory(store.MemoryOptions{})), make(chan error, 1)
 	e := newEndpoint(t, func(s *server.Server) {
 		s.KV, s.Log, s.Bus = shared, shared, shared
 		server.AddTool(s, mcp.Tool{Name: "step"}, func(ctx context.Context, _ struct{}) (string, error) {

@@ -141,8 +141,7 @@ func TestAShutdownFinishesTheCallsOfAPair(t *testing.T) {
 // The calls in flight have almost all the time that the shutdown has, also if the store does not answer.
 func TestShutdownDoesNotWaitForAStoreThatDoesNotAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		memory := store.NewMemory(store.MemoryOptions{})
-		kv := &silentStore{KV: memory, Log: memory}
+		kv := newSilentStore()
 		f := newBubbleFleet(t, 1, withNote, func(s *server.Server) { s.KV = kv })
 		session := f.session("2025-06-18")
 		stream := f.listen(0, session) // takes the lease

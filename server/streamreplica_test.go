@@ -70,7 +70,13 @@ func TestEventsWakeTheNextConnectionOfAFollower(t *testing.T) {
 // An event may be logged after the follower has read the log and before the replica of the call knows of it.
 func TestEventsAtTheBeginningOfAFollowerAreNotDelayed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		bus, n := slowBus{store.NewMemory(store.MemoryOptions{}), make(chan struct{})}, 0
+		gate, n := make(chan struct{}), 0
+		bus := newHookedStore(func(_ context.Context, op, _ string, _ []byte) error {
+			if op == "publish" {
+				<-gate
+			}
+			return nil
+		})
 		f := newBubbleFleet(t, 2, func(s *server.Server) {
 			s.Bus = bus.Memory
 			if n++; n == 2 {
@@ -85,7 +91,7 @@ func TestEventsAtTheBeginningOfAFollowerAreNotDelayed(t *testing.T) {
 		if n := len(x.frames()); n != 0 {
 			t.Fatalf("%d events without the Bus", n)
 		}
-		close(bus.gate)
+		close(gate)
 		started := time.Now()
 		wantNumbered(t, x.frames(), 2, 2)
 		if waited := time.Since(started); waited > 0 {
@@ -204,22 +210,26 @@ func TestTheStreamOfACancelledCallEndsAtAnotherReplica(t *testing.T) {
 
 // failingLog is a Log whose next operations of Append fail.
 type failingLog struct {
-	*store.Memory
+	*hookedStore
 	fail    atomic.Int64 // how many fail
 	applied atomic.Bool  // the first of them has an effect
 	cause   atomic.Value // the error
 }
 
-func (l *failingLog) Append(ctx context.Context, key store.StreamKey, seq uint64, entry []byte, opt store.AppendOptions) error {
-	if l.fail.Add(-1) < 0 {
-		return l.Memory.Append(ctx, key, seq, entry, opt)
-	}
-	if l.applied.Swap(false) {
-		if err := l.Memory.Append(ctx, key, seq, entry, opt); err != nil {
-			return err
+func newFailingLog(memory *store.Memory) *failingLog {
+	l := new(failingLog)
+	l.hookedStore = &hookedStore{Memory: memory, before: func(_ context.Context, op, _ string, _ []byte) error {
+		if op != "append" || l.fail.Add(-1) < 0 || l.applied.Load() {
+			return nil
 		}
-	}
-	return l.cause.Load().(error)
+		return l.cause.Load().(error)
+	}, after: func(_ context.Context, op, _ string, _ []byte) error {
+		if op == "append" && l.applied.Swap(false) {
+			return l.cause.Load().(error)
+		}
+		return nil
+	}}
+	return l
 }
 
 // failNext makes the next n operations of Append fail.
@@ -238,7 +248,7 @@ func newFailingFleet(t *testing.T) (*bubbleFleet, *failingLog) {
 	memory, log := store.NewMemory(store.MemoryOptions{}), (*failingLog)(nil)
 	f := newBubbleFleet(t, 2, func(s *server.Server) {
 		if s.KV, s.Log, s.Bus = memory, memory, memory; log == nil {
-			log = &failingLog{Memory: memory}
+			log = newFailingLog(memory)
 			s.Log = log
 		}
 	})

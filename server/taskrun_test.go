@@ -2,11 +2,11 @@ package server_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -44,26 +44,37 @@ func TestTaskIsStoredBeforeTheResponse(t *testing.T) {
 	for _, r := range []mcp.Revision{mcp.V20251125, mcp.V20260728} {
 		synctest.Test(t, func(t *testing.T) {
 			s, jobs := taskServer()
-			slow := &slowStore{Memory: store.NewMemory(store.MemoryOptions{}), proceed: make(chan error)}
-			s.KV, s.Log = slow, slow.Memory
+			var holds atomic.Bool
+			proceed := make(chan error)
+			s.KV = newHookedStore(func(ctx context.Context, op, key string, _ []byte) error {
+				if op != "put" || !strings.Contains(key, "task/") || !holds.Load() {
+					return nil
+				}
+				select {
+				case err := <-proceed:
+					return err
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			})
 			p := taskWire{revision: r}.connect(t, s)
 			synctest.Wait()
-			slow.holds.Store(true)
+			holds.Store(true)
 			created := p.start(mcp.MethodCallTool, p.taskCall("work", ""))
 			synctest.Wait()
 			if len(created) != 0 || len(jobs) != 0 {
 				t.Errorf("%s: %d responses and %d handlers before the task is stored", r, len(created), len(jobs))
 			}
-			slow.holds.Store(false)
-			slow.proceed <- nil
+			holds.Store(false)
+			proceed <- nil
 			p.get(p.created(p.await(created).result).TaskID)
 			(<-jobs).finish <- ""
 
-			slow.holds.Store(true)
+			holds.Store(true)
 			created = p.start(mcp.MethodCallTool, p.taskCall("work", ""))
 			synctest.Wait()
-			slow.holds.Store(false)
-			slow.proceed <- errors.New("disk full")
+			holds.Store(false)
+			proceed <- errors.New("disk full")
 			if reply := p.await(created); reply.err == nil || reply.err.Code != jsonrpc.CodeInternalError {
 				t.Errorf("%s: %s", r, reply.raw)
 			}
@@ -82,14 +93,26 @@ func TestTaskOfACancelledRequestIsCancelled(t *testing.T) {
 	for _, r := range []mcp.Revision{mcp.V20251125, mcp.V20260728} {
 		synctest.Test(t, func(t *testing.T) {
 			s, jobs := taskServer()
-			late := &lateStore{Memory: store.NewMemory(store.MemoryOptions{}), stored: make(chan struct{}), proceed: make(chan struct{})}
-			s.KV, s.Log = late, late.Memory
+			stored, proceed := make(chan struct{}), make(chan struct{})
+			late := newHookedStore(nil)
+			late.after = func(_ context.Context, op, key string, _ []byte) error {
+				if op == "put" && strings.Contains(key, "task/") {
+					select {
+					case <-stored:
+					default: // the first
+						close(stored)
+						<-proceed
+					}
+				}
+				return nil
+			}
+			s.KV = late
 			p := taskWire{revision: r}.connect(t, s)
 			created := p.start(mcp.MethodCallTool, p.taskCall("work", ""))
-			<-late.stored
+			<-stored
 			p.send(message(r, 0, mcp.NotificationCancelled, `"requestId":1`), "", "")
 			synctest.Wait()
-			close(late.proceed)
+			close(proceed)
 			synctest.Wait()
 			select {
 			case j := <-jobs:
@@ -105,45 +128,6 @@ func TestTaskOfACancelledRequestIsCancelled(t *testing.T) {
 			shutdownNow(t, s)
 		})
 	}
-}
-
-// lateStore is a store whose first Put of a task returns late.
-type lateStore struct {
-	*store.Memory
-	once            sync.Once
-	stored, proceed chan struct{}
-}
-
-func (s *lateStore) Put(ctx context.Context, key string, value []byte, opt store.PutOptions) (uint64, error) {
-	version, err := s.Memory.Put(ctx, key, value, opt)
-	if strings.Contains(key, "task/") {
-		s.once.Do(func() {
-			close(s.stored)
-			<-s.proceed
-		})
-	}
-	return version, err
-}
-
-// slowStore is a store whose Put waits while holds is set.
-type slowStore struct {
-	*store.Memory
-	holds   atomic.Bool
-	proceed chan error
-}
-
-func (s *slowStore) Put(ctx context.Context, key string, value []byte, opt store.PutOptions) (uint64, error) {
-	if s.holds.Load() && strings.Contains(key, "task/") {
-		select {
-		case err := <-s.proceed:
-			if err != nil {
-				return 0, err
-			}
-		case <-ctx.Done():
-			return 0, ctx.Err()
-		}
-	}
-	return s.Memory.Put(ctx, key, value, opt)
 }
 
 // TaskOptions.Timeout ends the context of the handler and fails the task. TaskOptions.TTL ends its life:
@@ -248,36 +232,6 @@ func TestProgressOfATaskIsItsStatusMessage(t *testing.T) {
 	})
 }
 
-// The status message of a running task is the last text.
-func TestStatusMessageOfARunningTask(t *testing.T) {
-	onTaskWires(t, func(t *testing.T, w taskWire) {
-		s := quiet()
-		server.AddTool(s, mcp.Tool{Name: "report"}, func(ctx context.Context, _ struct{}) (string, error) {
-			err := server.Progress(ctx, 1, 2, "half of it")
-			<-ctx.Done()
-			return "", err
-		}, server.AsTask(server.TaskOptions{}))
-		p := w.connect(t, s)
-		id := p.create("report").TaskID
-		eventually(t, func() bool { return p.get(id).StatusMessage == "half of it" })
-	})
-}
-
-// AsTask may be used for tools that are registered while the server serves.
-func TestToolCanBecomeATaskWhileServing(t *testing.T) {
-	onWires(t, mcp.V20260728, func(t *testing.T, w taskWire) {
-		s := quiet()
-		server.AddTool(s, newTool("plain"), nothing)
-		p := w.connect(t, s)
-		p.wantError(mcp.MethodGetTask, taskMembers("unknown"), jsonrpc.CodeMethodNotFound, "")
-		server.AddTool(s, newTool("job"), nothing, server.AsTask(server.TaskOptions{}))
-		id := p.create("job").TaskID
-		p.outcome(id, mcp.TaskCompleted)
-		s.RemoveTool("job")
-		p.outcome(id, mcp.TaskCompleted)
-	})
-}
-
 func TestInvalidTaskOptionsAreRejected(t *testing.T) {
 	for text, o := range map[string]server.TaskOptions{
 		"Support must be":            {Support: "never"},
@@ -332,79 +286,206 @@ func TestShutdownWaitsForTasks(t *testing.T) {
 func TestRequestsAboutTasksCanBeRepeatedWhenTheStoreHasFailed(t *testing.T) {
 	onTaskWires(t, func(t *testing.T, w taskWire) {
 		s, _ := taskServer()
-		broken := &brokenStore{Memory: store.NewMemory(store.MemoryOptions{})}
-		s.KV, s.Log = broken, broken.Memory
+		var fails atomic.Bool
+		s.KV = unreadable(&fails)
 		p := w.connect(t, s)
 		id := p.create("work").TaskID
-		broken.fails.Store(true)
-		methods := []string{mcp.MethodGetTask, mcp.MethodCancelTask, mcp.MethodTaskResult}
-		if w.revision.Modern() {
-			methods = []string{mcp.MethodGetTask, mcp.MethodCancelTask, mcp.MethodUpdateTask}
-		}
-		for _, method := range methods {
+		fails.Store(true)
+		for _, method := range w.methods() {
 			r := p.ask(method, taskMembers(id)+`,"inputResponses":{}`)
 			if r.err == nil || r.err.Code != jsonrpc.CodeInternalError || !strings.Contains(r.raw, `"retryAfterMs":2000`) || w.http && r.status != http.StatusServiceUnavailable || strings.Contains(r.raw, "disk") {
 				t.Errorf("%s: %s", method, r.raw)
 			}
 		}
-		broken.fails.Store(false)
+		fails.Store(false)
 		if s := p.get(id); s.Status != mcp.TaskWorking {
 			t.Errorf("%s", s.raw)
 		}
 	})
 }
 
-// brokenStore is a store that cannot read tasks while fails is set.
-type brokenStore struct {
-	*store.Memory
-	fails atomic.Bool
-}
-
-func (s *brokenStore) Get(ctx context.Context, key string) (store.Item, error) {
-	if s.fails.Load() && strings.Contains(key, "task/") {
-		return store.Item{}, errors.New("disk broken")
-	}
-	return s.Memory.Get(ctx, key)
-}
-
-func TestForbiddenToolsDoNotRunAsTasks(t *testing.T) {
-	s := quiet()
-	server.AddTool(s, newTool("job"), nothing, server.AsTask(server.TaskOptions{Support: mcp.TaskForbidden}))
-	server.AddTool(s, newTool("other"), nothing, server.AsTask(server.TaskOptions{}))
-	w := connect(t, s)
-	w.Send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"job","arguments":{},` + withTasks + `}}`)
-	if got := w.Receive(); !strings.Contains(got, `"resultType":"complete"`) {
-		t.Error(got)
-	}
-	w = connect(t, s)
-	w.Send(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","clientInfo":{"name":"c","version":"1"},"capabilities":{}}}`)
-	w.Receive()
-	w.Send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
-	if got := w.Receive(); !strings.Contains(got, `"taskSupport":"forbidden"`) {
-		t.Error(got)
-	}
-	w.Send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"job","arguments":{},"task":{}}}`)
-	if got := w.Receive(); !strings.Contains(got, `"code":-32601`) {
-		t.Error(got)
-	}
-}
-
-// An id of any length that is not that of a task is unknown, also if the store has no such keys.
-func TestLongTaskIDsAreUnknown(t *testing.T) {
-	onTaskWires(t, func(t *testing.T, w taskWire) {
-		s, _ := taskServer()
-		p := w.connect(t, s)
-		methods := []string{mcp.MethodGetTask, mcp.MethodCancelTask, mcp.MethodTaskResult}
-		if w.revision.Modern() {
-			methods = []string{mcp.MethodGetTask, mcp.MethodCancelTask, mcp.MethodUpdateTask}
+// unreadable returns a store that cannot read tasks while fails is set.
+func unreadable(fails *atomic.Bool) *hookedStore {
+	return newHookedStore(func(_ context.Context, op, key string, _ []byte) error {
+		if op == "get" && fails.Load() && strings.Contains(key, "task/") {
+			return errors.New("disk broken")
 		}
-		for _, n := range []int{257, store.MaxKey, 3 * store.MaxKey} {
-			for _, method := range methods {
-				r := p.ask(method, taskMembers(strings.Repeat("x", n))+`,"inputResponses":{}`)
-				if r.err == nil || r.err.Code != jsonrpc.CodeInvalidParams {
-					t.Errorf("%s with %d bytes: %.200s", method, n, r.raw)
-				}
+		return nil
+	})
+}
+
+// handover starts a task on a replica, ends the replica when the task has asked a question, and returns a
+// client of another replica with the same store. Both have the tool "job".
+func handover(t *testing.T, w taskWire, o server.TaskOptions, job func(context.Context) (string, error)) (p *taskPeer, id string) {
+	t.Helper()
+	memory := store.NewMemory(store.MemoryOptions{})
+	replica := func() *server.Server {
+		s := quiet()
+		s.KV, s.Log, s.Bus = memory, memory, memory
+		s.Keys = [][]byte{make([]byte, 32)}
+		server.AddTool(s, mcp.Tool{Name: "job"}, func(ctx context.Context, _ struct{}) (string, error) { return job(ctx) }, server.AsTask(o))
+		return s
+	}
+	first := replica()
+	p = w.connect(t, first)
+	r := p.ask(mcp.MethodCallTool, p.taskCall("job", ""))
+	for strings.Contains(r.raw, `"resultType":"input_required"`) {
+		var round struct {
+			InputRequests map[string]json.RawMessage
+			RequestState  string
+		}
+		if err := json.Unmarshal(r.result, &round); err != nil {
+			t.Fatal(err)
+		}
+		answers := make(map[string]json.RawMessage)
+		for key := range round.InputRequests {
+			answers[key] = json.RawMessage(acceptName("Ada"))
+		}
+		raw, _ := json.Marshal(answers)
+		r = p.ask(mcp.MethodCallTool, p.taskCall("job", "")+fmt.Sprintf(`,"inputResponses":%s,"requestState":%q`, raw, round.RequestState))
+	}
+	if r.err != nil {
+		t.Fatalf("%s", r.raw)
+	}
+	id = p.created(r.result).TaskID
+	p.until(id, mcp.TaskInputRequired)
+	p.close()
+	shutdownNow(t, first)
+	return w.connect(t, replica()), id
+}
+
+// finish answers the questions of a task until it ends, and returns its result.
+func (p *taskPeer) finish(id, name string) string {
+	p.t.Helper()
+	if !p.revision.Modern() {
+		p.answer = func(*jsonrpc.Message) string { return acceptName(name) }
+		return string(p.must(mcp.MethodTaskResult, taskMembers(id)))
+	}
+	for {
+		s := p.get(id)
+		if s.Status.Terminal() {
+			return s.raw
+		}
+		for key := range s.InputRequests {
+			p.update(id, fmt.Sprintf(`{%q:%s}`, key, acceptName(name)))
+		}
+	}
+}
+
+// TaskOptions.Replay: the handler runs again on another replica, finds the answers to its questions, and
+// does not repeat what is in Once.
+func TestAnotherReplicaRunsTheHandlerAgain(t *testing.T) {
+	onTaskWires(t, func(t *testing.T, w taskWire) {
+		var runs, effects atomic.Int64
+		p, id := handover(t, w, server.TaskOptions{Replay: true}, func(ctx context.Context) (string, error) {
+			run := runs.Add(1)
+			effect, err := server.Once(ctx, "effect", func(_ context.Context, key string) (string, error) {
+				return fmt.Sprintf("%d, key %t", effects.Add(1), len(key) > 20), nil
+			})
+			if err != nil {
+				return "", err
 			}
+			who, err := server.Elicit[nameForm](ctx, "Who?", server.Key("who"))
+			return fmt.Sprintf("run %d effect %s %s", run, effect, who.Name), err
+		})
+		if got := p.finish(id, "Ada"); !strings.Contains(got, "run 2 effect 1, key true Ada") {
+			t.Errorf("%s", got)
+		}
+		if effects.Load() != 1 {
+			t.Errorf("%d effects", effects.Load())
+		}
+	})
+}
+
+// Without TaskOptions.Replay the task fails, and its handler does not run again.
+func TestTaskOfAnEndedReplicaFails(t *testing.T) {
+	onTaskWires(t, func(t *testing.T, w taskWire) {
+		var runs atomic.Int64
+		p, id := handover(t, w, server.TaskOptions{}, func(ctx context.Context) (string, error) {
+			runs.Add(1)
+			_, err := server.Elicit[nameForm](ctx, "Who?", server.Key("who"))
+			return "", err
+		})
+		if _, err := p.outcome(id, mcp.TaskFailed); err == nil || !strings.Contains(err.Message, "has ended") || runs.Load() != 1 {
+			t.Errorf("%v after %d runs", err, runs.Load())
+		}
+	})
+}
+
+// The answers to the questions before Detach are kept for another run, and are not mixed up with those of
+// questions with the same content.
+func TestAnotherRunFindsTheAnswersFromBeforeDetach(t *testing.T) {
+	onWires(t, mcp.V20260728, func(t *testing.T, w taskWire) {
+		var runs atomic.Int64
+		p, id := handover(t, w, server.TaskOptions{AtDetach: true, Replay: true}, func(ctx context.Context) (string, error) {
+			first, err := server.Elicit[nameForm](ctx, "Who?")
+			if err != nil {
+				return "", err
+			}
+			if ctx, err = server.Detach(ctx); err != nil {
+				return "", err
+			}
+			run := runs.Add(1)
+			second, err := server.Elicit[nameForm](ctx, "Who?")
+			return fmt.Sprintf("run %d: %s, %s", run, first.Name, second.Name), err
+		})
+		if got := p.finish(id, "Bob"); !strings.Contains(got, "run 2: Ada, Bob") {
+			t.Errorf("%s", got)
+		}
+	})
+}
+
+// Server.Keys: replicas get a new key, in the order that the documentation describes, while tasks have ended,
+// wait for answers, and are taken over.
+func TestRotatedKeysFailNoTask(t *testing.T) {
+	oldKey, newKey := make([]byte, 32), []byte(strings.Repeat("k", 32))
+	onTaskWires(t, func(t *testing.T, w taskWire) {
+		memory := store.NewMemory(store.MemoryOptions{})
+		replica := func(keys ...[]byte) *server.Server {
+			s := quiet()
+			s.KV, s.Bus, s.Keys = memory, memory, keys
+			server.AddTool(s, mcp.Tool{Name: "quick"}, nothing, server.AsTask(server.TaskOptions{}))
+			server.AddTool(s, mcp.Tool{Name: "job"}, func(ctx context.Context, in nameForm) (string, error) {
+				first, err := server.Elicit[nameForm](ctx, "Who?")
+				if err != nil {
+					return "", err
+				}
+				second, err := server.Elicit[nameForm](ctx, "Who else?")
+				return fmt.Sprint(in.Name, first.Name, second.Name, strings.Repeat(" and more", 5000)), err
+			}, server.AsTask(server.TaskOptions{Replay: true}))
+			return s
+		}
+		first := replica(oldKey, newKey)
+		p := w.connect(t, first)
+		ended := p.create("quick").TaskID
+		p.until(ended, mcp.TaskCompleted)
+		before := p.get(ended).raw
+		create := func() string {
+			id := p.created(p.must(mcp.MethodCallTool, p.taskCall("job", `"name":"Ada"`))).TaskID
+			p.until(id, mcp.TaskInputRequired)
+			return id
+		}
+		running, orphan := create(), create()
+
+		second := replica(newKey, oldKey)
+		q := w.connect(t, second)
+		if got := q.get(ended).raw; got != before {
+			t.Errorf("%s, before %s", got, before)
+		}
+		if got := q.finish(running, "Bob"); !strings.Contains(got, "AdaBobBob") { // runs on the first
+			t.Errorf("%.200s", got)
+		}
+		p.close()
+		shutdownNow(t, first)
+		if got := q.finish(orphan, "Eve"); !strings.Contains(got, "AdaEveEve") {
+			t.Errorf("the task that was taken over: %.200s", got)
+		}
+		if got := q.get(running); got.Status != mcp.TaskCompleted {
+			t.Errorf("%.200s", got.raw)
+		}
+		third := replica(newKey)
+		if got := w.connect(t, third).get(orphan); got.Status != mcp.TaskCompleted {
+			t.Errorf("with the new key only: %.200s", got.raw)
 		}
 	})
 }

@@ -59,14 +59,6 @@ func connectRequestor(t *testing.T, w taskWire, declared string, answers map[str
 		defer cancel()
 		return ask(ctx, time.Minute)
 	})
-	server.AddTool(s, mcp.Tool{Name: "model"}, func(ctx context.Context, _ struct{}) (string, error) {
-		r, err := server.Sample(ctx, mcp.CreateMessageParams{MaxTokens: 1, Messages: []mcp.SamplingMessage{{Role: mcp.RoleUser, Content: []mcp.Content{mcp.Text("?")}}}}, server.Within(time.Minute))
-		failures <- err
-		if err != nil {
-			return "", err
-		}
-		return r.Content[0].(*mcp.TextContent).Text, nil
-	})
 	r := &requestor{answers: answers}
 	w.declared = declared
 	r.taskPeer = w.connect(t, s)
@@ -108,7 +100,6 @@ func clientAnswers(states ...string) map[string][]string {
 		mcp.MethodTaskResult: {acceptName("Ada")},
 		mcp.MethodCancelTask: {clientTask("cancelled")},
 	}
-	a[mcp.MethodCreateMessage] = a[mcp.MethodElicit]
 	for _, state := range states {
 		a[mcp.MethodGetTask] = append(a[mcp.MethodGetTask], clientTask(state))
 	}
@@ -375,20 +366,4 @@ func TestServerCancelsTheTaskThatItNoLongerNeeds(t *testing.T) {
 			})
 		})
 	}
-}
-
-// Sampling and forms in one server, over both wires.
-func TestSamplingRunsAsTaskOfTheClient(t *testing.T) {
-	onWires(t, mcp.V20251125, func(t *testing.T, w taskWire) {
-		answers := clientAnswers("completed")
-		answers[mcp.MethodTaskResult] = []string{`{"role":"assistant","model":"m","content":{"type":"text","text":"42"}}`}
-		answers[mcp.MethodCreateMessage] = []string{strings.Replace(`{"task":`+clientTask("working")+`}`, "5000", "100", 1)}
-		r, _ := connectRequestor(t, w, tasksOfClient, answers)
-		if result := r.must(mcp.MethodCallTool, `"name":"model"`); !strings.Contains(string(result), `"text":"42"`) {
-			t.Errorf("%s", result)
-		}
-		if got := r.requests(); got != "sampling/createMessage tasks/get tasks/result" {
-			t.Errorf("the server sent %s", got)
-		}
-	})
 }

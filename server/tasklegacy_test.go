@@ -5,13 +5,18 @@ package server_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"log/slog"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/digest"
+	"github.com/parley-mcp/parley/internal/syncbuffer"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
@@ -25,7 +30,9 @@ func TestTaskSupportOfToolsIsEnforced(t *testing.T) {
 	onWires(t, mcp.V20251125, func(t *testing.T, w taskWire) {
 		s, _ := taskServer()
 		p := w.connect(t, s)
-		p.wantError(mcp.MethodCallTool, `"name":"plain","task":{}`, jsonrpc.CodeMethodNotFound, "does not run as a task")
+		for _, tool := range []string{"plain", "never"} {
+			p.wantError(mcp.MethodCallTool, fmt.Sprintf(`"name":%q,"task":{}`, tool), jsonrpc.CodeMethodNotFound, "does not run as a task")
+		}
 		p.wantError(mcp.MethodCallTool, `"name":"only"`, jsonrpc.CodeMethodNotFound, "runs only as a task")
 		for _, members := range []string{`"name":"plain"`, `"name":"quick"`} {
 			if r := p.must(mcp.MethodCallTool, members); !strings.Contains(string(r), "done") {
@@ -34,6 +41,12 @@ func TestTaskSupportOfToolsIsEnforced(t *testing.T) {
 		}
 		for _, tool := range []string{"quick", "only"} {
 			p.outcome(p.create(tool).TaskID, mcp.TaskCompleted)
+		}
+	})
+	onWires(t, mcp.V20260728, func(t *testing.T, w taskWire) {
+		s, _ := taskServer()
+		if r := w.connect(t, s).must(mcp.MethodCallTool, `"name":"never"`); !strings.Contains(string(r), `"resultType":"complete"`) {
+			t.Errorf("a tool that never runs as a task: %s", r)
 		}
 	})
 	// Revisions without tasks cannot call a tool that requires one, and ignore params.task.
@@ -52,25 +65,6 @@ func TestTaskSupportOfToolsIsEnforced(t *testing.T) {
 			if r := s.ask(3+id, method, `"taskId":"x"`); !strings.Contains(r, `"code":-32601`) {
 				t.Errorf("%s: %s", method, r)
 			}
-		}
-	})
-}
-
-// Task Support and Handling: receivers that do not declare the capability MUST process the request
-// normally and ignore the metadata.
-func TestServerWithoutTasksIgnoresThem(t *testing.T) {
-	onTaskWires(t, func(t *testing.T, w taskWire) {
-		s := quiet()
-		server.AddTool(s, newTool("plain"), nothing)
-		p := w.connect(t, s)
-		for _, task := range []string{`{}`, `{"ttl":1}`, `7`} {
-			r := p.must(mcp.MethodCallTool, `"name":"plain","task":`+task)
-			if strings.Contains(string(r), "taskId") {
-				t.Errorf("params.task %s: %s", task, r)
-			}
-		}
-		for _, method := range []string{mcp.MethodGetTask, mcp.MethodCancelTask} {
-			p.wantError(method, `"taskId":"x"`, jsonrpc.CodeMethodNotFound, "")
 		}
 	})
 }
@@ -104,34 +98,11 @@ func TestTaskHasTheTTLThatTheServerAllows(t *testing.T) {
 	})
 }
 
-// Result Retrieval: tasks/result MUST block until the task has ended, and MUST return exactly what the
-// request would have returned. Associating Task-Related Messages: its result MUST have the related task.
-// Task Execution Errors: a tool error is a failed task.
-func TestTaskResultIsTheOutcomeOfTheCall(t *testing.T) {
+// Result Retrieval: tasks/result MUST block until the task has ended.
+func TestTaskResultBlocksUntilTheTaskHasEnded(t *testing.T) {
 	onWires(t, mcp.V20251125, func(t *testing.T, w taskWire) {
 		s, jobs := taskServer()
 		p := w.connect(t, s)
-		for tool, status := range map[string]mcp.TaskStatus{
-			"quick": mcp.TaskCompleted, "fail": mcp.TaskFailed, "panic": mcp.TaskFailed, "exit": mcp.TaskFailed, "broken": mcp.TaskFailed,
-		} {
-			call := p.ask(mcp.MethodCallTool, fmt.Sprintf(`"name":%q`, tool))
-			id := p.create(tool).TaskID
-			first := p.ask(mcp.MethodTaskResult, taskMembers(id))
-			if s := p.get(id); s.Status != status || status == mcp.TaskFailed && s.StatusMessage == "" {
-				t.Errorf("%s: %s, want %s", tool, s.raw, status)
-			}
-			for _, r := range []taskReply{first, p.ask(mcp.MethodTaskResult, taskMembers(id))} {
-				if contentOf(r.result) != contentOf(call.result) || fmt.Sprint(r.err) != fmt.Sprint(call.err) {
-					t.Errorf("%s: the task has %s, the call %s", tool, r.raw, call.raw)
-				}
-				if related := fmt.Sprintf(`"_meta":{"io.modelcontextprotocol/related-task":{"taskId":%q}}`, id); r.err == nil && !strings.Contains(r.raw, related) {
-					t.Errorf("%s: %s, want %s", tool, r.raw, related)
-				}
-				if r.err != nil && string(r.err.Data) != string(call.err.Data) {
-					t.Errorf("%s: the task has %s, the call %s", tool, r.raw, call.raw)
-				}
-			}
-		}
 		id := p.create("work").TaskID
 		j := <-jobs
 		waiting := p.start(mcp.MethodTaskResult, taskMembers(id))
@@ -328,23 +299,6 @@ func TestLegacyCancelEndsTheTaskBeforeTheResponse(t *testing.T) {
 	})
 }
 
-// Protocol Errors: an invalid or nonexistent taskId is -32602.
-func TestUnknownLegacyTaskIsInvalid(t *testing.T) {
-	onWires(t, mcp.V20251125, func(t *testing.T, w taskWire) {
-		s, _ := taskServer()
-		p := w.connect(t, s)
-		for _, method := range []string{mcp.MethodGetTask, mcp.MethodTaskResult, mcp.MethodCancelTask} {
-			for _, id := range []string{"unknown", "", strings.Repeat("x", 300)} {
-				p.wantError(method, taskMembers(id), jsonrpc.CodeInvalidParams, "task not found")
-			}
-			p.wantError(method, ``, jsonrpc.CodeInvalidParams, "taskId must be a string")
-			p.wantError(method, `"taskId":7`, jsonrpc.CodeInvalidParams, "taskId must be a string")
-			p.wantError(method, `"taskID":"x"`, jsonrpc.CodeInvalidParams, "")
-		}
-		p.wantError(mcp.MethodUpdateTask, `"taskId":"x","inputResponses":{}`, jsonrpc.CodeMethodNotFound, "")
-	})
-}
-
 // Task Listing: the result MUST have a nextCursor if there are more tasks; every task that tasks/get
 // returns MUST be listed. Protocol Errors: an invalid cursor is -32602. Security Considerations: the list
 // MUST have only the tasks of the client's authorization context; the server rejects clients without one.
@@ -406,5 +360,70 @@ func TestTaskStateIsNoEventStream(t *testing.T) {
 		if r := p.ask(method, taskMembers(id)); r.events || r.err != nil {
 			t.Errorf("%s: event stream %t, %s", method, r.events, r.raw)
 		}
+	}
+}
+
+// Audit and Logging of 2025-11-25, basic/utilities/tasks: the creation, the end and the retrieval of tasks
+// SHOULD be logged, with the authorization context.
+func TestChangesOfTasksAreLogged(t *testing.T) {
+	for _, who := range []string{"", "ada"} {
+		onTaskWires(t, func(t *testing.T, w taskWire) {
+			if who != "" && !w.http {
+				return
+			}
+			var log syncbuffer.Buffer
+			s := quiet()
+			s.Logger = slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+			if who != "" {
+				authenticated(s)
+			}
+			server.AddTool(s, mcp.Tool{Name: "greet"}, func(ctx context.Context, in nameForm) (string, error) {
+				_, err := server.Elicit[nameForm](ctx, "canary question")
+				return "canary result", errors.Join(err, server.Progress(ctx, 1, 2, "canary progress"))
+			}, server.AsTask(server.TaskOptions{}))
+			p := w.connect(t, s, strings.Fields(who)...)
+			p.answer = func(*jsonrpc.Message) string { return acceptName("canary answer") }
+			id := p.created(p.must(mcp.MethodCallTool, p.taskCall("greet", `"name":"canary argument"`))).TaskID
+			s1 := p.until(id, mcp.TaskInputRequired)
+			for key := range s1.InputRequests {
+				p.update(id, fmt.Sprintf(`{%q:%s}`, key, acceptName("canary answer")))
+			}
+			if !w.revision.Modern() {
+				p.must(mcp.MethodTaskResult, taskMembers(id))
+			} else {
+				p.until(id, mcp.TaskCompleted)
+			}
+
+			want := []string{"INFO task created", "DEBUG task requests input", "DEBUG task received input", "INFO task ended", "DEBUG task outcome retrieved"}
+			// A client can see a change in the store before the server logs it.
+			eventually(t, func() bool { return strings.Count(log.String(), `"msg":"task `) >= len(want) })
+			var events []string
+			principal := "anonymous"
+			if who != "" {
+				principal = digest.Of(person(t, who).Key())[:16]
+			}
+			for line := range strings.Lines(log.String()) {
+				var record map[string]any
+				if err := json.Unmarshal([]byte(line), &record); err != nil {
+					t.Fatal(err)
+				}
+				text, _ := record["msg"].(string)
+				if !strings.HasPrefix(text, "task ") {
+					continue
+				}
+				events = append(events, fmt.Sprint(record["level"], " ", text))
+				if record["task"] != digest.Of(id)[:16] || record["principal"] != principal {
+					t.Errorf("%s, want the principal %s", line, principal)
+				}
+			}
+			slices.Sort(want)
+			slices.Sort(events)
+			if !slices.Equal(events, want) || !strings.Contains(log.String(), `"tool":"greet"`) || !strings.Contains(log.String(), `"status":"completed"`) {
+				t.Errorf("%q, want %q", events, want)
+			}
+			if strings.Contains(log.String(), "canary") || strings.Contains(log.String(), id) {
+				t.Errorf("secrets in %s", log.String())
+			}
+		})
 	}
 }
