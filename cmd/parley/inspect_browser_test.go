@@ -3,9 +3,12 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"image"
+	"image/png"
 	"log/slog"
 	"net/http/httptest"
 	"os"
@@ -17,7 +20,9 @@ import (
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 
+	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
 
@@ -150,4 +155,215 @@ func (p *inspectedPage) fill(label, value string) {
 		return true;
 	})()`
 	p.awaitTrue(strings.NewReplacer("LABEL", string(quotedLabel), "VALUE", string(quotedValue)).Replace(script))
+}
+
+// orderSchema has nested objects, arrays, choices, defaults and alternatives.
+const orderSchema = `{
+  "type": "object",
+  "required": ["customer", "items", "delivery"],
+  "properties": {
+    "customer": {"type": "object", "description": "Who pays", "required": ["name"], "properties": {
+      "name": {"type": "string", "minLength": 1},
+      "email": {"type": "string", "format": "email"}
+    }},
+    "items": {"type": "array", "minItems": 1, "maxItems": 5, "items": {"type": "object", "required": ["article", "quantity"], "properties": {
+      "article": {"enum": ["lamp", "chair", "table"]},
+      "quantity": {"type": "integer", "minimum": 1, "maximum": 9, "default": 1}
+    }}},
+    "delivery": {"oneOf": [
+      {"title": "Pick up", "type": "object", "required": ["way", "shop"], "properties": {"way": {"const": "pickup"}, "shop": {"enum": ["north", "south"]}}},
+      {"title": "Post", "type": "object", "required": ["way", "address"], "properties": {"way": {"const": "post"}, "address": {"$ref": "#/$defs/address"}}}
+    ]},
+    "gift": {"type": "boolean"},
+    "extras": {"type": "array", "uniqueItems": true, "items": {"enum": ["wrap", "card"]}}
+  },
+  "$defs": {"address": {"type": "object", "required": ["street", "city"], "properties": {"street": {"type": "string"}, "city": {"type": "string", "minLength": 2}}}}
+}`
+
+const gallery = "# Gallery\n\nA **bold** word, `code`, a [link](https://example.com/) and <script>document.title = \"broken\"</script>.\n\n- one\n- two\n  - nested\n\n| name | size |\n|---|---|\n| cup | 3 |\n"
+
+// appPage is a page for MCP Apps. It tries what it must not be able to do, and shows the result of its tool.
+const appPage = `<!doctype html><html><body><p id="out">waiting</p><script>
+let id = 0;
+const send = (message) => parent.postMessage({ jsonrpc: "2.0", ...message }, "*");
+let reached = "sealed";
+try { reached = parent.parent.document.title } catch {}
+try { localStorage.setItem("a", "b"); reached = "storage" } catch {}
+fetch("https://example.com/").then(() => (reached = "network"), () => {});
+addEventListener("message", ({ data }) => {
+  if (data.id === 1) send({ method: "ui/notifications/initialized", params: {} });
+  if (data.method === "ui/notifications/tool-result") {
+    document.getElementById("out").textContent = data.params.content[0].text;
+    setTimeout(() => send({ id: 2, method: "tools/call", params: { name: "echo", arguments: { text: "app: " + data.params.content[0].text + ", " + reached } } }), 100);
+  }
+  if (data.id === 2) {
+    send({ id: 3, method: "tools/call", params: { name: "hidden", arguments: {} } });
+    send({ id: 4, method: "ui/message", params: { role: "user", content: { type: "text", text: "a message" } } });
+    send({ id: 5, method: "ui/update-model-context", params: { structuredContent: { chosen: "a context" } } });
+    send({ method: "notifications/message", params: { level: "info", data: "a log message" } });
+    send({ method: "ui/notifications/size-changed", params: { width: 300, height: 123 } });
+  }
+  if (data.id === 3) send({ method: "notifications/message", params: { level: "debug", data: "hidden: " + (data.error?.message ?? "called") } });
+  if (data.id === 5) send({ id: 7, method: "ui/request-display-mode", params: { mode: "fullscreen" } });
+  if (data.method === "ui/notifications/host-context-changed") {
+    send({ method: "notifications/message", params: { level: "debug", data: "now " + data.params.displayMode + ", " + data.params.theme } });
+    send({ id: 8, method: "ui/request-display-mode", params: { mode: "pip" } });
+  }
+  if (data.id === 8) send({ method: "notifications/message", params: { level: "debug", data: "instead of pip " + data.result.mode } });
+});
+send({ id: 1, method: "ui/initialize", params: { protocolVersion: "2026-01-26", appInfo: { name: "test", version: "1" }, appCapabilities: { availableDisplayModes: ["inline", "fullscreen"] } } });
+</script></body></html>`
+
+// noArguments is the schema of tools without arguments.
+const noArguments = `{"type":"object"}`
+
+// newGallery returns a server whose tools have every kind of argument and result.
+func newGallery(t *testing.T) *server.Server {
+	t.Helper()
+	var picture bytes.Buffer
+	if err := png.Encode(&picture, image.NewGray(image.Rect(0, 0, 40, 20))); err != nil {
+		t.Fatal(err)
+	}
+	wave := append([]byte("RIFF\x2c\x00\x00\x00WAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00\x40\x1f\x00\x00\x40\x1f\x00\x00\x01\x00\x08\x00data\x08\x00\x00\x00"), bytes.Repeat([]byte{128}, 8)...)
+	s := &server.Server{Name: "gallery", Version: "1"}
+	register := func(tool mcp.Tool, result func(json.RawMessage) *mcp.CallToolResult) {
+		err := s.RegisterTool(tool, func(_ context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error) {
+			return result(arguments), nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	text := func(text string) *mcp.CallToolResult {
+		return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text(text)}}
+	}
+	register(mcp.Tool{Name: "order", Title: "Order furniture", Description: "Order **furniture** for a customer.", InputSchema: json.RawMessage(orderSchema)},
+		func(arguments json.RawMessage) *mcp.CallToolResult { return text("ordered " + string(arguments)) })
+	register(mcp.Tool{Name: "echo", InputSchema: json.RawMessage(`{"type":"object","properties":{"text":{"type":"string"}}}`)}, func(arguments json.RawMessage) *mcp.CallToolResult {
+		var in struct{ Text string }
+		_ = json.Unmarshal(arguments, &in)
+		return text(in.Text)
+	})
+	register(mcp.Tool{Name: "show", InputSchema: json.RawMessage(noArguments)}, func(json.RawMessage) *mcp.CallToolResult {
+		return &mcp.CallToolResult{
+			StructuredContent: json.RawMessage(`{"cups":[{"name":"cup","size":3}],"open":true}`),
+			Content: []mcp.Content{
+				mcp.Text(gallery), mcp.Image(picture.Bytes(), "image/png"), mcp.Audio(wave, "audio/wav"),
+				&mcp.ResourceLink{URI: "gallery://note", Name: "note", Title: "The note", MimeType: "text/plain"},
+			},
+		}
+	})
+	register(mcp.Tool{Name: "app", InputSchema: json.RawMessage(noArguments), Meta: mcp.Meta{"ui": json.RawMessage(`{"resourceUri":"ui://gallery/app.html"}`)}},
+		func(json.RawMessage) *mcp.CallToolResult { return text("the result") })
+	register(mcp.Tool{Name: "hidden", InputSchema: json.RawMessage(noArguments), Meta: mcp.Meta{"ui": json.RawMessage(`{"visibility":["model"]}`)}},
+		func(json.RawMessage) *mcp.CallToolResult { return text("hidden") })
+	server.AddResource(s, mcp.Resource{URI: "gallery://note", Name: "note", MimeType: "text/plain"}, func(context.Context) (string, error) { return "Remember the milk.", nil })
+	server.AddResource(s, mcp.Resource{URI: "ui://gallery/app.html", Name: "app", MimeType: "text/html;profile=mcp-app"}, func(context.Context) (string, error) { return appPage, nil })
+	return s
+}
+
+// newWarehouse returns a server that has tools only, with long names and results.
+func newWarehouse(t *testing.T) *server.Server {
+	t.Helper()
+	s := &server.Server{Name: "warehouse", Version: "1"}
+	for i, name := range []string{"a_report", strings.Repeat("reconcile_the_stock_with_the_ledger_", 3), "z"} {
+		tool := mcp.Tool{Name: name, InputSchema: json.RawMessage(noArguments)}
+		err := s.RegisterTool(tool, func(context.Context, json.RawMessage) (*mcp.CallToolResult, error) {
+			return &mcp.CallToolResult{
+				StructuredContent: json.RawMessage(fmt.Sprintf(`{"tool": %d, "value": %q}`, i, strings.Repeat("long ", 1000))),
+				Content:           []mcp.Content{mcp.Text(strings.Repeat("a line\n", 300))},
+			}, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+// reload loads the page again, as a user does.
+func (p *inspectedPage) reload() {
+	p.t.Helper()
+	p.check(p.do(chromedp.Reload()))
+}
+
+func TestBrowserPanesKeepTheirSizesAndTheirPlace(t *testing.T) {
+	p := inspectPage(t, serveTools(t, newWarehouse(t)))
+	size := func(pane string) string {
+		return `Number(document.querySelector('[data-pane="` + pane + `"]').ariaValueNow)`
+	}
+	p.see(`a_report`)
+
+	// The keys and the pointer resize a pane, and a reload does not change that.
+	p.awaitTrue(`(document.querySelector('[data-pane="list"]').focus(), ` + size("list") + ` === 260)`)
+	p.check(p.do(chromedp.KeyEvent(kb.ArrowRight), chromedp.KeyEvent(kb.ArrowRight), chromedp.KeyEvent(kb.ArrowLeft)))
+	p.awaitTrue(size("list") + ` === 276 && document.querySelector(".column").offsetWidth === 276`)
+	left := chromedp.ButtonLeft
+	y, err := evaluate[float64](p.tab, `document.querySelector(".log").getBoundingClientRect().top`)
+	p.check(err)
+	p.check(p.do(chromedp.MouseEvent(chromedp.MousePressed, 600, y, left), chromedp.MouseEvent(chromedp.MouseMoved, 600, 100, left),
+		chromedp.MouseEvent(chromedp.MouseReleased, 600, 100, left)))
+	p.awaitTrue(size("log") + ` === 266 && document.querySelector(".log").offsetHeight === 266`) // a third of the window
+	p.check(p.do(chromedp.EmulateViewport(1280, 720)))
+	p.awaitTrue(`document.querySelector(".log").offsetHeight === 240`)
+	p.check(p.do(chromedp.EmulateViewport(1280, 800)))
+	p.reload()
+	p.awaitTrue(size("list") + ` === 276 && ` + size("log") + ` === 266`)
+
+	// Long names end in an ellipsis, and wrap on demand.
+	fits := `(() => {
+		const name = document.querySelectorAll(".column .entry-name > span")[1];
+		return name.scrollWidth === name.clientWidth;
+	})()`
+	p.awaitTrue(`!` + fits + ` && document.querySelectorAll(".column .entry")[1].title.endsWith("_the_ledger_")`)
+	p.press("Wrap")
+	p.awaitTrue(fits)
+	for _, view := range []string{"Prompts", "Resources"} {
+		p.press(view)
+		p.see(`The server has no ` + strings.ToLower(view))
+	}
+	p.reload()
+	p.awaitTrue(fits)
+
+	// Long values are shown on demand.
+	p.press("Call Ctrl ↵")
+	all := `document.querySelector(".result").innerText.includes("long ".repeat(900))`
+	p.awaitTrue(`document.querySelector(".result")?.offsetHeight < 600 && !` + all)
+	p.axe("long values")
+	p.shot("long-values")
+	p.press("Show all, 5.0 kB")
+	p.awaitTrue(all)
+	p.press("Show all, 2.1 kB")
+	p.awaitTrue(`document.querySelector(".folded > div").offsetHeight > 3000`)
+
+	// The page has asked for the list that the server has, once.
+	p.fill("Filter by method, name or id", "/list")
+	p.awaitTrue(`(() => {
+		const methods = [...document.querySelectorAll(".row .method")].map((one) => one.innerText);
+		return methods.filter((one) => one !== "subscriptions/listen").join() === "tools/list,tools/list";
+	})()`)
+
+	// A narrow window shows one pane at a time.
+	visible := func(selectors ...string) string {
+		quoted, _ := json.Marshal(selectors)
+		return `document.documentElement.scrollWidth <= innerWidth && [".column", ".detail", ".log-body"].every((one) =>
+			!!document.querySelector(one)?.checkVisibility() === ` + string(quoted) + `.includes(one))`
+	}
+	p.awaitTrue(visible(".column", ".detail", ".log-body"))
+	p.size(390, true)
+	p.awaitTrue(visible(".column"))
+	p.axe("narrow list")
+	p.shot("narrow-list")
+	p.press("z")
+	p.awaitTrue(visible(".detail") + ` && document.activeElement.matches(".back")`)
+	p.axe("narrow tool")
+	p.shot("narrow-tool")
+	p.press("‹ Tools")
+	p.awaitTrue(visible(".column") + ` && document.activeElement.matches(".entry")`)
+	p.press("▸ Log")
+	p.awaitTrue(visible(".log-body"))
+	p.axe("narrow log")
+	p.shot("narrow-log")
+	p.press("▾ Log")
+	p.awaitTrue(visible(".column"))
 }

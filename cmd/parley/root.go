@@ -127,10 +127,7 @@ func newVersion() *cobra.Command {
 				Version   string         `json:"version"`
 				Revisions []mcp.Revision `json:"revisions"`
 			}{program.Version(), mcp.Revisions()}
-			return output.Show(cmd, result, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "parley %s\nMCP %s\n", result.Version, program.Commas(result.Revisions))
-				return err
-			})
+			return output.Print(cmd, result, "parley %s\nMCP %s\n", result.Version, program.Commas(result.Revisions))
 		},
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,6 +21,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/parley-mcp/parley/auth/devissuer"
+	"github.com/parley-mcp/parley/cmd/parley/internal/connection"
 )
 
 // waitLimit is the time-out of everything that a test waits for.
@@ -320,4 +322,79 @@ func asks(ts *testscript.TestScript, neg bool, args []string) {
 		case <-poll.C:
 		}
 	}
+}
+
+// runtimeDir gives a script a directory for the sockets of connections. The paths of other directories of a script can
+// be too long. The end of the script ends the connections.
+func runtimeDir(env *testscript.Env) error {
+	base, err := os.MkdirTemp("", "p")
+	if err != nil {
+		return err
+	}
+	env.Setenv("PARLEY_RUNTIME_DIR", filepath.Join(base, "run"))
+	env.Defer(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
+		defer cancel()
+		dir := connection.New(filepath.Join(base, "run"))
+		for _, name := range dir.Names() {
+			_ = dir.Stop(ctx, name) // it may have ended
+		}
+		_ = os.RemoveAll(base)
+	})
+	return nil
+}
+
+// killed NAME kills the process of a connection, and waits until it has ended.
+func killed(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: killed NAME")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
+	defer cancel()
+	dir := connection.New(ts.Getenv("PARLEY_RUNTIME_DIR"))
+	info, err := dir.Info(ctx, args[0])
+	ts.Check(err)
+	process, err := os.FindProcess(info.PID)
+	ts.Check(err)
+	ts.Check(process.Kill())
+	poll := time.NewTicker(10 * time.Millisecond)
+	defer poll.Stop()
+	for {
+		conn, err := dir.Dial(ctx, args[0])
+		if errors.Is(err, connection.ErrNotConnected) {
+			return
+		}
+		ts.Check(err)
+		conn.Close()
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+			ts.Fatalf("the process %d has not ended", info.PID)
+		}
+	}
+}
+
+// registry VARIABLE DIR serves the responses of a registry in a directory, and sets the variable to its URL. The list of
+// servers is list.json, and the latest version of the server a/b is a_b.json.
+func serveRegistry(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: registry VARIABLE DIR")
+	}
+	dir := ts.MkAbs(args[1])
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		path := "/list.json"
+		if r.URL.Path != "/v0.1/servers" {
+			name, _ := strings.CutPrefix(r.URL.EscapedPath(), "/v0.1/servers/")
+			name, _ = strings.CutSuffix(name, "/versions/latest")
+			path = "/" + strings.ReplaceAll(name, "%2F", "_") + ".json"
+		}
+		body, err := os.ReadFile(dir + path)
+		if err != nil || strings.Contains(path, "..") {
+			w.WriteHeader(http.StatusNotFound)
+			body = []byte(`{"title": "Not Found", "status": 404, "detail": "Server not found"}`)
+		}
+		_, _ = w.Write(body) // the client sees an error
+	}))
+	ts.Defer(s.Close)
+	ts.Setenv(args[0], s.URL)
 }

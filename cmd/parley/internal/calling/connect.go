@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"slices"
@@ -112,11 +111,8 @@ func connectAs(cmd *cobra.Command, flags *connectFlags, target []string) error {
 	if err != nil {
 		return err
 	}
-	return output.Show(cmd, info, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "Connected %s. It ends after %v without a command, or with: %s\n", flags.name, flags.idle,
-			disconnectCommand(flags.name))
-		return err
-	})
+	return output.Print(cmd, info, "Connected %s. It ends after %v without a command, or with: %s\n", flags.name, flags.idle,
+		disconnectCommand(flags.name))
 }
 
 // backgroundArgs returns the arguments of the background process: those of this one, with the flag for it.
@@ -219,8 +215,5 @@ func disconnect(cmd *cobra.Command, names []string) error {
 			return err
 		}
 	}
-	return output.Show(cmd, names, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "Disconnected %s.\n", terminal.Line(strings.Join(names, ", ")))
-		return err
-	})
+	return output.Print(cmd, names, "Disconnected %s.\n", terminal.Line(strings.Join(names, ", ")))
 }

@@ -234,23 +234,19 @@ func search(cmd *cobra.Command, files *dialing.ConfigFlags, query string, limit 
 	if !reached {
 		return failure.Unreachable(errors.New("no server of your configuration can be reached; see parley ls --status"))
 	}
-	return output.Show(cmd, found, func(w io.Writer) error {
+	return output.Text(cmd, found, func(b *strings.Builder) {
 		if len(found) == 0 {
-			_, err := fmt.Fprintln(cmd.ErrOrStderr(), "No tool matches.")
-			return err
+			cmd.PrintErrln("No tool matches.")
 		}
-		var b strings.Builder
 		for i, f := range found {
 			if i > 0 {
 				b.WriteByte('\n')
 			}
-			fmt.Fprintf(&b, "%s %s\n", terminal.Line(f.Server), terminal.Line(f.Tool))
+			fmt.Fprintf(b, "%s %s\n", terminal.Line(f.Server), terminal.Line(f.Tool))
 			if text, _, _ := strings.Cut(strings.TrimSpace(f.Description), "\n"); text != "" {
 				b.WriteString("  " + terminal.Line(text) + "\n")
 			}
-			fmt.Fprintf(&b, "  %s\n", terminal.Verbatim(f.Example))
+			fmt.Fprintf(b, "  %s\n", terminal.Verbatim(f.Example))
 		}
-		_, err := io.WriteString(w, b.String())
-		return err
 	})
 }

@@ -356,12 +356,9 @@ func ping(cmd *cobra.Command, flags *dialing.Flags, target []string) error {
 		Connected float64      `json:"connectedMs"`
 		Answered  float64      `json:"answeredMs"`
 	}{info.Name, info.Version, c.Revision(), milliseconds(dialled.Sub(start)), milliseconds(answered.Sub(dialled))}
-	return output.Show(cmd, result, func(w io.Writer) error {
-		_, err := fmt.Fprintln(w, terminal.Line(fmt.Sprintf("%s %s · MCP %s · connected in %v, ping answered in %v",
-			info.Name, info.Version, c.Revision(), terminal.Duration(dialled.Sub(start)),
-			terminal.Duration(answered.Sub(dialled)))))
-		return err
-	})
+	return output.Print(cmd, result, "%s\n", terminal.Line(fmt.Sprintf("%s %s · MCP %s · connected in %v, ping answered in %v",
+		info.Name, info.Version, c.Revision(), terminal.Duration(dialled.Sub(start)),
+		terminal.Duration(answered.Sub(dialled)))))
 }
 
 // milliseconds returns a duration in milliseconds, rounded to microseconds.

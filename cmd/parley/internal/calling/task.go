@@ -59,10 +59,7 @@ func startTask(cmd *cobra.Command, c *session, tool string, arguments json.RawMe
 	started := struct {
 		TaskID string `json:"taskId"`
 	}{task.ID()}
-	return output.Show(cmd, started, func(w io.Writer) error {
-		_, err := fmt.Fprintln(w, terminal.Line(task.ID()))
-		return err
-	})
+	return output.Print(cmd, started, "%s\n", terminal.Line(task.ID()))
 }
 
 // splitTask splits the arguments of a command about one task. The ID is the first argument after
@@ -108,10 +105,7 @@ parley task get http://127.0.0.1:7777/mcp ID`,
 			if err != nil {
 				return err
 			}
-			return output.Show(cmd, state, func(w io.Writer) error {
-				_, err := io.WriteString(w, renderTask(state))
-				return err
-			})
+			return output.Print(cmd, state, "%s", renderTask(state))
 		},
 	}
 	flags.Add(cmd)

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
@@ -84,7 +83,7 @@ func diff(cmd *cobra.Command, flags *diffFlags, args []string) error {
 	if flags.breaking {
 		changes = slices.DeleteFunc(changes, func(c defdiff.Change) bool { return c.Breaking == "" })
 	}
-	if err := output.Show(cmd, changes, func(w io.Writer) error { return printChanges(w, changes) }); err != nil {
+	if err := output.Print(cmd, changes, "%s", textOf(changes)); err != nil {
 		return err
 	}
 	if len(changes) > 0 {
@@ -159,8 +158,8 @@ func listingOf(cmd *cobra.Command, f *dialing.Flags, words []string) ([]byte, er
 	return json.Marshal(listing.NewServerListing(c, listed))
 }
 
-// printChanges prints the changes, grouped by the definitions.
-func printChanges(w io.Writer, changes []defdiff.Change) error {
+// textOf describes the changes, grouped by the definitions.
+func textOf(changes []defdiff.Change) string {
 	var b strings.Builder
 	title := ""
 	for _, c := range changes {
@@ -188,6 +187,5 @@ func printChanges(w io.Writer, changes []defdiff.Change) error {
 		}
 		b.WriteByte('\n')
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return b.String()
 }

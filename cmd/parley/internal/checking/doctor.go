@@ -103,11 +103,8 @@ func examine(cmd *cobra.Command, flags *dialing.Flags, args []string) error {
 		failed = errors.Join(failed, err)
 		all = append(all, x)
 	}
-	err := output.Show(cmd, all, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "\n%s, %s, %s\n", terminal.Count(counts[doctor.Problem], "problem"),
-			terminal.Count(counts[doctor.Warning], "warning"), terminal.Count(counts[doctor.Note], "note"))
-		return err
-	})
+	err := output.Print(cmd, all, "\n%s, %s, %s\n", terminal.Count(counts[doctor.Problem], "problem"),
+		terminal.Count(counts[doctor.Warning], "warning"), terminal.Count(counts[doctor.Note], "note"))
 	switch {
 	case err != nil:
 		return err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"regexp"
 	"slices"
@@ -287,10 +286,7 @@ func (t *testRun) finish() error {
 	for _, r := range t.reports {
 		total.Add(r)
 	}
-	err := output.Show(t.cmd, t.reports, func(w io.Writer) error {
-		_, err := fmt.Fprintln(w, total)
-		return err
-	})
+	err := output.Print(t.cmd, t.reports, "%s\n", total)
 	switch {
 	case err != nil:
 		return err

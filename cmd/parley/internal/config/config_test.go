@@ -3,8 +3,10 @@ package config
 import (
 	"errors"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -247,5 +249,127 @@ func TestFindReturnsAServerByName(t *testing.T) {
 	}
 	if _, err := file.Find("none"); err == nil || !strings.Contains(err.Error(), "files, search, off") {
 		t.Error(err)
+	}
+}
+
+func TestCredentialsAreRead(t *testing.T) {
+	for text, want := range map[string]*Credentials{
+		`{"type": "callerLogin"}`: {Type: CallerLogin},
+		`{"type": "callerLogin", "networks": ["10.0.0.0/8", "fd00::/8"]}`: {
+			Type: CallerLogin, Networks: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")},
+		},
+		`{"type": "callerLogin", "clientId": "id", "clientSecret": "${SECRET}"}`: {Type: CallerLogin, ClientID: "id", ClientSecret: "hunter2"},
+		`{"type": "tokenExchange", "tokenEndpoint": "https://as.example/token", "clientId": "id", "clientSecret": "${SECRET}", "audience": "api", "scopes": ["a", "b"], "subjectTokenType": "urn:x"}`: {
+			Type: TokenExchange, TokenEndpoint: "https://as.example/token", ClientID: "id", ClientSecret: "hunter2", Audience: "api", Scopes: []string{"a", "b"}, SubjectTokenType: "urn:x",
+		},
+		`{"type": "enterprise", "issuer": "https://idp.example", "clientId": "id", "clientSecret": "${SECRET}", "serverIssuer": "https://as.example", "serverClientId": "other", "serverClientSecret": "${SECRET}"}`: {
+			Type: Enterprise, Issuer: "https://idp.example", ClientID: "id", ClientSecret: "hunter2", ServerIssuer: "https://as.example", ServerClientID: "other", ServerClientSecret: "hunter2",
+		},
+	} {
+		data := `{"$schema": "` + SchemaURI + `", "mcpServers": {"up": {"url": "https://mcp.example/mcp", "credentials": ` + text + `}}}`
+		if err := validate(t, []byte(data)); err != nil {
+			t.Errorf("the schema rejects %s: %v", text, err)
+		}
+		c, err := Parse("/", "f", []byte(data))
+		if err != nil || len(c.Warnings)+len(c.Problems) > 0 {
+			t.Fatalf("%s: %v %v %v", text, err, c.Warnings, c.Problems)
+		}
+		values := &Values{Env: func(name string) (string, bool) { return "hunter2", name == "SECRET" }}
+		got, err := c.Servers[0].CallerCredentials(values)
+		if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); err != nil || diff != "" {
+			t.Errorf("%s: %v %s", text, err, diff)
+		}
+	}
+}
+
+func TestInvalidCredentialsAreReported(t *testing.T) {
+	const url = `"url": "https://mcp.example/mcp", `
+	for server, want := range map[string]string{
+		`{` + url + `"credentials": {}}`:                                                                           `credentials must have the type "callerLogin", "tokenExchange" or "enterprise"`,
+		`{` + url + `"credentials": {"type": "static"}}`:                                                           `credentials must have the type`,
+		`{` + url + `"credentials": {"type": "callerLogin", "issuer": "https://as.example"}}`:                      `must not have members other than clientId, clientSecret and networks`,
+		`{` + url + `"credentials": {"type": "callerLogin", "clientSecret": "x"}}`:                                 `must have a clientId`,
+		`{` + url + `"credentials": {"type": "callerLogin", "scopes": ["a"]}}`:                                     `must not have scopes`,
+		`{` + url + `"credentials": {"type": "tokenExchange"}}`:                                                    `must have an issuer or a tokenEndpoint`,
+		`{` + url + `"credentials": {"type": "tokenExchange", "issuer": "https://a", "serverClientId": "x"}}`:      `must not have serverIssuer`,
+		`{` + url + `"credentials": {"type": "enterprise", "issuer": "https://a"}}`:                                `must have issuer, serverClientId and serverClientSecret`,
+		`{` + url + `"sharing": "shared", "credentials": {"type": "callerLogin"}}`:                                 `sharing is not "shared"`,
+		`{` + url + `"credentials": {"type": "callerLogin", "networks": ["10.0.0.1"]}}`:                            `"10.0.0.1" must be a network`,
+		`{` + url + `"credentials": {"type": "tokenExchange", "issuer": "https://a", "networks": ["10.0.0.0/8"]}}`: `must not have networks`,
+		`{"command": "program", "credentials": {"type": "callerLogin"}}`:                                           `credentials require a url`,
+	} {
+		c, err := Parse("/", "f", []byte(`{"mcpServers": {"up": `+server+`}}`))
+		if err != nil || len(c.Problems) != 1 || !strings.Contains(c.Problems[0].Err.Error(), want) {
+			t.Errorf("%s: %v, %v, want %s", server, err, c.Problems, want)
+		}
+	}
+}
+
+func TestPlainSecretsAreFoundByTheirNamesAndInURLs(t *testing.T) {
+	s := &Server{
+		Env: []Pair{
+			{"GITHUB_TOKEN", "abc"}, {"API_KEY", "${API_KEY}"}, {"OPENAI_APIKEY", "abc"}, {"REGION", "eu"}, {"KEYBOARD", "de"}, {"PASSWORD", ""},
+			{"PGPASS", "abc"}, {"MYSQL_PWD", "abc"}, {"SSH_ASKPASS", "/bin/ask"}, {"PWD", "/srv"}, {"ENABLE_AUTH", "true"},
+			{"DATABASE", "postgres://ada:abc@db/x"}, {"OTHER", "postgres://ada:${PW}@db/x"}, {"REPO", "ssh://git@example.com/a"}, {"GIT", "https://abc@example.com/a"},
+		},
+		Headers: []Pair{{"Authorization", "Bearer abc"}, {"X-Api-Key", "${keyring:a/b}"}, {"X-Region", "eu"}, {"X-Auth", "abc"}},
+		Args: []string{
+			"--token", "abc", "--api-key=${KEY}", "--secret=abc", "--password", "--verbose", "token", "-H", "X-Auth: abc", "-HX-Auth: ${A}",
+			"--header=Authorization: Basic abc", "-e", "GITHUB_TOKEN=abc", "redis://:abc@cache", "--url=https://example.com/", "--auth", "none", "https://mcp.example.com",
+			"https://mcp.example.com/sse?x=1&token=abc", "--url=https://example.com/?api_key=abc",
+		},
+		URL: "https://user:abc@example.com/mcp?page=abc&access_token=abc&x=1",
+	}
+	var found []string
+	secrets := PlainSecrets(s)
+	for _, secret := range secrets {
+		found = append(found, secret.Where)
+	}
+	want := []string{
+		"env GITHUB_TOKEN", "env OPENAI_APIKEY", "env PGPASS", "env MYSQL_PWD", "the password of env DATABASE", "the user of env GIT", "header Authorization", "header X-Auth",
+		"argument token", "argument secret", "argument X-Auth", "argument Authorization", "argument GITHUB_TOKEN", "the password of an argument", "parameter token of an argument", "parameter api_key of an argument",
+		"the password of the url", "parameter access_token of the url",
+	}
+	if !slices.Equal(found, want) {
+		t.Errorf("found %q, want %q", found, want)
+	}
+	// A reference replaces each secret, and nothing else changes.
+	for _, secret := range slices.Backward(secrets) {
+		if text := secret.Replace("${S}"); text != "abc" {
+			t.Errorf("%s: the secret is %q", secret.Where, text)
+		}
+	}
+	for text, want := range map[string]string{
+		"https://h/?token=a&u=https://b:c@d":     "https://h/?token=${S}&u=https://b:${S}@d",
+		"https://h/?token=https://a:b@c&x=1":     "https://h/?token=${S}&x=1",
+		"https://h/?u=https://a:b&token=ccccc@d": "https://h/?u=https://a:b&token=${S}",
+	} {
+		inQuery := &Server{URL: text}
+		for _, secret := range slices.Backward(PlainSecrets(inQuery)) {
+			secret.Replace("${S}")
+		}
+		if inQuery.URL != want {
+			t.Errorf("%s becomes %s, want %s", text, inQuery.URL, want)
+		}
+	}
+	if len(PlainSecrets(s)) != 0 || s.URL != "https://user:${S}@example.com/mcp?page=abc&access_token=${S}&x=1" || s.Headers[0].Value != "Bearer ${S}" || s.Env[11].Value != "postgres://ada:${S}@db/x" || s.Args[10] != "--header=Authorization: Basic ${S}" {
+		t.Errorf("the server is %+v", s)
+	}
+}
+
+func TestArgumentsAreShownWithoutSecrets(t *testing.T) {
+	args := []string{
+		"-y", "@modelcontextprotocol/server-filesystem@2026.1.14", "/srv/documents", "--token", "abc", "--key=abc", "-k", "sk-aBcD1234efgh5678ijkl",
+		"https://u:p@example.com/sse?token=abc&page=1", "https://example.com/hooks/T0B1C2D3E4F5G6H7I8J9K0", "postgres://ada:pw@db/x", "-p",
+		"6f1c3a52-0000-4000-8000-0123456789ab", "KEY=${KEY}", "eyJhbGciOiJIUzI1NiIsInR5cCI6.e30.x", "--verbose", "2026-07-28", "server-everything-for-all-of-us-2",
+	}
+	want := []string{
+		"-y", "@modelcontextprotocol/server-filesystem@2026.1.14", "/srv/documents", "--token", "…", "--key=…", "-k", "…",
+		"https://u:…@example.com/sse?token=…&page=1", "https://example.com/hooks/…", "postgres://ada:…@db/x", "-p",
+		"…", "KEY=${KEY}", "…", "--verbose", "2026-07-28", "server-everything-for-all-of-us-2",
+	}
+	before := slices.Clone(args)
+	if got := Masked(args); !slices.Equal(got, want) || !slices.Equal(args, before) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/parley-mcp/parley/cmd/parley/internal/jsondiff"
 )
 
 // The kinds of definitions.
@@ -69,16 +71,9 @@ func Compare(before, after []Definition) ([]Change, error) {
 	})
 	changes := []Change{}
 	for _, k := range keys {
-		c := comparison{kind: k.kind, name: k.name}
-		switch {
-		case now[k] == nil:
-			c.add(nil, old[k], nil, "it is removed")
-		case old[k] == nil:
-			c.add(nil, nil, now[k], "")
-		default:
-			c.compare(nil, old[k], now[k])
+		for _, c := range (&jsondiff.Comparison{WholeArrays: true}).Compare(old[k], now[k]) {
+			changes = append(changes, Change{k.kind, k.name, string(c.Path), c.A, c.B, breaks(k.kind, c)})
 		}
-		changes = append(changes, c.changes...)
 	}
 	return changes, nil
 }
@@ -115,62 +110,23 @@ func normalized(d Definition) (jsontext.Value, error) {
 	return json.Marshal(members)
 }
 
-// comparison compares two definitions with one name.
-type comparison struct {
-	kind, name string
-	changes    []Change
-}
-
-func (c *comparison) add(place []string, before, after jsontext.Value, breaking string) {
-	var path jsontext.Pointer
-	for _, name := range place {
-		path = path.AppendToken(name)
-	}
-	c.changes = append(c.changes, Change{c.kind, c.name, string(path), slices.Clone(before), slices.Clone(after),
-		breaking})
-}
-
-// compare adds the differences at a place. A nil value is absent.
-func (c *comparison) compare(place []string, before, after jsontext.Value) {
-	switch {
-	case before != nil && after != nil && before.Kind() == '{' && after.Kind() == '{':
-		a, b := members(before), members(after)
-		names := slices.Collect(maps.Keys(a))
-		for name := range b {
-			if _, both := a[name]; !both {
-				names = append(names, name)
-			}
-		}
-		slices.Sort(names)
-		for _, name := range names {
-			c.compare(append(slices.Clone(place), name), a[name], b[name])
-		}
-	case !equal(before, after):
-		c.add(place, before, after, c.breaks(place, before, after))
-	}
-}
-
 func members(object jsontext.Value) map[string]jsontext.Value {
 	all := make(map[string]jsontext.Value)
 	_ = json.Unmarshal(object, &all) // it is valid JSON
 	return all
 }
 
-// equal compares values without regard to spaces and the order of members.
-func equal(a, b jsontext.Value) bool {
-	if a == nil || b == nil {
-		return a == nil && b == nil
-	}
-	a, b = slices.Clone(a), slices.Clone(b)
-	return a.Canonicalize() == nil && b.Canonicalize() == nil && string(a) == string(b)
-}
-
-// breaks says why a change of a member breaks clients; empty if that is not certain.
-func (c *comparison) breaks(place []string, before, after jsontext.Value) string {
+// breaks says why a change of a definition breaks clients; empty if that is not certain.
+func breaks(kind string, c jsondiff.Change) string {
+	place, before, after := slices.Collect(c.Path.Tokens()), c.A, c.B
 	switch {
-	case c.kind == Prompt && place[0] == "arguments":
+	case len(place) == 0 && after == nil:
+		return "it is removed"
+	case len(place) == 0:
+		return ""
+	case kind == Prompt && place[0] == "arguments":
 		return breaksArgument(place, before, after)
-	case c.kind != Tool:
+	case kind != Tool:
 		return ""
 	case place[0] == "outputSchema":
 		return breaksOutput(place, before, after)

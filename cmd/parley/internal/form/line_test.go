@@ -6,6 +6,9 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
 )
 
 func TestLineReturnsTheTextOrTheCancellation(t *testing.T) {
@@ -79,5 +82,111 @@ func TestChooseReturnsTheOptionOrTheCancellation(t *testing.T) {
 		if err != test.err || chosen != test.chosen {
 			t.Errorf("%s: %q, %v", name, chosen, err)
 		}
+	}
+}
+
+func TestConsentWarnsAboutDeceptiveHosts(t *testing.T) {
+	for address, want := range map[string]string{
+		"https://example.com/pay?id=1":        "",
+		"http://127.0.0.1:8080/":              "",
+		"http://localhost/":                   "",
+		"https://xn--pple-43d.com/":           "Punycode",
+		"https://login.XN--pple-43d.com/":     "Punycode",
+		"https://аpple.com/":                  "а (U+0430)",
+		"https://example.com/xn--path-is-not": "",
+	} {
+		u, err := parseAddress(address)
+		if err != nil {
+			t.Errorf("%s: %v", address, err)
+			continue
+		}
+		got := strings.Join(warnings(u), "\n")
+		if want == "" && got != "" || !strings.Contains(got, want) {
+			t.Errorf("warnings for %s: %q, want %q", address, got, want)
+		}
+	}
+}
+
+func TestConsentRejectsInvalidURLsWithoutAsking(t *testing.T) {
+	for _, address := range []string{
+		"", "example.com", "javascript:alert(1)", "file:///etc/passwd", "https://", "https:///path",
+		"https://example.com/\u202egpj", "https://example.com/\x1b[2J", "https://example.com/a b", "https://example.com/%zz",
+		"https://example.com@evil.example/", "http://example.com/",
+	} {
+		screen := &Screen{} // cannot ask
+		_, err := screen.Consent(t.Context(), "server", &mcp.ElicitParams{Mode: mcp.ElicitModeURL, URL: address})
+		var reported *jsonrpc.Error
+		if !errors.As(err, &reported) || reported.Code != jsonrpc.CodeInvalidParams {
+			t.Errorf("%q: %v", address, err)
+		}
+	}
+}
+
+// Rule H7: Consent shows the whole URL, highlights the host, and opens the page only if the user
+// chooses to.
+func TestPagesAreOpenedOnlyWithConsent(t *testing.T) {
+	const address = "https://xn--pple-43d.com:8443/pay?id=1#x"
+	for name, test := range map[string]struct {
+		keys    string
+		again   bool
+		failure error
+		opened  int
+		action  mcp.ElicitAction
+	}{
+		"open":             {"\r", false, nil, 1, mcp.ElicitAccept},
+		"cannot be opened": {"\r", false, errors.New("no display"), 1, mcp.ElicitAccept},
+		"copies the URL":   {"j\r", false, nil, 0, mcp.ElicitAccept},
+		"decline":          {"jj\r", false, nil, 0, mcp.ElicitDecline},
+		"cancel":           {"jjj\r", false, nil, 0, mcp.ElicitCancel},
+		"continue":         {"\r", true, nil, 0, mcp.ElicitAccept},
+		"open again":       {"j\r", true, nil, 1, mcp.ElicitAccept},
+		"decline again":    {"jj\r", true, nil, 0, mcp.ElicitDecline},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out strings.Builder
+			opened := 0
+			screen := &Screen{In: strings.NewReader(test.keys), Out: &out, Open: func(_ context.Context, got string) error {
+				if !strings.Contains(out.String(), "/pay?id=1#x") || got != address {
+					t.Errorf("opened %s after the output %q", got, out.String())
+				}
+				opened++
+				return test.failure
+			}}
+			if test.again {
+				screen.remember("server " + address)
+			}
+			result, err := screen.Consent(t.Context(), "server", &mcp.ElicitParams{Mode: mcp.ElicitModeURL, URL: address, Message: "Pay"})
+			if err != nil || result.Action != test.action || opened != test.opened {
+				t.Errorf("%+v, %v, opened %d times", result, err, opened)
+			}
+			for _, want := range []string{"server asks", "Pay", "https://\x1b[1;7mxn--pple-43d.com:8443\x1b[0m/pay?id=1#x", "Punycode"} {
+				if !strings.Contains(out.String(), want) {
+					t.Errorf("output does not contain %q: %q", want, out.String())
+				}
+			}
+		})
+	}
+}
+
+func TestInterruptIsNoAnswer(t *testing.T) {
+	var out strings.Builder
+	screen := &Screen{In: strings.NewReader("\x03"), Out: &out}
+	if result, err := screen.Consent(t.Context(), "server", &mcp.ElicitParams{URL: "https://example.com/"}); err != ErrInterrupted {
+		t.Errorf("a page: %+v, %v", result, err)
+	}
+	for _, keys := range []string{"\x03", "\r\x03"} {
+		screen.In = strings.NewReader(keys)
+		requested := &mcp.ElicitParams{RequestedSchema: []byte(`{"type":"object","properties":{"a":{"type":"string"}}}`)}
+		if result, err := screen.Fill(t.Context(), "server", requested); err != ErrInterrupted {
+			t.Errorf("a form and the keys %q: %+v, %v", keys, result, err)
+		}
+	}
+}
+
+func TestFillRejectsInvalidFormsWithoutAsking(t *testing.T) {
+	_, err := (&Screen{}).Fill(t.Context(), "server", &mcp.ElicitParams{RequestedSchema: []byte(`{"type":"array"}`)})
+	var reported *jsonrpc.Error
+	if !errors.As(err, &reported) || reported.Code != jsonrpc.CodeInvalidParams {
+		t.Errorf("error is %v, want invalid params", err)
 	}
 }

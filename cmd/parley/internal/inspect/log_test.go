@@ -1,8 +1,13 @@
 package inspect
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
 	"fmt"
+	"go/format"
 	"io"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -10,8 +15,12 @@ import (
 	"testing/iotest"
 	"time"
 
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/cmd/parley/demo"
 	"github.com/parley-mcp/parley/cmd/parley/internal/traffic"
 	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/transport"
 )
 
 func newTestLog() *log {
@@ -140,5 +149,186 @@ func TestEventsOfAStreamAreMessages(t *testing.T) {
 	}
 	if len(exchanges.open) > 0 {
 		t.Error("the exchange is kept after its end")
+	}
+}
+
+func parsed(t *testing.T, text string) *jsonrpc.Message {
+	t.Helper()
+	m, err := jsonrpc.Parse([]byte(text), jsonrpc.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &m
+}
+
+func TestCopiesAsParleyAreCommandsOfAShell(t *testing.T) {
+	for _, test := range []struct{ params, want string }{
+		{`"method":"tools/call","params":{"name":"greet","arguments":{ "name": "Ada's" }}`, `parley call --json '{"name":"Ada'\''s"}' http://host/mcp greet`},
+		{`"method":"tools/call","params":{"name":"greet","arguments":{}}`, `parley call http://host/mcp greet`},
+		{`"method":"tools/call","params":{"name":"$(rm x)"}`, `parley call http://host/mcp '$(rm x)'`},
+		{`"method":"tools/call","params":{"name":"--config=x","arguments":{"a":1}}`, `parley call --json '{"a":1}' http://host/mcp -- --config=x`},
+		{`"method":"prompts/get","params":{"name":"card","arguments":{"b":"2 3","a":"1"}}`, `parley prompt http://host/mcp card a=1 'b=2 3'`},
+		{`"method":"resources/read","params":{"uri":"demo://a?b=c&d"}`, `parley read http://host/mcp 'demo://a?b=c&d'`},
+		{`"method":"tools/list"`, `parley ls http://host/mcp`},
+		{`"method":"ping"`, `parley ping http://host/mcp`},
+		{`"method":"tasks/get","params":{"taskId":"T1"}`, `parley task get http://host/mcp T1`},
+	} {
+		got, err := asParley(&Server{Words: []string{"http://host/mcp"}}, parsed(t, `{"jsonrpc":"2.0","id":1,`+test.params+`}`))
+		if err != nil || got != test.want {
+			t.Errorf("%s: %s, %v; want %s", test.params, got, err, test.want)
+		}
+	}
+	for want, s := range map[string]*Server{
+		`parley call greet -- npx 'my server'`:                        {Words: []string{"--", "npx", "my server"}},
+		`parley call --config a.json --config 'b c.json' files greet`: {Words: []string{"files"}, Flags: []string{"--config", "a.json", "--config", "b c.json"}},
+		`parley call --config a.json -- -files greet`:                 {Words: []string{"-files"}, Flags: []string{"--config", "a.json"}},
+	} {
+		got, err := asParley(s, parsed(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"greet"}}`))
+		if err != nil || got != want {
+			t.Errorf("%s, %v; want %s", got, err, want)
+		}
+	}
+	if _, err := asParley(&Server{}, parsed(t, `{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{}}`)); err == nil {
+		t.Error("there is a command for logging/setLevel")
+	}
+}
+
+func TestCopiesAsCurlHaveNoCredentials(t *testing.T) {
+	x := &exchange{Method: "POST", URL: "http://host/mcp", RequestHeader: http.Header{"Content-Type": {"application/json"}, "Authorization": {hidden}, "X-Api-Key": {hidden}, "X-`Id`": {hidden}}}
+	got, err := asCurl([]byte(`{"a":"it's"}`), x)
+	want := `curl -sS -X POST http://host/mcp \
+  -H "Authorization: Bearer $TOKEN" \
+  -H 'Content-Type: application/json' \
+  -H "X-Api-Key: $X_API_KEY" \
+  -H 'X-` + "`Id`: " + hidden + `' \
+  --data-raw '{"a":"it'\''s"}'
+`
+	if err != nil || got != want {
+		t.Errorf("%s, %v; want %s", got, err, want)
+	}
+	if _, err := asCurl(nil, nil); err == nil {
+		t.Error("there is a command of curl for a message over stdio")
+	}
+}
+
+func TestCopiesAsGoAreFormattedPrograms(t *testing.T) {
+	for _, params := range []string{
+		"\"method\":\"tools/call\",\"params\":{\"name\":\"greet\",\"arguments\":{\"name\":\"a`b\"}}", `"method":"tools/list"`, `"method":"prompts/list"`,
+		`"method":"prompts/get","params":{"name":"card","arguments":{"a":"1"}}`, `"method":"resources/read","params":{"uri":"demo://a"}`,
+		`"method":"resources/list"`, `"method":"resources/templates/list"`,
+	} {
+		for _, target := range []client.Target{client.URL("http://host/mcp"), client.Command("npx", "-y", `a"b`)} {
+			got, err := asGo(target, parsed(t, `{"jsonrpc":"2.0","id":1,`+params+`}`))
+			if err != nil {
+				t.Errorf("%s: %v", params, err)
+				continue
+			}
+			formatted, err := format.Source([]byte(got))
+			if err != nil || string(formatted) != got {
+				t.Errorf("%s: %v\n%s", params, err, got)
+			}
+		}
+	}
+}
+
+func TestExportIsARecording(t *testing.T) {
+	for _, revision := range []mcp.Revision{mcp.V20251125, mcp.Latest} {
+		one := demoServer(t)
+		one.Target.(*client.HTTPTarget).Header = http.Header{"Authorization": {"Bearer secret-1"}}
+		p := start(t, one)
+		p.connect(func(s *Settings) { s.Revision = revision })
+		p.finished(p.call(callRequest{Method: mcp.MethodCallTool, Name: "count", Arguments: json.RawMessage(`{"to":2,"milliseconds":1}`)}))
+		status, body := p.do(http.MethodGet, "/api/export", nil)
+		header, entries, err := traffic.ReadAll(bytes.NewReader(body))
+		if status != http.StatusOK || err != nil || header.Target != one.Target.String() {
+			t.Fatalf("%s: %d, %v, %+v\n%s", revision, status, err, header, body)
+		}
+		requests, responses, events := 0, 0, 0
+		for _, e := range entries {
+			if e.Wire != traffic.HTTP || e.Exchange < 1 {
+				t.Errorf("%s: %+v", revision, e)
+			}
+			if e.Request != nil {
+				requests++
+			}
+			if e.Response != nil {
+				responses++
+			}
+			if e.Stream != nil {
+				events++
+			}
+		}
+		if requests < 3 || responses < 3 || events < 1 {
+			t.Errorf("%s: %d requests, %d responses, %d events\n%s", revision, requests, responses, events, body)
+		}
+		status, har := p.do(http.MethodGet, "/api/export?format=har", nil)
+		if status != http.StatusOK || !strings.Contains(string(har), `"version": "1.2"`) {
+			t.Errorf("%s: HAR: %d %.200s", revision, status, har)
+		}
+		if bytes.Contains(body, []byte("secret-1")) || bytes.Contains(har, []byte("secret-1")) {
+			t.Errorf("%s: the export has credentials", revision)
+		}
+	}
+}
+
+func TestTrafficIsRecordedWhileThePageRuns(t *testing.T) {
+	near, far := transport.Pipe()
+	piped := demo.New("test")
+	piped.Logger = slog.New(slog.DiscardHandler)
+	served := make(chan error, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { served <- piped.ServeConn(ctx, far) }()
+	defer func() {
+		cancel()
+		<-served
+	}()
+	other := serverAt("piped")
+	other.Target = client.Conn(near)
+	for name, servers := range map[string][]Server{"one": {demoServer(t)}, "two": {demoServer(t), other}} {
+		var file bytes.Buffer
+		w, err := traffic.NewWriter(&file, traffic.WriterOptions{Target: servers[0].Target.String()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := run(t, &Inspector{Servers: servers, Record: func(e traffic.Event) {
+			if err := w.Write(e); err != nil {
+				t.Error(err)
+			}
+		}})
+		for _, revision := range []mcp.Revision{mcp.V20251125, mcp.Latest} { // two connections
+			p.connect(func(s *Settings) { s.Revision = revision })
+			p.await("the other connection", func() bool { return p.servers[0].State == stateReady && p.servers[0].Revision == revision })
+			p.finished(p.call(callRequest{Method: mcp.MethodCallTool, Name: "greet", Arguments: json.RawMessage(`{"name":"Ada"}`)}))
+		}
+		if name == "two" {
+			p.post("/api/servers/piped/connect", defaultSettings(""), nil)
+			p.await("connection", func() bool { return p.servers[1].State == stateReady })
+			p.post("/api/servers/piped/disconnect", none{}, nil)
+		}
+		p.stop()
+		_, entries, err := traffic.ReadAll(&file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		requests := make(map[int64]bool)
+		calls := 0
+		for _, e := range entries {
+			if e.Request != nil {
+				if requests[e.Exchange] {
+					t.Errorf("%s: two requests have the number %d", name, e.Exchange)
+				}
+				requests[e.Exchange] = true
+			}
+			if bytes.Contains(e.Message, []byte("Hello, Ada")) {
+				calls++
+			}
+			want := map[string]map[traffic.Wire]string{"one": {traffic.HTTP: ""}, "two": {traffic.HTTP: "demo", traffic.Stdio: "piped"}}[name]
+			if peer, ok := want[e.Wire]; !ok || e.Peer != peer {
+				t.Errorf("%s: %+v", name, e)
+			}
+		}
+		if calls != 2 {
+			t.Errorf("%s: %d results are recorded", name, calls)
+		}
 	}
 }

@@ -24,6 +24,8 @@ type Comparison struct {
 	Ignore func(place []string) bool
 	// Match reports whether the strings at a place count as equal.
 	Match func(place []string, a, b string) bool
+	// WholeArrays makes arrays that differ one change.
+	WholeArrays bool
 
 	changes []Change
 }
@@ -46,7 +48,11 @@ func (c *Comparison) compare(place []string, a, b jsontext.Value) {
 			c.compareObjects(place, a, b)
 			return
 		case '[':
-			c.compareArrays(place, a, b)
+			if !c.WholeArrays {
+				c.compareArrays(place, a, b)
+			} else if len(new(Comparison).Compare(a, b)) > 0 {
+				c.add(place, a, b)
+			}
 			return
 		case '"':
 			if c.Match != nil && c.Match(place, text(a), text(b)) {
@@ -59,19 +65,16 @@ func (c *Comparison) compare(place []string, a, b jsontext.Value) {
 	}
 }
 
-// compareObjects compares the members of a, and then those that only b has.
+// compareObjects compares the members in the order of their names.
 func (c *Comparison) compareObjects(place []string, objectA, objectB jsontext.Value) {
 	a, b := make(map[string]jsontext.Value), make(map[string]jsontext.Value)
 	if decode(objectA, &a) != nil || decode(objectB, &b) != nil {
 		return // both are valid JSON
 	}
-	for _, name := range slices.Sorted(maps.Keys(a)) {
+	names := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
 		c.compare(append(slices.Clone(place), name), a[name], b[name])
-	}
-	for _, name := range slices.Sorted(maps.Keys(b)) {
-		if a[name] == nil {
-			c.compare(append(slices.Clone(place), name), nil, b[name])
-		}
 	}
 }
 

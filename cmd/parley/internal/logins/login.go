@@ -67,7 +67,7 @@ parley login --explain https://example.com/mcp`,
 			if err != nil {
 				return err
 			}
-			return output.Show(cmd, statusOf(status), func(w io.Writer) error { return printNewLogin(w, status) })
+			return output.Print(cmd, statusOf(status), "Logged in to %s", describeLogin(status))
 		},
 	}
 	f := cmd.Flags()
@@ -177,11 +177,7 @@ func LoginFor(cmd *cobra.Command, url string) error {
 	if err != nil {
 		return err
 	}
-	return printNewLogin(cmd.ErrOrStderr(), status)
-}
-
-func printNewLogin(w io.Writer, s *oauth.Status) error {
-	_, err := io.WriteString(w, "Logged in to "+terminal.Line(s.Server)+"\n"+describeLogin(s))
+	_, err = fmt.Fprint(cmd.ErrOrStderr(), "Logged in to ", describeLogin(status))
 	return err
 }
 

@@ -2,7 +2,6 @@ package logins
 
 import (
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -82,9 +81,7 @@ func whoami(cmd *cobra.Command, url string) error {
 		return failure.WithCode(failure.ExitUnauthorized,
 			fmt.Errorf("you are not logged in to %s; run: %s", url, quoting.OfUser().Command([]string{"login"}, url)))
 	}
-	return output.Show(cmd, statusOf(status), func(w io.Writer) error {
-		return printStatus(w, status)
-	})
+	return output.Print(cmd, statusOf(status), "%s", describeLogin(status))
 }
 
 func whoamiAll(cmd *cobra.Command) error {
@@ -108,28 +105,20 @@ func whoamiAll(cmd *cobra.Command) error {
 		}
 		all, shown = append(all, statusOf(status)), append(shown, status)
 	}
-	return output.Show(cmd, all, func(w io.Writer) error {
+	return output.Text(cmd, all, func(b *strings.Builder) {
 		if len(shown) == 0 {
 			cmd.PrintErrln("You have no logins.")
 		}
 		for _, status := range shown {
-			if err := printStatus(w, status); err != nil {
-				return err
-			}
+			b.WriteString(describeLogin(status))
 		}
-		return nil
 	})
 }
 
-// printStatus prints the server of a login and the login, without secrets.
-func printStatus(w io.Writer, s *oauth.Status) error {
-	_, err := io.WriteString(w, terminal.Line(s.Server)+"\n"+describeLogin(s))
-	return err
-}
-
-// describeLogin returns lines about a login, without secrets.
+// describeLogin returns lines with the server of a login and about the login, without secrets.
 func describeLogin(s *oauth.Status) string {
 	var b strings.Builder
+	b.WriteString(terminal.Line(s.Server) + "\n")
 	line := func(name, text string) {
 		if text != "" {
 			fmt.Fprintf(&b, "  %-8s %s\n", name, terminal.Line(text))
@@ -195,12 +184,11 @@ func logout(cmd *cobra.Command, url string) error {
 		Server    string `json:"server"`
 		LoggedOut bool   `json:"loggedOut"` // there was a login
 	}{url, status != nil}
-	return output.Show(cmd, result, func(w io.Writer) error {
+	return output.Text(cmd, result, func(b *strings.Builder) {
 		if status == nil {
 			cmd.PrintErrf("You are not logged in to %s.\n", terminal.Line(url))
-			return nil
+		} else {
+			b.WriteString("Logged out of " + terminal.Line(status.Server) + "\n")
 		}
-		_, err := fmt.Fprintf(w, "Logged out of %s\n", terminal.Line(status.Server))
-		return err
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"unicode"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -177,6 +178,21 @@ func Of(cmd *cobra.Command) Format {
 		return Format(flag.Value.String())
 	}
 	return Table
+}
+
+// Print prints value to stdout as JSON or YAML, or a text for people.
+func Print(cmd *cobra.Command, value any, format string, args ...any) error {
+	return Text(cmd, value, func(b *strings.Builder) { fmt.Fprintf(b, format, args...) })
+}
+
+// Text prints value to stdout as JSON or YAML, or the text for people that write appends to a builder.
+func Text(cmd *cobra.Command, value any, write func(b *strings.Builder)) error {
+	return Show(cmd, value, func(w io.Writer) error {
+		var b strings.Builder
+		write(&b)
+		_, err := io.WriteString(w, b.String())
+		return err
+	})
 }
 
 // Show prints value to stdout as JSON or YAML, or calls table, which prints it for people.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -117,7 +116,7 @@ func replayTo(cmd *cobra.Command, flags *replayFlags, path string, words []strin
 	if err != nil {
 		return failure.Unreachable(err)
 	}
-	if err := output.Show(cmd, report, func(w io.Writer) error { return printReport(w, report) }); err != nil {
+	if err := output.Print(cmd, report, "%s", textOf(report)); err != nil {
 		return err
 	}
 	if len(report.Differences) > 0 {
@@ -165,8 +164,8 @@ func replayEntries(ctx context.Context, recorded string, entries []traffic.Entry
 	return nil, fmt.Errorf("cannot replay to %s", target)
 }
 
-// printReport prints the differences, and a summary.
-func printReport(w io.Writer, report *replay.Report) error {
+// textOf describes the differences, and has a summary.
+func textOf(report *replay.Report) string {
 	var b strings.Builder
 	for _, d := range report.Differences {
 		fmt.Fprintf(&b, "%s: %s", terminal.Line(d.Subject), d.Problem)
@@ -193,6 +192,5 @@ func printReport(w io.Writer, report *replay.Report) error {
 		fmt.Fprintf(&b, "; skipped %s that cannot be sent to the server", terminal.Count(report.Skipped, "request"))
 	}
 	b.WriteString("\n")
-	_, err := io.WriteString(w, b.String())
-	return err
+	return b.String()
 }

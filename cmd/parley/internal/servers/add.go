@@ -3,7 +3,6 @@ package servers
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -98,15 +97,13 @@ func addServer(cmd *cobra.Command, flags *addFlags, args []string) error {
 	if err := file.Save(); err != nil {
 		return err
 	}
-	return output.Show(cmd, listing.NewServer(s), func(w io.Writer) error {
-		text := fmt.Sprintf("Added %s to %s:\n", s.Name, terminal.Line(file.Path()))
+	return output.Text(cmd, listing.NewServer(s), func(b *strings.Builder) {
+		fmt.Fprintf(b, "Added %s to %s:\n", s.Name, terminal.Line(file.Path()))
 		shown := withMaskedValues(s)
 		shown.Args = config.Masked(s.Args)
 		for _, line := range whatRuns(shown) {
-			text += "  " + terminal.Verbatim(line) + "\n"
+			b.WriteString("  " + terminal.Verbatim(line) + "\n")
 		}
-		_, err := io.WriteString(w, text)
-		return err
 	})
 }
 
@@ -319,8 +316,5 @@ func removeServers(cmd *cobra.Command, edited *editedFile, names []string) error
 	if err := file.Save(); err != nil {
 		return err
 	}
-	return output.Show(cmd, names, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "Removed %s from %s.\n", terminal.Line(program.Commas(names)), terminal.Line(file.Path()))
-		return err
-	})
+	return output.Print(cmd, names, "Removed %s from %s.\n", terminal.Line(program.Commas(names)), terminal.Line(file.Path()))
 }

@@ -3,7 +3,6 @@ package servers
 import (
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -104,16 +103,13 @@ func showProblems(cmd *cobra.Command, problems, warnings []string) error {
 		Problems []string `json:"problems"`
 		Warnings []string `json:"warnings"`
 	}{append([]string{}, problems...), append([]string{}, warnings...)}
-	return output.Show(cmd, found, func(w io.Writer) error {
-		var b strings.Builder
+	return output.Text(cmd, found, func(b *strings.Builder) {
 		for _, text := range problems {
 			b.WriteString(terminal.Line(text) + "\n")
 		}
 		for _, text := range warnings {
 			b.WriteString(terminal.Line(text) + " (warning)\n")
 		}
-		_, err := io.WriteString(w, b.String())
-		return err
 	})
 }
 

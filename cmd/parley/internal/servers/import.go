@@ -3,7 +3,6 @@ package servers
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
@@ -142,10 +141,7 @@ func importServers(cmd *cobra.Command, flags *importFlags, args []string) error 
 	if err := file.Save(); err != nil {
 		return err
 	}
-	return output.Show(cmd, shown, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "Added %s to %s.\n", terminal.Count(write, "server"), terminal.Line(file.Path()))
-		return err
-	})
+	return output.Print(cmd, shown, "Added %s to %s.\n", terminal.Count(write, "server"), terminal.Line(file.Path()))
 }
 
 // sourcesOf returns the files that the arguments name: clients, or files. Without arguments it returns the files of all

@@ -115,10 +115,7 @@ func install(cmd *cobra.Command, flags *installFlags, args []string) error {
 		return err
 	}
 	if !file.Changed() {
-		return output.Show(cmd, result, func(w io.Writer) error {
-			_, err := fmt.Fprintf(w, "%s has this entry already.\n", terminal.Line(file.Path()))
-			return err
-		})
+		return output.Print(cmd, result, "%s has this entry already.\n", terminal.Line(file.Path()))
 	}
 	question := "Write " + terminal.Line(file.Path()) + "?"
 	if result.taken && !flags.replace {

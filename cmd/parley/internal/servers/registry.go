@@ -341,10 +341,7 @@ func registryAdd(cmd *cobra.Command, flags *registryAddFlags, name string) error
 	if err := file.Save(); err != nil {
 		return err
 	}
-	return output.Show(cmd, listing.NewServer(s), func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "Added %s to %s.\n", flags.name, terminal.Line(file.Path()))
-		return err
-	})
+	return output.Print(cmd, listing.NewServer(s), "Added %s to %s.\n", flags.name, terminal.Line(file.Path()))
 }
 
 // choose returns the way to use a server that the user chooses, or the only one.

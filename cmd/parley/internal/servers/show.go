@@ -234,35 +234,29 @@ func (c *shownConfig) print(cmd *cobra.Command, out io.Writer) error {
 		rows = append(rows, []string{s.Name, s.Source, target, strings.Join(s.settings(), ", ")})
 	}
 	for _, t := range c.Toolsets {
-		var words []string
-		words = appendWords(words, "servers", t.Servers)
-		words = appendWords(words, "tools", t.Tools)
-		words = appendWords(words, "prompts", t.Prompts)
-		words = appendWords(words, "hide", t.Hide)
-		words = appendWords(words, "scopes", t.Scopes)
-		if t.Principals != nil {
-			words = append(words, terminal.Count(len(t.Principals), "principal"))
-		}
-		if t.Name == c.Default {
-			words = append(words, "default")
-		}
-		rows = append(rows, []string{t.Path, t.Source, "toolset", strings.Join(words, ", ")})
+		var w phrases
+		w.list("servers", t.Servers)
+		w.list("tools", t.Tools)
+		w.list("prompts", t.Prompts)
+		w.list("hide", t.Hide)
+		w.list("scopes", t.Scopes)
+		w.when(t.Principals != nil, terminal.Count(len(t.Principals), "principal"))
+		w.when(t.Name == c.Default, "default")
+		rows = append(rows, []string{t.Path, t.Source, "toolset", strings.Join(w, ", ")})
 	}
 	for _, p := range c.Policies {
-		words := appendWords([]string{"default " + p.Default, "version " + p.Version}, "not for", p.Except)
-		rows = append(rows, []string{"policy", p.Source, terminal.Count(p.Rules, "rule"), strings.Join(words, ", ")})
+		w := phrases{"default " + p.Default, "version " + p.Version}
+		w.list("not for", p.Except)
+		rows = append(rows, []string{"policy", p.Source, terminal.Count(p.Rules, "rule"), strings.Join(w, ", ")})
 	}
 	for _, h := range c.Hooks {
-		words := appendWords(nil, "headers", h.Headers)
-		words = appendWords(words, "on", h.On)
-		if h.Server != "" {
-			words = append(words, "server "+h.Server)
-		}
-		if h.Tool != "" {
-			words = append(words, "tool "+h.Tool)
-		}
-		words = appendWords(words, "not for", h.Except)
-		rows = append(rows, []string{"webhook", h.Source, h.URL, strings.Join(words, ", ")})
+		var w phrases
+		w.list("headers", h.Headers)
+		w.list("on", h.On)
+		w.when(h.Server != "", "server "+h.Server)
+		w.when(h.Tool != "", "tool "+h.Tool)
+		w.list("not for", h.Except)
+		rows = append(rows, []string{"webhook", h.Source, h.URL, strings.Join(w, ", ")})
 	}
 	for i := range rows {
 		for j := range rows[i] {
@@ -279,83 +273,66 @@ func (c *shownConfig) print(cmd *cobra.Command, out io.Writer) error {
 	return nil
 }
 
+// phrases describe settings.
+type phrases []string
+
+// when appends a phrase if it applies.
+func (p *phrases) when(applies bool, phrase string) {
+	if applies {
+		*p = append(*p, phrase)
+	}
+}
+
+// list appends a name with values, if there are any.
+func (p *phrases) list(name string, values []string) {
+	p.when(len(values) > 0, name+" "+strings.Join(values, " "))
+}
+
 // settings returns the settings of a server in words.
-func (s *shownServer) settings() (words []string) {
-	if s.Disabled {
-		words = append(words, "disabled")
-	}
-	if s.Lazy {
-		words = append(words, "lazy")
-	}
-	if s.Idle != "" {
-		words = append(words, "idle "+s.Idle)
-	}
-	words = appendWords(words, "env", s.Env)
-	words = appendWords(words, "headers", s.Headers)
-	if s.Trusted {
-		words = append(words, "trusted")
-	}
-	words = appendWords(words, "roots", s.Roots)
-	if s.Sharing != "" {
-		words = append(words, "sharing "+s.Sharing)
-	}
-	if s.Callers != "" {
-		words = append(words, "credentials "+s.Callers)
-	}
-	words = appendWords(words, "extensions", s.Extended)
-	if s.Result > 0 {
-		words = append(words, fmt.Sprintf("results of at most %d bytes", s.Result))
-	}
+func (s *shownServer) settings() (w phrases) {
+	w.when(s.Disabled, "disabled")
+	w.when(s.Lazy, "lazy")
+	w.when(s.Idle != "", "idle "+s.Idle)
+	w.list("env", s.Env)
+	w.list("headers", s.Headers)
+	w.when(s.Trusted, "trusted")
+	w.list("roots", s.Roots)
+	w.when(s.Sharing != "", "sharing "+s.Sharing)
+	w.when(s.Callers != "", "credentials "+s.Callers)
+	w.list("extensions", s.Extended)
+	w.when(s.Result > 0, fmt.Sprintf("results of at most %d bytes", s.Result))
 	if l := s.Limits; l != nil {
 		for _, limit := range []struct {
 			name string
 			n    int64
 		}{{"requests per call", int64(l.PerCall)}, {"requests per minute", int64(l.PerMinute)}, {"tokens", l.MaxTokens}} {
-			switch {
-			case limit.n > 0:
-				words = append(words, fmt.Sprintf("at most %d %s", limit.n, limit.name))
-			case limit.n < 0:
-				words = append(words, "no limit of "+limit.name)
-			}
+			w.when(limit.n > 0, fmt.Sprintf("at most %d %s", limit.n, limit.name))
+			w.when(limit.n < 0, "no limit of "+limit.name)
 		}
 	}
 	if s.Prefix != nil {
-		words = append(words, fmt.Sprintf("prefix %q", *s.Prefix))
+		w = append(w, fmt.Sprintf("prefix %q", *s.Prefix))
 	}
-	words = s.Tools.describe(words, "tools")
-	return s.Prompts.describe(words, "prompts")
+	s.Tools.describe(&w, "tools ")
+	s.Prompts.describe(&w, "prompts ")
+	return w
 }
 
-// describe appends words for a selection of tools or prompts.
-func (s *shownSelection) describe(words []string, what string) []string {
+// describe appends phrases for a selection of tools or prompts.
+func (s *shownSelection) describe(w *phrases, what string) {
 	if s == nil {
-		return words
+		return
 	}
-	words = appendWords(words, what+" only", s.Only)
-	words = appendWords(words, what+" hide", s.Hide)
+	w.list(what+"only", s.Only)
+	w.list(what+"hide", s.Hide)
 	var renamed []string
 	for _, name := range slices.Sorted(maps.Keys(s.Rename)) {
 		renamed = append(renamed, name+"="+s.Rename[name])
 	}
-	words = appendWords(words, what+" renamed", renamed)
-	for _, by := range []struct {
-		set  bool
-		name string
-	}{
-		{s.Nothing, "none"}, {s.ReadOnly, "read-only"}, {s.NonDestructive, "not destructive"}, {s.Idempotent, "idempotent"},
-		{s.ClosedWorld, "closed world"},
-	} {
-		if by.set {
-			words = append(words, what+" "+by.name)
-		}
-	}
-	return words
-}
-
-// appendWords appends a name with values, if there are any.
-func appendWords(words []string, name string, values []string) []string {
-	if len(values) == 0 {
-		return words
-	}
-	return append(words, name+" "+strings.Join(values, " "))
+	w.list(what+"renamed", renamed)
+	w.when(s.Nothing, what+"none")
+	w.when(s.ReadOnly, what+"read-only")
+	w.when(s.NonDestructive, what+"not destructive")
+	w.when(s.Idempotent, what+"idempotent")
+	w.when(s.ClosedWorld, what+"closed world")
 }

@@ -64,19 +64,16 @@ func validateServerJSON(cmd *cobra.Command, path string) error {
 		Valid    bool                 `json:"valid"`
 		Findings []serverjson.Finding `json:"findings"`
 	}{counts[serverjson.Problem] == 0, append([]serverjson.Finding{}, findings...)}
-	err = output.Show(cmd, result, func(w io.Writer) error {
-		var b strings.Builder
+	err = output.Text(cmd, result, func(b *strings.Builder) {
 		for _, f := range findings {
-			fmt.Fprintf(&b, "%s:%d: %s: %s\n", terminal.Line(path), f.Line, f.Level,
+			fmt.Fprintf(b, "%s:%d: %s: %s\n", terminal.Line(path), f.Line, f.Level,
 				terminal.Line(strings.TrimPrefix(f.Path+": "+f.Text, ": ")))
 			if f.Fix != "" {
 				b.WriteString("  → " + terminal.Line(f.Fix) + "\n")
 			}
 		}
-		fmt.Fprintf(&b, "%s, %s\n", terminal.Count(counts[serverjson.Problem], "problem"),
+		fmt.Fprintf(b, "%s, %s\n", terminal.Count(counts[serverjson.Problem], "problem"),
 			terminal.Count(counts[serverjson.Warning], "warning"))
-		_, err := io.WriteString(w, b.String())
-		return err
 	})
 	if err == nil && !result.Valid {
 		err = failure.Reported(errors.New("the file has problems"))

@@ -233,11 +233,8 @@ func createLock(cmd *cobra.Command, flags *lockFlags) error {
 		Servers     []string `json:"servers"`
 		Definitions int      `json:"definitions"` // the number
 	}{path, append([]string{}, all.servers...), n}
-	return output.Show(cmd, written, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "Wrote %s of %s to %s.\n", terminal.Count(n, "definition"),
-			terminal.Count(len(all.servers), "server"), path)
-		return err
-	})
+	return output.Print(cmd, written, "Wrote %s of %s to %s.\n", terminal.Count(n, "definition"),
+		terminal.Count(len(all.servers), "server"), path)
 }
 
 func exists(path string) bool {
@@ -303,7 +300,8 @@ func (l *listed) differences(file *lock.File, only, name string) *differences {
 	return found
 }
 
-func (d *differences) print(w io.Writer) error {
+// text describes the differences.
+func (d *differences) text() string {
 	var text strings.Builder
 	for _, d := range d.Differences {
 		fmt.Fprintf(&text, "%s: %s\n", terminal.Line(d.Server), terminal.Line(d.Change))
@@ -311,8 +309,7 @@ func (d *differences) print(w io.Writer) error {
 			text.WriteString(indentedBlock(d.Diff) + "\n")
 		}
 	}
-	_, err := io.WriteString(w, text.String())
-	return err
+	return text.String()
 }
 
 // atMostTwo returns the arguments SERVER and NAME, which can be empty.
@@ -334,15 +331,11 @@ func diffLock(cmd *cobra.Command, flags *lockFlags, args []string) error {
 		return err
 	}
 	found := all.differences(file, only, name)
-	err = output.Show(cmd, found, func(w io.Writer) error {
-		if err := found.print(w); err != nil || found.Digest == "" || len(all.missing) > 0 {
-			return err
-		}
-		_, err := fmt.Fprintf(w, "Accept these differences with:\n  %s\n",
-			terminal.Verbatim(flags.acceptCommand(found.Digest, args)))
-		return err
-	})
-	if err != nil {
+	text := found.text()
+	if found.Digest != "" && len(all.missing) == 0 {
+		text += "Accept these differences with:\n  " + terminal.Verbatim(flags.acceptCommand(found.Digest, args)) + "\n"
+	}
+	if err := output.Print(cmd, found, "%s", text); err != nil {
 		return err
 	}
 	if err := all.complete(); err != nil {
@@ -416,16 +409,13 @@ func acceptLock(cmd *cobra.Command, flags *lockFlags, args []string) error {
 		Accepted []string `json:"accepted"`
 		Removed  int      `json:"removed"` // servers that the configuration does not have
 	}{accepted, removed}
-	return output.Show(cmd, result, func(w io.Writer) error {
-		var text strings.Builder
+	return output.Text(cmd, result, func(text *strings.Builder) {
 		for _, a := range accepted {
-			fmt.Fprintf(&text, "Accepted the definitions of %s.\n", a)
+			fmt.Fprintf(text, "Accepted the definitions of %s.\n", a)
 		}
 		if len(accepted)+removed == 0 {
 			text.WriteString("Nothing has changed.\n")
 		}
-		_, err := io.WriteString(w, text.String())
-		return err
 	})
 }
 
@@ -437,9 +427,7 @@ func (f *lockFlags) review(cmd *cobra.Command, found *differences, args []string
 	case f.digest != "" || found.Digest == "":
 		return true, nil
 	}
-	if err := found.print(cmd.ErrOrStderr()); err != nil {
-		return false, err
-	}
+	fmt.Fprint(cmd.ErrOrStderr(), found.text())
 	if !form.Interactive(cmd) {
 		return false, fmt.Errorf("nothing was written, because parley cannot ask without a terminal; if you accept these "+
 			"differences, run: %s", f.acceptCommand(found.Digest, args))

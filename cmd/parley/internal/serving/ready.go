@@ -74,10 +74,7 @@ func ready(cmd *cobra.Command, addr string) error {
 	if err := schema.Decode(body, &report); err != nil {
 		return fmt.Errorf("response of %s must be that of /readyz, got status %d", addr, resp.StatusCode)
 	}
-	err = output.Show(cmd, &report, func(w io.Writer) error {
-		_, err := io.WriteString(w, report.Text())
-		return err
-	})
+	err = output.Print(cmd, &report, "%s", report.Text())
 	if err != nil {
 		return err
 	}

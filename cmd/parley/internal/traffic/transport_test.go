@@ -1,6 +1,7 @@
 package traffic
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -10,6 +11,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+
+	"github.com/parley-mcp/parley/transport"
 )
 
 // reports collects events as text.
@@ -168,4 +172,139 @@ func TestTransportReportsWhoEndsAStream(t *testing.T) {
 	if !slices.Equal(got.lines, want) {
 		t.Errorf("reported\n%s\nwant\n%s", strings.Join(got.lines, "\n"), strings.Join(want, "\n"))
 	}
+}
+
+// observed returns a server whose requests and responses are reported.
+func observed(t *testing.T, handler http.HandlerFunc) (*httptest.Server, *reports) {
+	t.Helper()
+	got := new(reports)
+	o := &Observer{Origin: "http://named", Report: func(_ *http.Request, e Event) { got.add(e) }}
+	s := httptest.NewServer(o.Handler(handler))
+	t.Cleanup(s.Close)
+	return s, got
+}
+
+// check compares what was reported after the server has ended.
+func check(t *testing.T, s *httptest.Server, got *reports, want ...string) {
+	t.Helper()
+	s.Close() // waits for the handlers
+	for i, line := range got.lines {
+		got.lines[i] = strings.Replace(line, ` "" end`, ` end`, 1)
+	}
+	if !slices.Equal(got.lines, want) {
+		t.Errorf("reported\n%s\nwant\n%s", strings.Join(got.lines, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestObserverReportsRequestsAndResponses(t *testing.T) {
+	s, got := observed(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/unread" {
+			http.Error(w, "no", http.StatusUnauthorized)
+			return
+		}
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		if r.URL.Path == "/stream" {
+			w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
+			_, _ = io.WriteString(w, "data: 1\n\nid: 2\nda")
+			if err := http.NewResponseController(w).Flush(); err != nil {
+				t.Error(err)
+			}
+			_, _ = io.WriteString(w, "ta: 2\n\n")
+			return
+		}
+		if len(body) > 0 {
+			w.WriteHeader(http.StatusAccepted)
+			_, _ = io.WriteString(w, "answer to ")
+			_, _ = w.Write(body)
+		}
+	})
+	for _, request := range []struct{ path, body, want string }{
+		{"/a?b", "one", "answer to one"},
+		{"/", "", ""},
+		{"/stream", "two", "data: 1\n\nid: 2\ndata: 2\n\n"},
+		{"/unread", strings.Repeat("3", 9000), "no\n"},
+	} {
+		resp, err := http.Post(s.URL+request.path, "text/plain", strings.NewReader(request.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || string(body) != request.want {
+			t.Errorf("%s: %q, %v, want %q", request.path, body, err, request.want)
+		}
+	}
+	check(t, s, got,
+		`1 client POST http://named/a?b "one"`, `1 server 202 "answer to one" end`,
+		`2 client POST http://named/`, `2 server 200 end`,
+		`3 client POST http://named/stream "two"`, `3 server 200`, `3 server {ID: Name: Retry:} "1"`, `3 server {ID:2 Name: Retry:} "2"`, `3 server end`,
+		`4 client POST http://named/unread "`+strings.Repeat("3", 9000)+`"`, `4 server 401 "no\n" end`,
+	)
+}
+
+func TestObserverReportsWhoEndsAStream(t *testing.T) {
+	s, got := observed(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, "data: 1\n\n")
+		_ = http.NewResponseController(w).Flush()
+		if r.Method == http.MethodGet {
+			<-r.Context().Done()
+			return
+		}
+		panic(http.ErrAbortHandler)
+	})
+	resp, err := http.Get(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(resp.Body, make([]byte, 9)); err != nil {
+		t.Error(err)
+	}
+	resp.Body.Close()
+	s.CloseClientConnections()
+	if resp, err = http.Post(s.URL, "text/plain", nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadAll(resp.Body); err == nil {
+		t.Error("the stream has ended regularly")
+	}
+	resp.Body.Close()
+	s.Close()
+	slices.SortStableFunc(got.lines, func(a, b string) int { return strings.Compare(a[:1], b[:1]) })
+	check(t, s, got,
+		`1 client GET http://named/`, `1 server 200`, `1 server {ID: Name: Retry:} "1"`, `1 client end`,
+		`2 client POST http://named/`, `2 server 200`, `2 server {ID: Name: Retry:} "1"`, `2 server end error`,
+	)
+}
+
+func TestServerConnReportsBothDirections(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far := transport.Pipe()
+		got := new(reports)
+		conn := ServerConn(far, got.add)
+		ctx := context.Background()
+		if err := near.Write(ctx, []byte(`{"id":1}`)); err != nil {
+			t.Fatal(err)
+		}
+		if msg, err := conn.Read(ctx); err != nil || string(msg) != `{"id":1}` {
+			t.Fatalf("%s, %v", msg, err)
+		}
+		if err := conn.Write(ctx, []byte(`{"id":2}`)); err != nil {
+			t.Fatal(err)
+		}
+		if msg, err := near.Read(ctx); err != nil || string(msg) != `{"id":2}` {
+			t.Fatalf("%s, %v", msg, err)
+		}
+		near.Close()
+		if _, err := conn.Read(ctx); err != io.EOF {
+			t.Fatal(err)
+		}
+		conn.Close()
+		if want := []string{`0 client "{\"id\":1}"`, `0 server "{\"id\":2}"`, `0 client end`}; !slices.Equal(got.lines, want) {
+			t.Errorf("reported %q", got.lines)
+		}
+	})
 }

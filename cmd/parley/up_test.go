@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -31,6 +32,76 @@ import (
 	"github.com/parley-mcp/parley/otel"
 	"github.com/parley-mcp/parley/server"
 )
+
+// parley up declares the extensions of its configuration and forwards their methods in every revision, and follows
+// changes of the file.
+func TestUpForwardsTheExtensionsOfItsConfiguration(t *testing.T) {
+	const id = "com.example/jobs"
+	builds := &server.Server{Name: "builds"}
+	server.AddExtension(builds, server.Extension{ID: id, Requests: map[string]server.ExtensionRequest{
+		"jobs/run": func(_ context.Context, params json.RawMessage) (any, error) { return map[string]any{"ran": true}, nil },
+	}})
+	upstream := httptest.NewServer(builds)
+	defer upstream.Close()
+	config := filepath.Join(t.TempDir(), "mcp.json")
+	write := func(extensions string) {
+		t.Helper()
+		text := `{"mcpServers":{"builds":{"url":"` + upstream.URL + `"` + extensions + `}}}`
+		if err := os.WriteFile(config+".new", []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(config+".new", config); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const extended = `,"extensions":{"com.example/jobs":{"settings":{"queue":"a"},"requests":["jobs/run"]}}`
+	write(extended)
+	url := startParley(t, `http://[0-9.:]+/mcp`, "up", "--config", config, "--addr", "127.0.0.1:0")
+	for _, state := range []struct {
+		extensions string
+		works      bool
+	}{{extended, true}, {"", false}, {extended, true}} {
+		write(state.extensions)
+		for _, r := range mcp.Revisions() {
+			deadline := time.Now().Add(waitLimit)
+			for { // until the file was read
+				d := client.Dialer{Revision: r, Extensions: []client.Extension{{ID: id}}}
+				c, err := d.Dial(t.Context(), client.URL(url))
+				if err != nil {
+					t.Fatal(err)
+				}
+				settings, declared := c.Server().Extension(id)
+				result, err := c.CallExtension(t.Context(), "jobs/run", nil)
+				works := err == nil && strings.Contains(string(result), `"ran":true`)
+				if err := c.Close(); err != nil {
+					t.Error(err)
+				}
+				if works == state.works && declared == state.works && (!declared || string(settings) == `{"queue":"a"}`) {
+					break
+				}
+				if time.Now().After(deadline) {
+					t.Fatalf("%s with %q: declared %t (%s), result %s, %v", r, state.extensions, declared, settings, result, err)
+				}
+			}
+		}
+	}
+}
+
+func TestFlagsOfTheEndpointRequireHTTP(t *testing.T) {
+	for _, flag := range []string{"--allow-host=a", "--allow-origin=a", "--public-url=a", "--tls-cert=a", "--tls-key=a"} {
+		for _, args := range [][]string{{"serve", "--stdio"}, {"up", "--stdio"}, {"bridge", "server"}, {"mock", "file"}} {
+			cmd := newRoot()
+			cmd.SetArgs(append(args, flag))
+			cmd.SetOut(io.Discard)
+			cmd.SetErr(new(bytes.Buffer))
+			name, _, _ := strings.Cut(flag, "=")
+			if err := cmd.ExecuteContext(t.Context()); err == nil ||
+				!strings.HasPrefix(err.Error(), name+" has an effect over HTTP only") {
+				t.Errorf("%v %s: %v", args, flag, err)
+			}
+		}
+	}
+}
 
 // collector receives spans, as "KIND NAME", and metrics.
 type collector struct {

@@ -1,0 +1,418 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/zalando/go-keyring"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/cmd/parley/demo"
+	"github.com/parley-mcp/parley/cmd/parley/internal/failure"
+	"github.com/parley-mcp/parley/cmd/parley/internal/program"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/server"
+)
+
+// At a terminal, the shell completes words, keeps a history, shows questions and changes, and cancels commands.
+func TestShellAtATerminal(t *testing.T) {
+	parley, err := exec.LookPath("parley")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
+	defer cancel()
+	shell := exec.CommandContext(ctx, parley, "shell", "--", parley, "serve", "--stdio")
+	shell.Env = terminalEnv(dir)
+	p := startAtTerminal(t, shell, false)
+	shown := p.shown
+	// Each step enters keys when the terminal shows a pattern.
+	typed := func(pattern, keys string) {
+		t.Helper()
+		shown.find(ctx, t, pattern)
+		p.enter(keys)
+	}
+	typed(`Ctrl-D ends the shell\.\r\n.*parley> `, "\t")
+	typed(`watch\r\n`, "ca\t")
+	typed(`call `, "gre\t")
+	typed(`call greet `, "n\t")
+	typed(`name=`, "Ada\r")
+	typed(`Hello, Ada!\r\n(\x1b\[[0-9;]*[A-Za-z])*parley> `, "call weather city=Oslo unit=\t")
+	typed(`unit=celsius  unit=fahrenheit\r\n`, "f\t\r")
+	typed(`"temperature"(?s:.*)parley> `, "prompt postcard city=Osl\t")
+	typed(`postcard city=Oslo `, "\x03")                             // clears the line
+	typed(`postcard city=Oslo (?s:.*)\r\nparley> $`, "\x1b[A\x1b[A") // the first command
+	typed(`call greet name=Ada +\x1b\[20D$`, "\x7f\x7f\x7fGrace token=a\x03")
+	shown.find(ctx, t, `token=a(?s:.*)parley> $`)
+	golden(t, "testdata/shell.golden", strings.ReplaceAll(screenOf(shown.String()), program.Version(), "VERSION"))
+
+	typed(`.`, "read demo://ci\tKyo\t\r") // a resource template, and a value of its variable
+	typed(`"Kyoto"(?s:.*)parley> $`, "complete prompt postcard ci\tOs\r")
+	typed(`Osaka\r\nOslo(?s:.*)parley> $`, "call shop open=true\r")
+	shown.find(ctx, t, `The shop is open`)
+	typed(`The list of tools has changed\.`, "call buy th\t")
+	typed(`thing=`, "apples\r")
+	typed(`You have bought apples(?s:.*)parley> $`, "call count to=1000 \r")
+	typed(`[1-9][0-9]*/1000`, "\x03")
+	typed(`parley: interrupted\r\n(?s:.*)parley> $`, "call book_table restaurant=Maaemo\r")
+	typed(`ctrl\+d: decline`, "\x04")
+	typed(`(?i)declined(?s:.*)parley> $`, "\x04")
+	if err := p.wait(); err != nil {
+		t.Errorf("%v; the terminal shows %.3000q", err, shown.String())
+	}
+	history, err := os.ReadFile(filepath.Join(dir, "history"))
+	if err != nil || strings.Contains(string(history), "token") || !strings.HasPrefix(string(history), "call greet name=Ada\ncall weather city=Oslo unit=fahrenheit \n") {
+		t.Errorf("history %q, %v", history, err)
+	}
+}
+
+// golden compares text with a file. With UPDATE_GOLDEN set, it writes the file.
+func golden(t *testing.T, path, text string) {
+	t.Helper()
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text != string(want) {
+		t.Errorf("the terminal shows\n%s\nwant\n%s", text, want)
+	}
+}
+
+// The user who runs parley up approves the calls of clients that cannot be asked.
+func TestUpAsksForApprovalsAtTheTerminal(t *testing.T) {
+	program, err := exec.LookPath("parley")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	config := filepath.Join(dir, "mcp.json")
+	if err := os.WriteFile(config, []byte(`{"mcpServers":{"one":{"command":"parley","args":["serve","--stdio"]}},"policy":{"default":"ask"}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env := terminalEnv(dir)
+	for _, answer := range []struct {
+		down   []string // the options to go down to
+		script string   // of a client with a session
+		want   string
+	}{
+		{nil, "call one__greet name=Ada\n", "it was not approved: the user declined"},
+		{[]string{"Allow once"}, "call one__greet name=Ada\n", "Hello, Ada!"},
+		{[]string{"Allow once", "Allow for this session, with any arguments"}, "call one__greet name=Ada\ncall one__greet name=Bob\n", "Hello, Ada!\nHello, Bob!"},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
+		defer cancel()
+		up := exec.CommandContext(ctx, program, "up", "--config", config, "--addr", "127.0.0.1:0", "--audit", filepath.Join(dir, "audit.log"))
+		up.Env, up.Stdout = env, io.Discard
+		p := startAtTerminal(t, up, true)
+		shown := p.shown
+		url := shown.find(ctx, t, `(http://[0-9.:]+/mcp)`)[1]
+		shown.find(ctx, t, `✓.* one `)
+
+		call := exec.CommandContext(ctx, program, "shell", "--revision", "2025-11-25", url)
+		var result bytes.Buffer
+		call.Env, call.Stdin, call.Stdout, call.Stderr = env, strings.NewReader(answer.script), &result, &result
+		if err := call.Start(); err != nil {
+			t.Fatal(err)
+		}
+		exited := make(chan struct{})
+		go func() {
+			_ = call.Wait() // the exit code tells nothing more than the output
+			close(exited)
+		}()
+		shown.find(ctx, t, `(?s)Arguments: {"name":"Ada"}.*Caller: a client without a login, which calls itself "parley".*Allow the tool "greet" of the server "one"\?`)
+		shown.find(ctx, t, `> \x1b\[[0-9]+mDecline`)
+		for _, option := range answer.down {
+			p.enter("j")
+			shown.find(ctx, t, "(?s)"+option+".*"+option) // drawn again, in the colour of the selected option
+		}
+		p.enter("\r")
+		select {
+		case <-exited:
+		case <-ctx.Done():
+			t.Fatalf("the call does not end; the terminal shows %.2000q", shown)
+		}
+		if err := up.Process.Signal(os.Interrupt); err != nil {
+			t.Error(err)
+		}
+		if err := p.wait(); err != nil {
+			t.Error(err)
+		}
+		if !strings.Contains(result.String(), answer.want) {
+			t.Errorf("the call prints %q, want %q; the terminal shows %.2000q", result.String(), answer.want, shown)
+		}
+	}
+	audit, err := os.ReadFile(filepath.Join(dir, "audit.log"))
+	if err != nil || strings.Count(string(audit), `"approval":"declined"`) != 1 || strings.Count(string(audit), `"approval":"approved"`) != 2 ||
+		strings.Count(string(audit), `"event":"allowed"`) != 3 || strings.Count(string(audit), `"approval":"approved for the session"`) != 4 {
+		t.Errorf("audit log: %s, %v", audit, err)
+	}
+}
+
+// choose runs the program at a terminal, and answers its question with Yes or No. It returns what the terminal has
+// shown before.
+func choose(t *testing.T, question, choice string, args ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
+	defer cancel()
+	user, program := openTerminal(t)
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetIn(program)
+	root.SetErr(program)
+	root.SetOut(io.Discard)
+	shown := &terminalText{written: make(chan struct{}, 1)}
+	go func() { _, _ = io.Copy(shown, user) }() // until the test closes the terminal
+	ended := make(chan error, 1)
+	go func() { ended <- root.ExecuteContext(ctx) }()
+	_, end := shown.after(ctx, t, 0, question)
+	before := shown.String()[:end]
+	if _, end = shown.after(ctx, t, end, `> \x1b\[[0-9;]+mNo`); choice == "Yes" {
+		_, _ = user.WriteString("k")
+		shown.after(ctx, t, end, `> \x1b\[[0-9;]+mYes`)
+	}
+	_, _ = user.WriteString("\r")
+	select {
+	case err := <-ended:
+		if err != nil && choice == "Yes" {
+			t.Errorf("%v; the terminal shows %.4000q", err, shown)
+		}
+	case <-ctx.Done():
+		t.Fatalf("the command does not end; the terminal shows %.4000q", shown)
+	}
+	return before
+}
+
+func TestAddOffersToStoreSecretsInTheKeyring(t *testing.T) {
+	keyring.MockInit() // do not use the user's keyring
+	t.Setenv("DBUS_SESSION_BUS_ADDRESS", "unix:path=/nowhere")
+	t.Setenv("PARLEY_NO_KEYRING", "")
+	path := filepath.Join(t.TempDir(), "mcp.json")
+	line := []string{"add", "--config", path, "notes", "https://ada:first@example.com/mcp?token=second", "-H", "X-Auth: Bearer third"}
+	choose(t, "Store in the system's keyring", "No", line...)
+	if _, err := os.Stat(path); !os.IsNotExist(err) {
+		t.Errorf("after No: %v", err)
+	}
+	before := choose(t, "Store in the system's keyring", "Yes", line...)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for account, secret := range map[string]string{"notes.X-Auth": "third", "notes.password.2": "first", "notes.token.3": "second"} {
+		if got, err := keyring.Get("parley", account); err != nil || got != secret || bytes.Contains(text, []byte(secret)) || strings.Contains(before, secret) {
+			t.Errorf("%s: %q, %v in\n%s", account, got, err, text)
+		}
+	}
+	for _, want := range []string{
+		`"https://ada:${keyring:parley/notes.password.2}@example.com/mcp?token=${keyring:parley/notes.token.3}"`, `"Bearer ${keyring:parley/notes.X-Auth}"`,
+	} {
+		if !bytes.Contains(text, []byte(want)) {
+			t.Errorf("no %s in\n%s", want, text)
+		}
+	}
+}
+
+func TestLockAcceptShowsTheDifferencesAndAsks(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("PARLEY_CONFIG_DIR", dir)
+	t.Setenv("PARLEY_NO_KEYRING", "1")
+	path, locked := filepath.Join(dir, "mcp.json"), filepath.Join(dir, "mcp.lock")
+	const none = `{"format": 1, "servers": {}}`
+	for file, text := range map[string]string{path: `{"mcpServers": {"one": {"command": "parley", "args": ["serve", "--stdio"]}}}`, locked: none} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for choice, accepted := range map[string]bool{"No": false, "Yes": true} {
+		before := choose(t, `Accept these differences\?`, choice, "lock", "accept", "--config", path, "one", "greet")
+		if !strings.Contains(before, `one: + tool "greet" is new`) || strings.Contains(before, "weather") {
+			t.Errorf("before the question: %s", before)
+		}
+		text, err := os.ReadFile(locked)
+		if err != nil || (string(text) != none) != accepted || bytes.Contains(text, []byte(`"greet"`)) != accepted || bytes.Contains(text, []byte("weather")) {
+			t.Errorf("after %s: %v\n%s", choice, err, text)
+		}
+		if err := os.WriteFile(locked, []byte(none), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Ctrl-C at a question ends the command. In a session the server learns that the call is cancelled; in 2026-07-28 the call
+// has already ended with the question, and the handler does not run again.
+func TestInterruptAtAQuestionCancelsTheCall(t *testing.T) {
+	program, err := exec.LookPath("parley")
+	if err != nil {
+		t.Fatal(err)
+	}
+	type answer struct {
+		Name string `json:"name"`
+	}
+	var mu sync.Mutex
+	runs := 0
+	ended := make(chan error, 8) // what the handler's question returns
+	s := &server.Server{Name: "questions"}
+	server.AddTool(s, mcp.Tool{Name: "ask"}, func(ctx context.Context, _ struct{}) (string, error) {
+		mu.Lock()
+		runs++
+		mu.Unlock()
+		_, err := server.Elicit[answer](ctx, "Who are you?")
+		ended <- errors.Join(err, context.Cause(ctx))
+		return "", err
+	})
+	h := httptest.NewServer(s)
+	t.Cleanup(h.Close)
+	for _, test := range []struct{ revision, keys string }{{"2025-11-25", "\x03"}, {"2025-11-25", "A\x03"}, {"2026-07-28", "\x03"}} {
+		mu.Lock()
+		runs = 0
+		mu.Unlock()
+		ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
+		defer cancel()
+		run := exec.CommandContext(ctx, program, "call", "--revision", test.revision, h.URL, "ask")
+		run.Env, run.Stdout = terminalEnv(t.TempDir()), io.Discard
+		p := startAtTerminal(t, run, true)
+		shown := p.shown
+		for i, key := range test.keys {
+			shown.find(ctx, t, []string{`name`, `A\x1b\[7m`}[i])
+			p.enter(string(key))
+		}
+		err := p.wait()
+		if code := run.ProcessState.ExitCode(); code != failure.ExitInterrupted {
+			t.Errorf("%s, keys %q: %v, the terminal shows %q", test.revision, test.keys, err, shown)
+		}
+		shown.find(ctx, t, `parley: interrupted`)
+		select {
+		case err := <-ended:
+			if !errors.Is(err, call.ErrCancelled) && test.revision == "2025-11-25" {
+				t.Errorf("%s, keys %q: the question returns %v, want that the client has cancelled the call", test.revision, test.keys, err)
+			}
+		case <-ctx.Done():
+			t.Errorf("%s, keys %q: the server still serves the call", test.revision, test.keys)
+		}
+		mu.Lock()
+		if runs != 1 {
+			t.Errorf("%s: the handler runs %d times", test.revision, runs)
+		}
+		mu.Unlock()
+	}
+}
+
+// At a terminal, parley task wait shows the questions of both kinds of tasks.
+func TestTaskWaitAsksAtTheTerminal(t *testing.T) {
+	program, err := exec.LookPath("parley")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewServer(demo.New("0"))
+	t.Cleanup(s.Close)
+	env := terminalEnv(t.TempDir())
+	for _, revision := range []string{"2025-11-25", "2026-07-28"} {
+		ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
+		defer cancel()
+		call := exec.CommandContext(ctx, program, "call", "--task", "--revision", revision, s.URL, "bake", "kind=plum", "milliseconds=1")
+		call.Env = env
+		id, err := call.Output()
+		if err != nil {
+			t.Fatalf("%s: %v", revision, err)
+		}
+		wait := exec.CommandContext(ctx, program, "task", "wait", "--revision", revision, s.URL, strings.TrimSpace(string(id)))
+		var result bytes.Buffer
+		wait.Env, wait.Stdout = env, &result
+		p := startAtTerminal(t, wait, true)
+		// The user presses Enter until the program exits: the defaults answer the question.
+		exited := make(chan error, 1)
+		go func() { exited <- p.wait() }()
+		press := time.NewTicker(100 * time.Millisecond)
+		defer press.Stop()
+		for running := true; running; {
+			select {
+			case err = <-exited:
+				running = false
+			case <-press.C:
+				p.enter("\r")
+			}
+		}
+		if err != nil || !strings.Contains(result.String(), ": plum, icing: sugar, candles: 0. ") || !strings.Contains(p.shown.String(), "The plum cake is baked.") {
+			t.Errorf("%s: %v, result %q, terminal %q", revision, err, result.String(), p.shown)
+		}
+	}
+}
+
+// redPixel is a PNG image of one red pixel.
+const redPixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC"
+
+// noTerminal are the variables by which terminals and multiplexers are detected, without values.
+var noTerminal = []string{"TMUX=", "STY=", "ZELLIJ=", "TERM_PROGRAM=", "LC_TERMINAL=", "KITTY_WINDOW_ID=", "KONSOLE_VERSION="}
+
+// A terminal that can show images receives them after their descriptions, in its own protocol. Other terminals, files and pipes
+// receive the descriptions only, and so does each terminal for an image that is broken.
+func TestImagesAreShownAtTerminalsThatCan(t *testing.T) {
+	program, err := exec.LookPath("parley")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pixel, err := base64.StdEncoding.DecodeString(redPixel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken := append(bytes.Clone(pixel[:40]), "\x1b]0;title\a"...)
+	s := &server.Server{Name: "images"}
+	server.AddTool(s, mcp.Tool{Name: "draw"}, func(context.Context, struct{}) ([]mcp.Content, error) {
+		return []mcp.Content{
+			&mcp.TextContent{Text: "A pixel:"},
+			&mcp.ImageContent{Data: pixel, MimeType: "image/png"},
+			&mcp.ImageContent{Data: broken, MimeType: "image/png"},
+		}, nil
+	})
+	server.AddResource(s, mcp.Resource{URI: "image://pixel", Name: "pixel", MimeType: "image/png"}, func(context.Context) ([]byte, error) {
+		return pixel, nil
+	})
+	h := httptest.NewServer(s)
+	t.Cleanup(h.Close)
+	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
+	defer cancel()
+	var shown strings.Builder
+	for _, c := range []struct{ variable, arguments string }{
+		{"TERM=xterm-256color", "call URL draw"},
+		{"TERM=xterm-kitty", "call URL draw"},
+		{"TERM_PROGRAM=iTerm.app", "call URL draw"},
+		{"TERM=foot", "call URL draw"},
+		{"TERM=xterm-kitty", "call URL draw --images off"},
+		{"TERM=xterm-256color", "read URL image://pixel --images sixel"},
+	} {
+		cmd := exec.CommandContext(ctx, program, strings.Fields(strings.Replace(c.arguments, "URL", h.URL, 1))...)
+		cmd.Env = append(append(terminalEnv(t.TempDir()), noTerminal...), c.variable)
+		p := startAtTerminal(t, cmd, true)
+		if err := p.wait(); err != nil {
+			t.Errorf("%s: %v", c.variable, err)
+		}
+		fmt.Fprintf(&shown, "%s parley %s\n", c.variable, c.arguments)
+		for line := range strings.Lines(p.shown.String()) {
+			fmt.Fprintf(&shown, "%q\n", line)
+		}
+	}
+	golden(t, "testdata/images.golden", shown.String())
+
+	piped := exec.CommandContext(ctx, program, "call", h.URL, "draw", "--images", "kitty")
+	piped.Env = append(terminalEnv(t.TempDir()), "TERM=xterm-kitty")
+	if output, err := piped.Output(); err != nil || bytes.Contains(output, []byte("\x1b_G")) || !bytes.Contains(output, []byte("[image, image/png, ")) {
+		t.Errorf("a pipe receives %q, %v", output, err)
+	}
+}
