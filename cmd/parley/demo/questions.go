@@ -28,8 +28,7 @@ type booking struct {
 	Remind bool     `json:"remind" title:"Send a reminder?" default:"true"`
 }
 
-// bookTable asks the user for missing arguments during the call, in the way of the client's
-// revision.
+// bookTable asks the user for missing arguments during the call, in the way of the client's revision.
 func bookTable(ctx context.Context, in bookingRequest) (string, error) {
 	b := booking{Date: in.Date, People: in.People, Seat: "window"}
 	if in.Date == "" || in.People == 0 {

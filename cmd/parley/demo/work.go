@@ -30,9 +30,8 @@ type finish struct {
 	Candles int    `json:"candles" title:"Candles" minimum:"0" maximum:"100" default:"0"`
 }
 
-// bake is a long job with a question in the middle. It runs as a task if the client supports tasks. The
-// handler runs again with the answer, and at another replica if the process ends, so each step is in
-// Once.
+// bake is a long job with a question in the middle. It runs as a task if the client supports tasks. The handler runs
+// again with the answer, and at another replica if the process ends, so each step is in Once.
 func bake(ctx context.Context, in cake) (string, error) {
 	pause := 2 * time.Second
 	if in.Milliseconds > 0 {

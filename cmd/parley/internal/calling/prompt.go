@@ -81,8 +81,7 @@ func prompt(cmd *cobra.Command, flags *sessionFlags, target []string, name strin
 	})
 }
 
-// checkPrompt returns an error if the server does not have the prompt, or if the arguments do
-// not match it.
+// checkPrompt returns an error if the server does not have the prompt, or if the arguments do not match it.
 func checkPrompt(cmd *cobra.Command, c *client.Client, name string, arguments map[string]string) error {
 	if c.Server().Capabilities.Prompts == nil {
 		return fmt.Errorf("unknown prompt %q; the server has no prompts", name)

@@ -80,8 +80,7 @@ func unknownResource(ctx context.Context, c *client.Client, uri string) error {
 	return unknownName("resource", uri, uris)
 }
 
-// printContents prints the contents of a resource. If there are several, each follows a line
-// with its URI.
+// printContents prints the contents of a resource. If there are several, each follows a line with its URI.
 func printContents(w io.Writer, contents []mcp.ResourceContents, saved savedFiles, images picture.Protocol) error {
 	c := newContentWriter(w, saved, images)
 	if len(contents) == 1 {

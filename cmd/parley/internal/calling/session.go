@@ -29,8 +29,7 @@ import (
 
 const questionHelp = `Questions of the server are asked at the terminal. ` + answerHelp
 
-// sessionFlags are the flags of commands during which the server can report progress and ask
-// questions.
+// sessionFlags are the flags of commands during which the server can report progress and ask questions.
 type sessionFlags struct {
 	dialing.Flags
 	roots    []string
@@ -115,8 +114,7 @@ func (s *session) close(cmd *cobra.Command) {
 	}
 }
 
-// open connects to the target of a command line. label labels the progress. Each of settings can
-// change the Dialer.
+// open connects to the target of a command line. label labels the progress. Each of settings can change the Dialer.
 func (f *sessionFlags) open(cmd *cobra.Command, target []string, label string,
 	settings ...func(*client.Dialer, client.Target) error) (*session, error) {
 	images, err := picture.Parse(cmp.Or(f.images, picture.Auto), os.Getenv)
@@ -177,8 +175,7 @@ func (f *sessionFlags) open(cmd *cobra.Command, target []string, label string,
 	return s, nil
 }
 
-// serverName returns the user's name for the server. The name that the server declares is not
-// trustworthy.
+// serverName returns the user's name for the server. The name that the server declares is not trustworthy.
 func (f *sessionFlags) serverName(cmd *cobra.Command, target []string, to client.Target) string {
 	if _, isHTTP := to.(*client.HTTPTarget); dialing.CommandAt(cmd) >= 0 || isHTTP && strings.Contains(target[0], "://") {
 		return to.String()

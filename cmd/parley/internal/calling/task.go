@@ -62,8 +62,7 @@ func startTask(cmd *cobra.Command, c *session, tool string, arguments json.RawMe
 	return output.Print(cmd, started, "%s\n", terminal.Line(task.ID()))
 }
 
-// splitTask splits the arguments of a command about one task. The ID is the first argument after
-// TARGET.
+// splitTask splits the arguments of a command about one task. The ID is the first argument after TARGET.
 func splitTask(cmd *cobra.Command, args []string) (target []string, id string, rest []string, err error) {
 	target, rest, err = dialing.Split(cmd, args)
 	switch {

@@ -205,9 +205,8 @@ func changedMembers(was, now json.RawMessage) []string {
 	return changed
 }
 
-// logLine returns a log message of a server as a line. The line is
-// "server: info: logger: text: key=value, …" if the data is a string or an object with a
-// message, and contains the JSON of other data.
+// logLine returns a log message of a server as a line. The line is "server: info: logger: text: key=value, …" if the
+// data is a string or an object with a message, and contains the JSON of other data.
 func logLine(m mcp.LoggingMessageParams) string {
 	var b strings.Builder
 	b.WriteString("server: " + string(m.Level) + ": ")
@@ -246,8 +245,7 @@ func logText(data json.RawMessage) string {
 	return message + ": " + strings.Join(rest, ", ")
 }
 
-// members returns the members of a JSON object in order, as views of it. It returns none for
-// other values.
+// members returns the members of a JSON object in order, as views of it. It returns none for other values.
 func members(object json.RawMessage) (keys []string, values []json.RawMessage) {
 	if len(object) == 0 || object[0] != '{' {
 		return nil, nil

@@ -1,7 +1,6 @@
-// Package config reads configuration files that list MCP servers. It reads the files of several
-// programs as they are: objects mcpServers, servers with inputs, and context_servers, and the
-// projects of a file. The files are JSON, in which comments are allowed. [Schema] describes the
-// form of parley's own files.
+// Package config reads configuration files that list MCP servers. It reads the files of several programs as they are:
+// objects mcpServers, servers with inputs, and context_servers, and the projects of a file. The files are JSON, in
+// which comments are allowed. [Schema] describes the form of parley's own files.
 package config
 
 import (
@@ -46,8 +45,7 @@ type Config struct {
 
 // Server is one server of a file. References are not expanded; see [Server.Target].
 type Server struct {
-	// Name is the name of the entry, or, if it cannot be the name of a server of a host, a name
-	// that is made from it.
+	// Name is the name of the entry, or, if it cannot be the name of a server of a host, a name that is made from it.
 	Name     string
 	Original string // the name of the entry
 	Source   string // the file and line of the entry

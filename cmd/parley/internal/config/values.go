@@ -17,8 +17,7 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
-// Target returns the target to dial, with the values of references. An error names the member, and
-// contains no values.
+// Target returns the target to dial, with the values of references. An error names the member, and contains no values.
 func (s *Server) Target(values *Values) (client.Target, error) {
 	e := &expansion{server: s, values: values}
 	var target client.Target

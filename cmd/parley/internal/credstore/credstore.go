@@ -1,14 +1,12 @@
-// Package credstore stores the logins of the user in one encrypted file in the directory of
-// the program. The key is in the system's keyring. If there is no keyring, the key is in a
-// file in the same directory.
+// Package credstore stores the logins of the user in one encrypted file in the directory of the program. The key is in
+// the system's keyring. If there is no keyring, the key is in a file in the same directory.
 //
 // The keyring does not contain the tokens themselves, because keyrings limit the size of a
 // secret (2560 bytes on Windows, which many tokens exceed), cannot list their secrets, and
 // have no lock with which one process can refresh a token for all.
 //
-// If the key is in the keyring, the file alone reveals nothing. A key file protects copies
-// of the tokens file only; it does not protect the logins from a program that can read both
-// files. Both files are readable by the user only.
+// If the key is in the keyring, the file alone reveals nothing. A key file protects copies of the tokens file only; it
+// does not protect the logins from a program that can read both files. Both files are readable by the user only.
 package credstore
 
 import (
@@ -172,8 +170,7 @@ func (s *Store) open(ctx context.Context) (*oauth.FileStore, error) {
 	return s.file, nil
 }
 
-// key returns the key from the key file or the keyring. If there is neither a key nor a
-// tokens file, it creates a key.
+// key returns the key from the key file or the keyring. If there is neither a key nor a tokens file, it creates a key.
 func (s *Store) key(tokens string) ([]byte, error) {
 	if key, err := s.readKeyFile(); key != nil || err != nil {
 		return key, err

@@ -19,8 +19,7 @@ import (
 	"github.com/parley-mcp/parley/schema"
 )
 
-// Logins are the stored logins of the user. Their tokens are refreshed when they are used, by
-// one process at a time.
+// Logins are the stored logins of the user. Their tokens are refreshed when they are used, by one process at a time.
 type Logins struct{ Store *Store }
 
 func Open() (*Logins, error) {
@@ -31,8 +30,7 @@ func Open() (*Logins, error) {
 	return &Logins{New(dir, System())}, nil
 }
 
-// Client returns the client that gets and refreshes tokens. Without an Interaction it does
-// not ask the user.
+// Client returns the client that gets and refreshes tokens. Without an Interaction it does not ask the user.
 func (l *Logins) Client(ctx context.Context, logger *slog.Logger) (*oauth.Client, error) {
 	registered, err := l.registrations(ctx)
 	if err != nil && !errors.Is(err, ErrUnavailable) {
@@ -139,8 +137,7 @@ func AuthorizerFor(ctx context.Context, target client.Target) (client.Authorizer
 	return a, nil
 }
 
-// SetTargets sets the targets of the requests. It does not open the stored logins unless a target is a
-// URL.
+// SetTargets sets the targets of the requests. It does not open the stored logins unless a target is a URL.
 func (a *Authorizer) SetTargets(ctx context.Context, targets ...client.Target) error {
 	now := &authorizerState{headers: make(map[string][]http.Header)}
 	hasURL := false
@@ -269,9 +266,8 @@ func (e *TokenError) Error() string {
 // Unwrap returns the error of package oauth.
 func (e *TokenError) Unwrap() error { return e.Err }
 
-// withLoginAdvice converts an error that requires interaction to a *LoginError, and other
-// errors to a *TokenError. If the server does not name an authorization server, the status of
-// its response says more than the error.
+// withLoginAdvice converts an error that requires interaction to a *LoginError, and other errors to a *TokenError. If
+// the server does not name an authorization server, the status of its response says more than the error.
 func withLoginAdvice(err error, server string) error {
 	var needed *oauth.InteractionError
 	switch {
@@ -326,9 +322,8 @@ const taskKeys = "task "
 // maxTasks limits the tasks that parley remembers.
 const maxTasks = 1000
 
-// taskStore keeps the ids of tasks in an encrypted file, because an id can be all that protects a
-// task. It is a client.TaskStore whose methods never fail: parley prints the id, so the user does not
-// need the store.
+// taskStore keeps the ids of tasks in an encrypted file, because an id can be all that protects a task. It is a
+// client.TaskStore whose methods never fail: parley prints the id, so the user does not need the store.
 type taskStore struct {
 	*Store
 	warn func(error)

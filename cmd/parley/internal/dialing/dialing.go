@@ -181,8 +181,7 @@ func OnlyTarget(cmd *cobra.Command, args []string) ([]string, error) {
 	return target, err
 }
 
-// Dial connects to the target of a command line, which split has returned. Each of settings
-// can change the Dialer.
+// Dial connects to the target of a command line, which split has returned. Each of settings can change the Dialer.
 func (f *Flags) Dial(cmd *cobra.Command, target []string,
 	settings ...func(*client.Dialer, client.Target) error) (*client.Client, error) {
 	if s := ShellOf(cmd); s != nil {
@@ -315,8 +314,7 @@ func invalidTarget(name string) error {
 		"parley add, or write -- before a command", name)
 }
 
-// ParseHeaders parses headers in the notation of curl. Errors do not contain the values,
-// which can be secret.
+// ParseHeaders parses headers in the notation of curl. Errors do not contain the values, which can be secret.
 func ParseHeaders(lines []string) (http.Header, error) {
 	header := make(http.Header)
 	for _, line := range lines {

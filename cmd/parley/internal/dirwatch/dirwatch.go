@@ -18,8 +18,7 @@ import (
 )
 
 const (
-	// delay is the time during which changes are collected, because a program that saves a
-	// file changes it several times.
+	// delay is the time during which changes are collected, because a program that saves a file changes it several times.
 	delay = 100 * time.Millisecond
 	// maxPending is the number of changed files that ends the delay early.
 	maxPending = 1000
@@ -30,8 +29,7 @@ const (
 	maxEntries            = 10_000 // entries read from a new directory
 )
 
-// Changes are the changes since the previous report. File names are slash-separated paths
-// relative to the directory.
+// Changes are the changes since the previous report. File names are slash-separated paths relative to the directory.
 type Changes struct {
 	Updated     []string // files that were written, created or removed; sorted
 	ListChanged bool     // files were created or removed
@@ -43,9 +41,8 @@ type Options struct {
 	OnChange func(Changes)
 	// Logger receives errors that prevent changes from being detected.
 	Logger *slog.Logger
-	// MaxDirectories limits the number of watched directories; 0 means
-	// DefaultMaxDirectories. Changes in further directories are not detected, and a warning
-	// is logged.
+	// MaxDirectories limits the number of watched directories; 0 means DefaultMaxDirectories. Changes in further
+	// directories are not detected, and a warning is logged.
 	MaxDirectories int
 }
 

@@ -102,9 +102,8 @@ func (f *Flags) CheckStdio(cmd *cobra.Command, advice string) error {
 	return nil
 }
 
-// Listen starts to listen. The address must name the interface, so that the user does not
-// expose the endpoint by accident. listen prints a warning if other machines can connect
-// and no authorization is required.
+// Listen starts to listen. The address must name the interface, so that the user does not expose the endpoint by
+// accident. listen prints a warning if other machines can connect and no authorization is required.
 func (f *Flags) Listen(cmd *cobra.Command) (net.Listener, error) {
 	if err := errors.Join(f.Auth.check(), f.Public.check(&f.Auth)); err != nil {
 		return nil, err

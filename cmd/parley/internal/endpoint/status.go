@@ -20,8 +20,7 @@ import (
 	"github.com/parley-mcp/parley/host"
 )
 
-// Status prints the endpoint and the state of the servers for the user. Its methods are
-// safe for concurrent use.
+// Status prints the endpoint and the state of the servers for the user. Its methods are safe for concurrent use.
 type Status struct {
 	mu     sync.Mutex
 	w      io.Writer

@@ -251,11 +251,10 @@ func Confirm(cmd *cobra.Command, yes bool, question string) (bool, error) {
 	return true, nil
 }
 
-// Consent asks the user to open a URL for a server. It shows the whole URL, highlights the
-// host, and warns about deceptive hosts. It opens the page with Screen.Open, only after the
-// user has chosen to, and does not fetch it in any other way. If a server asks for the same
-// page again, Consent asks the user whether to continue. It returns an error for a URL that
-// is not a web page's, and ErrInterrupted.
+// Consent asks the user to open a URL for a server. It shows the whole URL, highlights the host, and warns about
+// deceptive hosts. It opens the page with Screen.Open, only after the user has chosen to, and does not fetch it in any
+// other way. If a server asks for the same page again, Consent asks the user whether to continue. It returns an error
+// for a URL that is not a web page's, and ErrInterrupted.
 func (s *Screen) Consent(ctx context.Context, from string, params *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 	address, err := parseAddress(params.URL)
 	if err != nil {
@@ -331,8 +330,7 @@ func highlighted(address string) string {
 	return address[:start] + "\x1b[1;7m" + address[start:end] + "\x1b[0m" + address[end:]
 }
 
-// parseAddress parses a URL. It returns an error if the URL contains characters that cannot
-// be shown unchanged.
+// parseAddress parses a URL. It returns an error if the URL contains characters that cannot be shown unchanged.
 func parseAddress(text string) (*url.URL, error) {
 	u, err := mcp.ParseElicitURL(text)
 	if err == nil && terminal.Line(text) != text {

@@ -294,8 +294,7 @@ func redacted(header http.Header, names map[string]bool) http.Header {
 	return kept
 }
 
-// secretNames returns the names of headers that are not recorded: those with credentials and those that the
-// user sets.
+// secretNames returns the names of headers that are not recorded: those with credentials and those that the user sets.
 func secretNames(set http.Header) map[string]bool {
 	names := make(map[string]bool)
 	for _, name := range secretHeaders {

@@ -57,10 +57,9 @@ func All(ctx context.Context, c *client.Client) (*Listing, error) {
 	return l, incomplete
 }
 
-// Collect returns the elements of a list. It does not iterate unless has is true. A server
-// with the resources capability may lack either resources/list or
-// resources/templates/list, so an unknown method is an empty list. With an error, collect
-// returns the elements that came before it.
+// Collect returns the elements of a list. It does not iterate unless has is true. A server with the resources
+// capability may lack either resources/list or resources/templates/list, so an unknown method is an empty list. With an
+// error, collect returns the elements that came before it.
 func Collect[E any](has bool, elements iter.Seq2[*E, error]) ([]*E, error) {
 	all := []*E{}
 	if !has {
@@ -148,8 +147,7 @@ type describedServer struct {
 	client.ServerDetails
 }
 
-// PromptSummary returns the names of the prompt's arguments, with optional arguments in
-// brackets.
+// PromptSummary returns the names of the prompt's arguments, with optional arguments in brackets.
 func PromptSummary(p *mcp.Prompt) string {
 	var all []string
 	for _, a := range p.Arguments {

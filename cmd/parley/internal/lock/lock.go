@@ -134,9 +134,8 @@ func acceptCommand(d host.Definition, flags []string) string {
 	return quoting.OfUser().Command(words, d.Server, d.Name)
 }
 
-// Accept makes definitions of a server the accepted ones, and removes accepted definitions that are not in
-// current. If name is not empty, it changes only the definitions of that name. It reports whether
-// something has changed.
+// Accept makes definitions of a server the accepted ones, and removes accepted definitions that are not in current. If
+// name is not empty, it changes only the definitions of that name. It reports whether something has changed.
 func (f *File) Accept(server, name string, current []host.Definition) (changed bool) {
 	now := new(Server)
 	before := f.Servers[server]
@@ -224,8 +223,7 @@ func compacted(definition json.RawMessage) json.RawMessage {
 type Change struct {
 	Definition host.Definition // what the server has; JSON is nil if it was removed
 	Before     json.RawMessage // what is accepted; nil if it is new
-	// Renamed is the accepted name of a tool or prompt that is the same except for its name; empty
-	// otherwise.
+	// Renamed is the accepted name of a tool or prompt that is the same except for its name; empty otherwise.
 	Renamed string
 }
 

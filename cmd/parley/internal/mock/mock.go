@@ -66,8 +66,7 @@ func newMock(s *server.Server, o Options) *Mock {
 	return m
 }
 
-// Server returns the server. Serve it with [Mock.Handler] or [Mock.ServeConn], which cause the faults of
-// connections.
+// Server returns the server. Serve it with [Mock.Handler] or [Mock.ServeConn], which cause the faults of connections.
 func (m *Mock) Server() *server.Server { return m.server }
 
 // Summary returns the numbers of tools, resources, templates and prompts, such as "2 tools, 1 prompt".

@@ -23,8 +23,7 @@ func NewLogger(w io.Writer, level slog.Level) *slog.Logger {
 	return slog.New(&lineHandler{w: w, level: level, mu: new(sync.Mutex)})
 }
 
-// lineHandler is a slog.Handler that writes lines like
-// "parley: warning: server: message: key=value, …".
+// lineHandler is a slog.Handler that writes lines like "parley: warning: server: message: key=value, …".
 type lineHandler struct {
 	w      io.Writer
 	level  slog.Level

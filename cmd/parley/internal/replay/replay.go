@@ -65,8 +65,7 @@ var ErrWire = errors.New("the recording has several servers with different trans
 
 // peer is the connection to the server.
 type peer interface {
-	// send sends a message or request of the recording. It does not wait for the answer. The error ends the
-	// replay.
+	// send sends a message or request of the recording. It does not wait for the answer. The error ends the replay.
 	send(e *traffic.Entry) (sent bool, err error)
 	// endStream ends what the recorded client has ended.
 	endStream(e *traffic.Entry)

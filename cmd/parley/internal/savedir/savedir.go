@@ -96,8 +96,7 @@ func fileName(name, mimeType string) (base, extension string) {
 	return name[:min(len(name), maxName)], extension
 }
 
-// matches reports whether a file with the extension has one of the known extensions of its type, which may have
-// none.
+// matches reports whether a file with the extension has one of the known extensions of its type, which may have none.
 func matches(extension string, known []string) bool {
 	if len(extension) < 2 || len(extension) > 10 {
 		return false

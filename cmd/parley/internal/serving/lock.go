@@ -106,8 +106,7 @@ type listed struct {
 	byName  map[string][]host.Definition
 }
 
-// list starts the servers of the configuration files, or only the one that is named, and returns their
-// definitions.
+// list starts the servers of the configuration files, or only the one that is named, and returns their definitions.
 func (f *lockFlags) list(cmd *cobra.Command, only string) (*listed, error) {
 	if len(f.files.Paths) == 0 {
 		return nil, errors.New("no configuration file; add --config FILE")
@@ -435,8 +434,7 @@ func (f *lockFlags) review(cmd *cobra.Command, found *differences, args []string
 	return form.Confirm(cmd, false, "Accept these differences?")
 }
 
-// lockPath returns the path of the lock file: that of the flag, or the default, next to the first
-// configuration file.
+// lockPath returns the path of the lock file: that of the flag, or the default, next to the first configuration file.
 func lockPath(flag string, files *dialing.ConfigFlags) string {
 	if flag != "" {
 		return flag

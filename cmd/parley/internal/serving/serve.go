@@ -53,9 +53,8 @@ parley ls -- parley serve --stdio`,
 	return cmd
 }
 
-// newServer returns a server of the directories, or the demo server if there are none. If
-// authorized is true, the demo server has tools that require a login. The caller closes the
-// directories after the server is shut down.
+// newServer returns a server of the directories, or the demo server if there are none. If authorized is true, the demo
+// server has tools that require a login. The caller closes the directories after the server is shut down.
 func newServer(cmd *cobra.Command, dirs *dirFlag, authorized bool) (*server.Server, *directories, error) {
 	var s *server.Server
 	switch {

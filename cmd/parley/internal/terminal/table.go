@@ -16,10 +16,9 @@ const (
 	minColumn = 12 // a smaller column is omitted
 )
 
-// Table writes rows with aligned columns, truncated to width; a width of 0 means no
-// truncation. The first column is never truncated, because it contains names that the
-// user types again. Each further column gets half of the remaining width, or what the
-// columns after it do not need, and the last column gets the rest. The caller sanitises the text.
+// Table writes rows with aligned columns, truncated to width; a width of 0 means no truncation. The first column is
+// never truncated, because it contains names that the user types again. Each further column gets half of the remaining
+// width, or what the columns after it do not need, and the last column gets the rest. The caller sanitises the text.
 func Table(w io.Writer, width int, head []string, rows [][]string) error {
 	widths := columns(head, rows, ansi.StringWidth)
 	shown := fit(widths, width)
@@ -135,8 +134,7 @@ func Wrap(text string, width int) (lines []string) {
 	return append(lines, line)
 }
 
-// fit reduces widths until a row fits into width, and returns the number of columns that
-// are shown.
+// fit reduces widths until a row fits into width, and returns the number of columns that are shown.
 func fit(widths []int, width int) int {
 	if width <= 0 || len(widths) == 0 {
 		return len(widths)

@@ -122,8 +122,7 @@ type Progress struct {
 	dropped int      // the number of further lines
 }
 
-// NewProgress returns a Progress that writes to w. It writes nothing before the first
-// report.
+// NewProgress returns a Progress that writes to w. It writes nothing before the first report.
 func NewProgress(w io.Writer, label string) *Progress {
 	return &Progress{w: w, label: Line(label), width: Width(w)}
 }

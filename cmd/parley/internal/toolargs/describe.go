@@ -221,9 +221,8 @@ func encode(value any) string {
 // maxChoices is the maximum length in bytes of the values of an enum in a summary.
 const maxChoices = 32
 
-// Summary returns the arguments of a tool in the notation of the command line, with
-// optional arguments in brackets: "city=string [days=integer]". The text contains names
-// from the schema, so sanitise it before printing it.
+// Summary returns the arguments of a tool in the notation of the command line, with optional arguments in brackets:
+// "city=string [days=integer]". The text contains names from the schema, so sanitise it before printing it.
 func Summary(schema json.RawMessage) string {
 	return summary(parseSchema(schema).arguments())
 }

@@ -1,6 +1,5 @@
-// Package traffic writes and reads recordings of MCP traffic. A recording is a file of JSON lines: a
-// [Header], then one [Event] per line, in the order of their times. docs/program/appendix-recording.md describes the
-// format.
+// Package traffic writes and reads recordings of MCP traffic. A recording is a file of JSON lines: a [Header], then one
+// [Event] per line, in the order of their times. docs/program/appendix-recording.md describes the format.
 package traffic
 
 import (
@@ -60,9 +59,8 @@ const (
 	HTTP  Wire = "http"
 )
 
-// Event is one line of a recording after the first. It is a message, the end of a stream, or, over HTTP, a request
-// or a response with its body. The body of a response that is an event stream follows as one Event for each
-// event.
+// Event is one line of a recording after the first. It is a message, the end of a stream, or, over HTTP, a request or a
+// response with its body. The body of a response that is an event stream follows as one Event for each event.
 type Event struct {
 	Time time.Time `json:"time"`
 	From Side      `json:"from"` // the sender

@@ -230,8 +230,7 @@ func isMessage(text []byte) bool {
 	}
 }
 
-// mayHaveSecrets reports whether a place in a message is in the arguments of a request or in the answer of a
-// user.
+// mayHaveSecrets reports whether a place in a message is in the arguments of a request or in the answer of a user.
 func mayHaveSecrets(place jsontext.Pointer) bool {
 	names := slices.Collect(place.Tokens())
 	if len(names) > 0 && strings.Trim(names[0], "0123456789") == "" { // of a batch
@@ -247,10 +246,9 @@ func mayHaveSecrets(place jsontext.Pointer) bool {
 	return false
 }
 
-// Edit replaces strings and numbers in JSON text, and keeps all other bytes. It calls edit for each with its place
-// and its value: a string without quotation marks and escapes, or a number as it is spelled. The replacement is
-// JSON. Edit returns text itself if nothing is replaced. In text that is not JSON, it replaces nothing after the
-// first error.
+// Edit replaces strings and numbers in JSON text, and keeps all other bytes. It calls edit for each with its place and
+// its value: a string without quotation marks and escapes, or a number as it is spelled. The replacement is JSON. Edit
+// returns text itself if nothing is replaced. In text that is not JSON, it replaces nothing after the first error.
 func Edit(text []byte, edit func(place jsontext.Pointer, value string) (replacement []byte, ok bool)) []byte {
 	d := jsontext.NewDecoder(strings.NewReader(string(text)), jsontext.AllowDuplicateNames(true),
 		jsontext.AllowInvalidUTF8(true))
