@@ -3,13 +3,17 @@ package oauth
 import (
 	"context"
 	"crypto/tls"
+	"encoding/base64"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/parley-mcp/parley/internal/challenge"
 	"github.com/parley-mcp/parley/internal/digest"
@@ -209,3 +213,187 @@ func challengeOf(header http.Header, scheme string) (c challenge.Challenge, supp
 	}
 	return challenge.Challenge{}, len(all) == 0
 }
+
+// Login authorizes for a server before a request needs a token, or again if there is a
+// token. It first sends the server a request to learn which scopes it requires. It
+// requests these, the given scopes, and those of the previous authorization. It does not wait for
+// other logins; the token of the one that ends last is stored.
+func (c *Client) Login(ctx context.Context, server string, scopes ...string) error {
+	s, err := c.session(server)
+	if err != nil {
+		return err
+	}
+	n := need{force: true}
+	if err := s.probe(ctx, &n); err != nil {
+		return err
+	}
+	n.challenged = challenge.Union(n.challenged, scopes)
+	return s.obtain(ctx, n)
+}
+
+// ping is a request without effect in every revision.
+const ping = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
+
+// probe sends a request without token and reads the challenge, which has precedence over
+// other information (2026-07-28, basic/authorization/authorization-server-discovery).
+func (s *session) probe(ctx context.Context, n *need) error {
+	if _, err := s.peers.check(s.server); err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.server, strings.NewReader(ping))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	r, err := s.peers.do(stepChallenge, req)
+	if err != nil {
+		return err
+	}
+	if r.redirect != "" {
+		return fmt.Errorf("%w: %s responded with %s; if you trust it, log in at that URL", ErrDiscovery, withoutQuery(s.peers.server), r.statusText())
+	}
+	n.accepted = r.status != http.StatusUnauthorized && r.status != http.StatusForbidden
+	if c, supported := challengeOf(r.header, ""); supported && r.status == http.StatusUnauthorized {
+		n.metadataURL, n.challenged, n.dpop = c.Params["resource_metadata"], splitScopes(c.Params["scope"]), c.Is(typeDPoP)
+	}
+	return nil
+}
+
+// Logout deletes the token for a server, also from the store, and revokes it if the
+// authorization server supports that. It keeps the registration.
+func (c *Client) Logout(ctx context.Context, server string) error {
+	s, err := c.session(server)
+	if err != nil {
+		return err
+	}
+	return s.logout(ctx)
+}
+
+// Status describes a stored login. It contains no secrets.
+type Status struct {
+	Server   string // the MCP server's URL
+	Resource string // the resource that the token is for; empty for a server of 2025-03-26 without metadata
+	Issuer   string // the authorization server that issued the token
+	// Subject is the user that the token names; empty if it names none. The token is not
+	// verified, so Subject is for display only.
+	Subject string
+	// Scopes are the granted scopes.
+	Scopes []string
+	// Expires is when the token expires; zero if it is not known.
+	Expires time.Time
+	// Renewable reports whether there is a refresh token.
+	Renewable bool
+	// Bound reports whether the token is bound to a key (DPoP).
+	Bound bool
+}
+
+// Status returns the stored login at a server, nil if there is none. It sends no
+// requests.
+func (c *Client) Status(ctx context.Context, server string) (*Status, error) {
+	canonical, err := canonicalServer(server)
+	if err != nil {
+		return nil, err
+	}
+	r, err := load[record](ctx, c.store(), serverKey(canonical))
+	if err != nil || r == nil {
+		return nil, err
+	}
+	t, err := load[token](ctx, c.store(), r.tokenKey(canonical))
+	if err != nil || !t.usable() {
+		return nil, err
+	}
+	return &Status{
+		Server: canonical, Resource: r.Resource, Issuer: r.Issuer, Subject: subjectOf(t.Access),
+		Scopes: slices.Clone(t.Scopes), Expires: t.Expires, Renewable: t.Refresh != "", Bound: t.Type == typeDPoP,
+	}, nil
+}
+
+// Servers returns the URLs of the servers with stored logins, sorted. It fails with
+// errors.ErrUnsupported if the store has no method Keys(context.Context) ([]string,
+// error). [MemoryStore] and [FileStore] have it.
+func (c *Client) Servers(ctx context.Context) ([]string, error) {
+	lister, ok := c.store().(interface {
+		Keys(ctx context.Context) ([]string, error)
+	})
+	if !ok {
+		return nil, fmt.Errorf("cannot list the token store: %w", errors.ErrUnsupported)
+	}
+	keys, err := lister.Keys(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("cannot list the token store: %w", err)
+	}
+	var servers []string
+	for _, key := range keys {
+		if server, ok := strings.CutPrefix(key, serverKey("")); ok {
+			servers = append(servers, server)
+		}
+	}
+	slices.Sort(servers)
+	return servers, nil
+}
+
+// subjectOf returns the subject of a JSON Web Token, empty for other tokens.
+func subjectOf(access string) string {
+	parts := strings.Split(access, ".")
+	if len(parts) != 3 {
+		return ""
+	}
+	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil {
+		return ""
+	}
+	var claims struct {
+		Subject string `json:"sub"`
+	}
+	if decode(payload, &claims) != nil {
+		return ""
+	}
+	return claims.Subject
+}
+
+// Interaction opens the authorization page of an authorization server for the user, and
+// receives the redirect with the authorization code. [Loopback] is one for programs on
+// the user's machine, [Web] one for web servers, and [Manual] one for programs that receive
+// the redirect themselves.
+type Interaction interface {
+	// Begin starts a flow. Previous is the redirect URI that this program has registered
+	// before, or empty: a flow with the same one needs no new registration.
+	Begin(ctx context.Context, previous string) (Flow, error)
+}
+
+// Flow is one authorization code flow of a user.
+type Flow interface {
+	// RedirectURI returns the redirect URI: an https URL, or an http URL on the loopback
+	// interface.
+	RedirectURI() string
+	// Authorize opens the authorization page at url, and returns the URL that the browser
+	// was redirected to, or its query. The user may see url. Authorize is called once.
+	Authorize(ctx context.Context, url string) (redirect string, err error)
+	// Close releases the resources of the flow, and waits for its goroutines.
+	Close() error
+}
+
+// Manual is an [Interaction] for programs that receive the redirect themselves. For
+// instance, the user can copy the URL from the address bar of a browser on another
+// machine.
+type Manual struct {
+	// RedirectURI is the redirect URI.
+	RedirectURI string
+	// Open shows the authorization page at url to the user, and returns the URL that the
+	// browser was redirected to.
+	Open func(ctx context.Context, url string) (redirect string, err error)
+}
+
+// Begin implements [Interaction].
+func (m *Manual) Begin(context.Context, string) (Flow, error) { return manualFlow{m}, nil }
+
+type manualFlow struct{ m *Manual }
+
+func (f manualFlow) RedirectURI() string { return f.m.RedirectURI }
+
+func (f manualFlow) Authorize(ctx context.Context, url string) (string, error) {
+	return f.m.Open(ctx, url)
+}
+
+func (f manualFlow) Close() error { return nil }

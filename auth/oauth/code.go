@@ -4,13 +4,17 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"crypto/subtle"
+	"errors"
 	"fmt"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/oauth2"
 
+	"github.com/parley-mcp/parley/auth/internal/secrets"
 	"github.com/parley-mcp/parley/internal/challenge"
 	"github.com/parley-mcp/parley/internal/httpurl"
 )
@@ -224,4 +228,215 @@ func checkRedirectURI(redirectURI string) error {
 		return fmt.Errorf("redirect URI: %w: it must be https, or http on the loopback interface", ErrInsecureURL)
 	}
 	return nil
+}
+
+// authorizationResponse contains the parameters of a redirect (RFC 6749, section 4.1.2;
+// RFC 9207).
+type authorizationResponse struct {
+	code, state, iss   string
+	hasIss             bool
+	error, description string
+}
+
+// maxRedirect is the maximum length of the URL of a redirect in bytes.
+const maxRedirect = 32 << 10
+
+// parseAuthorizationResponse parses the URL that the browser was redirected to, or its
+// query. It rejects repeated parameters, which are ambiguous.
+func parseAuthorizationResponse(raw string) (*authorizationResponse, error) {
+	if len(raw) > maxRedirect {
+		return nil, fmt.Errorf("%w: the URL is too long: %d bytes, the limit is %d", ErrState, len(raw), maxRedirect)
+	}
+	values, err := url.ParseQuery(redirectQuery(raw))
+	if err != nil {
+		return nil, fmt.Errorf("%w: cannot parse the query", ErrState)
+	}
+	r := &authorizationResponse{}
+	for name, into := range map[string]*string{
+		"code": &r.code, "state": &r.state, "iss": &r.iss, "error": &r.error, "error_description": &r.description,
+	} {
+		if len(values[name]) > 1 {
+			return nil, fmt.Errorf("%w: the parameter %s is repeated", ErrState, name)
+		}
+		*into = values.Get(name)
+	}
+	r.hasIss = values.Has("iss")
+	return r, nil
+}
+
+// redirectQuery returns the query of the URL that the browser was redirected to, which can be the query itself.
+func redirectQuery(raw string) string {
+	if i := strings.IndexByte(raw, '?'); i >= 0 {
+		raw = raw[i+1:]
+	}
+	query, _, _ := strings.Cut(raw, "#")
+	return query
+}
+
+// accept returns the code of a response to the authorization request with the given
+// state at server. It checks state and issuer first: the code or the error of another
+// party must not be used, and its error must not be shown (2026-07-28,
+// basic/authorization, Authorization Response Validation).
+func (r *authorizationResponse) accept(state string, server *serverMetadata) (code string, err error) {
+	if state == "" || subtle.ConstantTimeCompare([]byte(r.state), []byte(state)) != 1 {
+		return "", fmt.Errorf("%w: the state differs", ErrState)
+	}
+	switch {
+	case r.hasIss && r.iss != server.Issuer:
+		return "", fmt.Errorf("%w: the authorization response is not from %.200q", ErrIssuerMismatch, server.Issuer)
+	case !r.hasIss && server.IssParameter:
+		return "", fmt.Errorf("%w: the authorization response has no iss parameter, which %.200q always sends according to its metadata", ErrIssuerMismatch, server.Issuer)
+	case r.error != "":
+		return "", newServerError("authorization", 0, r.error, r.description, secrets.Set{Sent: []string{state, r.code}})
+	case r.code == "" || len(r.code) > maxURL:
+		return "", fmt.Errorf("%w: the authorization response has neither code nor error", ErrInvalidResponse)
+	}
+	return r.code, nil
+}
+
+// pending is an authorization that waits for the redirect. It is stored as JSON, so that any process can
+// complete it.
+type pending struct {
+	Record  *record      `json:"record"`
+	Request *codeRequest `json:"request"`
+	Client  *client      `json:"client,omitzero"` // nil: a configured one
+	Proof   *proofKey    `json:"proof_key,omitzero"`
+}
+
+// begin returns a new authorization for the given scopes and those that the MCP server requires, and the URL of
+// the authorization page.
+func (s *session) begin(ctx context.Context, redirectURI string, scopes []string) (p *pending, page string, err error) {
+	release, err := s.acquire(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	defer release()
+	n := need{force: true}
+	if err := s.probe(ctx, &n); err != nil {
+		return nil, "", err
+	}
+	d, err := s.discover(ctx, &n)
+	if err != nil {
+		return nil, "", err
+	}
+	if n.accepted && d.server.guessed {
+		return nil, "", fmt.Errorf("%w: %s accepts requests without a token, and has no metadata that names an authorization server", ErrDiscovery, withoutQuery(s.peers.server))
+	}
+	s.discovery = d
+	stored, err := load[token](ctx, s.owner.store(), d.record().tokenKey(s.server))
+	if err != nil {
+		return nil, "", err
+	}
+	var previous []string
+	if stored.usable() {
+		previous = stored.Requested
+	}
+	scopes = scopesToRequest(challenge.Union(n.challenged, scopes), previous, d)
+	scopes, err = s.approve(ctx, AuthorizationRequest{Server: s.server, Resource: d.resourceID(), Issuer: d.server.Issuer, Scopes: scopes, Previous: previous})
+	if err != nil {
+		return nil, "", err
+	}
+	p, page, err = s.beginAt(ctx, d, redirectURI, scopes)
+	err = s.peers.ofGuess(d, err)
+	if err == nil && (n.dpop || d.resource != nil && d.resource.DPoPRequired) {
+		p.Proof, err = newProofKey()
+	}
+	return p, page, err
+}
+
+// beginAt is begin for an authorization server that is known. The caller holds the lock.
+func (s *session) beginAt(ctx context.Context, d *discovery, redirectURI string, scopes []string) (p *pending, page string, err error) {
+	if err := d.server.checkCode(); err != nil {
+		return nil, "", err
+	}
+	c, err := s.existingClient(ctx, d)
+	if err != nil {
+		return nil, "", err
+	}
+	if c, err = s.clientFor(ctx, d, c, redirectURI, scopes); err != nil {
+		return nil, "", err
+	}
+	p = &pending{Record: d.record(), Request: newCodeRequest(redirectURI, scopes)}
+	if c.stored {
+		p.Client = c
+	}
+	page, err = s.page(d, c, p.Request)
+	return p, page, err
+}
+
+// exchange exchanges the authorization code in the redirect of an authorization for a token. The caller holds the
+// lock.
+func (s *session) exchange(ctx context.Context, d *discovery, p *pending, redirect string) (*token, error) {
+	c, err := s.clientOf(ctx, d, &token{Client: p.Client})
+	if err == nil && c == nil {
+		err = fmt.Errorf("%w: the client has expired or was removed since the login began", ErrRegistration)
+	}
+	if err != nil {
+		return nil, err
+	}
+	t, err := s.redeem(ctx, d, c, p.Request, redirect, p.Proof)
+	if c.isRejected(err) {
+		s.forgetClient(ctx, d, c)
+	}
+	if err == nil {
+		t.Client, t.issued = p.Client, time.Now() // a later registration must not renew this token
+	}
+	return t, err
+}
+
+// finish completes an authorization and stores the token. It calls stored before another process can read the
+// token.
+func (s *session) finish(ctx context.Context, p *pending, redirect string, stored func(ctx context.Context) error) error {
+	release, err := s.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	d, err := s.discoveryOf(ctx, p.Record)
+	if err != nil {
+		return err
+	}
+	t, err := s.exchange(ctx, d, p, redirect)
+	if err != nil {
+		return err
+	}
+	// The authorization code is spent, so the token must be stored even if the browser disconnects.
+	ctx, done := withGrace(ctx, gracePeriod)
+	defer done()
+	key := p.Record.tokenKey(s.server)
+	unlock, err := s.owner.store().Lock(ctx, key)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	err = save(ctx, s.owner.store(), key, t)
+	if err = errors.Join(err, s.saveRecord(ctx, d)); err != nil {
+		return err
+	}
+	s.use(t)
+	s.failures, s.loaded = nil, true
+	return stored(ctx)
+}
+
+// requireLogin returns the token that another process has stored, or the error that asks the user to log in.
+func (s *session) requireLogin(ctx context.Context) (*token, error) {
+	if t, err := s.reloaded(ctx); t != nil || err != nil {
+		return t, err
+	}
+	required := s.owner.interactionError(ctx, AuthorizationRequest{Server: s.server})
+	if t, err := s.reloaded(ctx); t != nil && err == nil { // the user has logged in at the same time
+		return t, nil
+	}
+	return nil, required
+}
+
+// reloaded is renewed after it has read the store again.
+func (s *session) reloaded(ctx context.Context) (*token, error) {
+	release, err := s.acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.loaded = false
+	release()
+	return s.renewed(ctx)
 }
