@@ -1,6 +1,15 @@
 package mcp
 
-import "encoding/json"
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
 
 // Content is a content block in a tool result, a prompt or a sampling message. It is one of
 // *[TextContent], *[ImageContent], *[AudioContent], *[ResourceLink], *[EmbeddedResource],
@@ -128,3 +137,246 @@ const (
 	RoleUser      Role = "user"
 	RoleAssistant Role = "assistant"
 )
+
+// The values of the type member of content blocks.
+const (
+	typeText         = "text"
+	typeImage        = "image"
+	typeAudio        = "audio"
+	typeResourceLink = "resource_link"
+	typeResource     = "resource"
+	typeToolUse      = "tool_use"
+	typeToolResult   = "tool_result"
+)
+
+// Each type has the fields of a block and no methods, so that encoding it does not call MarshalJSON
+// again. The wire methods embed it. They do not use a tag option of the JSON library, because its name
+// differs between that library and encoding/json/v2.
+type (
+	textFields         TextContent
+	imageFields        ImageContent
+	audioFields        AudioContent
+	resourceLinkFields ResourceLink
+	resourceFields     EmbeddedResource
+	toolUseFields      ToolUseContent
+	toolResultFields   ToolResultContent
+)
+
+func (c *TextContent) wire() (any, error) {
+	return &struct {
+		Type string `json:"type"`
+		textFields
+	}{typeText, textFields(*c)}, nil
+}
+
+func (c *ImageContent) wire() (any, error) {
+	return &struct {
+		Type string `json:"type"`
+		imageFields
+	}{typeImage, imageFields(*c)}, nil
+}
+
+func (c *AudioContent) wire() (any, error) {
+	return &struct {
+		Type string `json:"type"`
+		audioFields
+	}{typeAudio, audioFields(*c)}, nil
+}
+
+func (c *ResourceLink) wire() (any, error) {
+	return &struct {
+		Type string `json:"type"`
+		resourceLinkFields
+	}{typeResourceLink, resourceLinkFields(*c)}, nil
+}
+
+func (c *EmbeddedResource) wire() (any, error) {
+	return &struct {
+		Type string `json:"type"`
+		resourceFields
+	}{typeResource, resourceFields(*c)}, nil
+}
+
+func (c *ToolUseContent) wire() (any, error) {
+	fields := toolUseFields(*c)
+	if fields.Input == nil {
+		fields.Input = json.RawMessage("{}")
+	}
+	return &struct {
+		Type string `json:"type"`
+		toolUseFields
+	}{typeToolUse, fields}, nil
+}
+
+func (c *ToolResultContent) wire() (any, error) {
+	if err := checkBlocks(c.Content); err != nil {
+		return nil, err
+	}
+	return &struct {
+		Type string `json:"type"`
+		toolResultFields
+	}{typeToolResult, toolResultFields(*c)}, nil
+}
+
+func (c *UnknownContent) wire() (any, error) {
+	if len(c.Raw) == 0 {
+		return nil, fmt.Errorf("content block of type %q: UnknownContent must have Raw", c.Type)
+	}
+	return c.Raw, nil
+}
+
+// checkBlocks returns an error if a block is nil. The JSON library would encode it as null without
+// calling encodeContent.
+func checkBlocks(blocks []Content) error {
+	for i, c := range blocks {
+		if c == nil || reflect.ValueOf(c).IsNil() {
+			return fmt.Errorf("content block %d must not be nil", i)
+		}
+	}
+	return nil
+}
+
+func marshalContent(c Content) ([]byte, error) {
+	v, err := c.wire()
+	if err != nil {
+		return nil, err
+	}
+	return encode(v)
+}
+
+// MarshalJSON implements json.Marshaler.
+func (c TextContent) MarshalJSON() ([]byte, error) { return marshalContent(&c) }
+
+// MarshalJSON implements json.Marshaler.
+func (c ImageContent) MarshalJSON() ([]byte, error) { return marshalContent(&c) }
+
+// MarshalJSON implements json.Marshaler.
+func (c AudioContent) MarshalJSON() ([]byte, error) { return marshalContent(&c) }
+
+// MarshalJSON implements json.Marshaler.
+func (c ResourceLink) MarshalJSON() ([]byte, error) { return marshalContent(&c) }
+
+// MarshalJSON implements json.Marshaler.
+func (c EmbeddedResource) MarshalJSON() ([]byte, error) { return marshalContent(&c) }
+
+// MarshalJSON implements json.Marshaler.
+func (c ToolUseContent) MarshalJSON() ([]byte, error) { return marshalContent(&c) }
+
+// MarshalJSON implements json.Marshaler.
+func (c ToolResultContent) MarshalJSON() ([]byte, error) { return marshalContent(&c) }
+
+// MarshalJSON implements json.Marshaler. It returns Raw.
+func (c UnknownContent) MarshalJSON() ([]byte, error) { return marshalContent(&c) }
+
+// UnmarshalJSON implements json.Unmarshaler. It ignores the type member.
+func (c *ToolResultContent) UnmarshalJSON(data []byte) error {
+	return decodeToolResult.decode(data, (*toolResultFields)(c))
+}
+
+// UnmarshalJSON implements json.Unmarshaler. It accepts a block of any type, including known types.
+func (c *UnknownContent) UnmarshalJSON(data []byte) error {
+	t, err := contentType(data)
+	if err != nil {
+		return err
+	}
+	*c = UnknownContent{Type: t, Raw: bytes.Clone(data)}
+	return nil
+}
+
+// encodeContent writes a block to enc. It avoids the MarshalJSON method, whose output the JSON library
+// would scan and copy again.
+func encodeContent(enc *jsontext.Encoder, c Content) error {
+	v, err := c.wire()
+	if err != nil {
+		return err
+	}
+	return jsonv2.MarshalEncode(enc, v)
+}
+
+// decodeContent decodes a block of any type.
+func decodeContent(dec *jsontext.Decoder, c *Content) error {
+	raw, err := dec.ReadValue()
+	if err != nil {
+		return err
+	}
+	return decodeAnyBlock(raw, c)
+}
+
+// decodeAnyBlock decodes a block of any type. It keeps nothing of raw, which is valid JSON.
+func decodeAnyBlock(raw []byte, c *Content) error {
+	t, err := contentType(raw)
+	if err != nil {
+		return err
+	}
+	switch t {
+	case typeToolUse:
+		return decodeBlock(raw, c, new(ToolUseContent))
+	case typeToolResult:
+		return decodeBlock(raw, c, new(ToolResultContent))
+	default:
+		return decodeBasicBlock(t, raw, c)
+	}
+}
+
+// decodeToolResult decodes the content of a tool result. A tool result does not contain tool uses
+// or tool results, so the depth of decoding is limited to this level.
+var decodeToolResult = newDecoding(jsonv2.UnmarshalFromFunc(
+	func(dec *jsontext.Decoder, c *Content) error {
+		raw, err := dec.ReadValue()
+		if err != nil {
+			return err
+		}
+		t, err := contentType(raw)
+		if err != nil {
+			return err
+		}
+		return decodeBasicBlock(t, raw, c)
+	},
+))
+
+// decodeBasicBlock decodes a block other than a tool use or a tool result. raw belongs to the decoder.
+func decodeBasicBlock(t string, raw []byte, c *Content) error {
+	switch t {
+	case typeText:
+		return decodeBlock(raw, c, new(TextContent))
+	case typeImage:
+		return decodeBlock(raw, c, new(ImageContent))
+	case typeAudio:
+		return decodeBlock(raw, c, new(AudioContent))
+	case typeResourceLink:
+		return decodeBlock(raw, c, new(ResourceLink))
+	case typeResource:
+		return decodeBlock(raw, c, new(EmbeddedResource))
+	default:
+		*c = &UnknownContent{Type: t, Raw: bytes.Clone(raw)}
+		return nil
+	}
+}
+
+func decodeBlock(raw []byte, c *Content, into Content) error {
+	if err := withoutContent.decode(raw, into); err != nil {
+		return err
+	}
+	*c = into
+	return nil
+}
+
+// contentType returns the type member of a block, which is valid JSON.
+func contentType(raw []byte) (string, error) {
+	// Most peers send the type first. Then a long block need not be scanned again.
+	if rest, ok := bytes.CutPrefix(raw, []byte(`{"type":"`)); ok {
+		if end := bytes.IndexByte(rest, '"'); end > 0 && bytes.IndexByte(rest[:end], '\\') < 0 {
+			return string(rest[:end]), nil
+		}
+	}
+	var block struct {
+		Type string `json:"type"`
+	}
+	if err := jsonv2.Unmarshal(raw, &block); err != nil {
+		return "", fmt.Errorf("content block: %w", err)
+	}
+	if block.Type == "" {
+		return "", errors.New("content block must have a type")
+	}
+	return block.Type, nil
+}

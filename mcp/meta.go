@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -170,4 +172,157 @@ func isLetter(c byte) bool {
 
 func isAlphanumeric(c byte) bool {
 	return isLetter(c) || '0' <= c && c <= '9'
+}
+
+// RequestMeta are the keys of a request's [Meta] that the protocol defines. Decode the _meta member
+// into it to read all of them at once. Decoding drops other keys.
+type RequestMeta struct {
+	// ProgressToken is [MetaProgressToken]. Zero means absent.
+	ProgressToken jsonrpc.ID `json:"progressToken,omitzero"`
+	// ProtocolVersion is [MetaProtocolVersion]. Required since 2026-07-28.
+	ProtocolVersion Revision `json:"io.modelcontextprotocol/protocolVersion,omitempty"`
+	// ClientInfo is [MetaClientInfo], for display only. Since 2026-07-28.
+	ClientInfo *Implementation `json:"io.modelcontextprotocol/clientInfo,omitzero"`
+	// ClientCapabilities is [MetaClientCapabilities]. Required since 2026-07-28.
+	ClientCapabilities *ClientCapabilities `json:"io.modelcontextprotocol/clientCapabilities,omitzero"`
+	// LogLevel is [MetaLogLevel]. Empty means absent. Since 2026-07-28.
+	LogLevel LoggingLevel `json:"io.modelcontextprotocol/logLevel,omitempty"`
+	// RelatedTask is [MetaRelatedTask]. 2025-11-25 only.
+	RelatedTask *RelatedTask `json:"io.modelcontextprotocol/related-task,omitzero"`
+	// TraceParent is [MetaTraceParent].
+	TraceParent string `json:"traceparent,omitempty"`
+	// TraceState is [MetaTraceState].
+	TraceState string `json:"tracestate,omitempty"`
+	// Baggage is [MetaBaggage].
+	Baggage string `json:"baggage,omitempty"`
+}
+
+// ParamsBase is embedded in the parameters of every request and notification.
+type ParamsBase struct {
+	// Meta is the metadata of the message.
+	Meta Meta `json:"_meta,omitzero"`
+}
+
+// EmptyParams are the parameters of methods that have no parameters of their own: ping,
+// server/discover, roots/list, notifications/initialized and the list_changed notifications.
+type EmptyParams struct {
+	ParamsBase
+}
+
+// ResultBase is embedded in every result.
+type ResultBase struct {
+	// Meta is the metadata of the result.
+	Meta Meta `json:"_meta,omitzero"`
+
+	// ResultType is the kind of the result. It is required since 2026-07-28. Empty, from an older
+	// peer, means [ResultTypeComplete]. A receiver must reject a value that it does not know.
+	ResultType string `json:"resultType,omitempty"`
+
+	// Source is the JSON that the result was decoded from, for programs that forward it. The
+	// encoding of a [CallToolResult], [GetPromptResult] or [ReadResourceResult] uses the bytes of
+	// Source for everything that the other fields do not change, and keeps the members without a
+	// field. Decoding does not set it. The bytes must not be modified.
+	Source json.RawMessage `json:"-"`
+}
+
+// Values of [ResultBase.ResultType]. Since 2026-07-28.
+const (
+	ResultTypeComplete      = "complete"       // the result of the request
+	ResultTypeInputRequired = "input_required" // an [InputRequiredResult]
+	ResultTypeTask          = "task"           // a [CreateTaskResult]; tasks extension
+)
+
+// EmptyResult is the result of requests that only succeed or fail.
+type EmptyResult struct {
+	ResultBase
+}
+
+// CacheHints tell a client how long it may cache a result, and for whom. Since 2026-07-28, which
+// requires both fields in the results that embed CacheHints.
+type CacheHints struct {
+	// TTLMs is the time for which the result is fresh, in milliseconds. 0 means that it is stale at
+	// once. Nil means that it is absent.
+	TTLMs *int64 `json:"ttlMs,omitzero"`
+	// CacheScope is [CacheScopePrivate] or [CacheScopePublic].
+	CacheScope string `json:"cacheScope,omitempty"`
+}
+
+// Values of [CacheHints.CacheScope].
+const (
+	CacheScopePrivate = "private" // valid only for the authorization of the request
+	CacheScopePublic  = "public"  // the same for every user; shared caches may store it
+)
+
+// PaginatedParams are the parameters of the list methods.
+type PaginatedParams struct {
+	ParamsBase
+
+	// Cursor selects a page. It is the [PageInfo.NextCursor] of the previous page, and opaque to
+	// the client. Nil selects the first page; the empty string is a valid cursor.
+	Cursor *string `json:"cursor,omitzero"`
+}
+
+// PageInfo is embedded in the results of the list methods.
+type PageInfo struct {
+	// NextCursor is the cursor of the next page. Nil means that this is the last page; the empty
+	// string is a valid cursor.
+	NextCursor *string `json:"nextCursor,omitzero"`
+}
+
+// ProgressParams are the parameters of notifications/progress.
+type ProgressParams struct {
+	ParamsBase
+
+	// ProgressToken is the [MetaProgressToken] of the request.
+	ProgressToken jsonrpc.ID `json:"progressToken"`
+	// Progress is the progress so far. It increases with every notification.
+	Progress float64 `json:"progress"`
+	// Total is the final value of Progress. 0 means that it is unknown.
+	Total float64 `json:"total,omitzero"`
+	// Message describes the progress, for display. Since 2025-03-26.
+	Message string `json:"message,omitempty"`
+}
+
+// Icons are the icons of a program, tool, prompt or resource. Decoding leaves out those whose source
+// is neither an https URL nor a data URI of an image (2025-11-25, basic, icons).
+type Icons []Icon
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (i *Icons) UnmarshalJSON(data []byte) error {
+	var all []Icon
+	if err := decode(data, &all); err != nil {
+		return err
+	}
+	*i = slices.DeleteFunc(all, func(one Icon) bool { return !one.isSafe() })
+	return nil
+}
+
+// Icon is an icon for a user interface. Its source is untrusted: fetch it without credentials and
+// without redirects to other origins, limit its size, and detect its type from its content. Since
+// 2025-11-25.
+type Icon struct {
+	// Src is an https URL or a data URI.
+	Src string `json:"src"`
+	// MimeType overrides the MIME type of the source.
+	MimeType string `json:"mimeType,omitempty"`
+	// Sizes are sizes such as "48x48", or "any" for a scalable format. Nil means any size.
+	Sizes []string `json:"sizes,omitzero"`
+	// Theme is the background that the icon is designed for, [ThemeLight] or [ThemeDark]. Empty
+	// means any.
+	Theme string `json:"theme,omitempty"`
+}
+
+// Values of [Icon.Theme].
+const (
+	ThemeLight = "light"
+	ThemeDark  = "dark"
+)
+
+func (i *Icon) isSafe() bool {
+	const image = "data:image/"
+	if len(i.Src) >= len(image) && strings.EqualFold(i.Src[:len(image)], image) {
+		return true
+	}
+	u, err := url.Parse(i.Src)
+	return err == nil && u.Scheme == "https" && u.Host != "" && u.User == nil
 }

@@ -1,5 +1,10 @@
 package mcp
 
+import (
+	"encoding/json"
+	"slices"
+)
+
 // Methods of requests that a client sends.
 const (
 	MethodInitialize            = "initialize"      // until 2025-11-25
@@ -68,3 +73,121 @@ const (
 	NotificationSubscriptionsAcknowledged = "notifications/subscriptions/acknowledged" // since 2026-07-28
 	NotificationTasks                     = "notifications/tasks"                      // extension only
 )
+
+// Error codes that the protocol defines in addition to those of JSON-RPC. The codes from -32099 to
+// -32020 are reserved for the protocol. The codes from -32019 to -32000 have no defined meaning,
+// except for [CodeResourceNotFound] (2026-07-28, basic, Error Codes).
+const (
+	// CodeHeaderMismatch reports that the headers of an HTTP request are missing, malformed or
+	// different from the values in its body. Since 2026-07-28.
+	CodeHeaderMismatch int64 = -32020
+	// CodeMissingCapability reports that a request needs a capability that the client has not
+	// declared in it. The data is [MissingCapabilityData]. Since 2026-07-28.
+	CodeMissingCapability int64 = -32021
+	// CodeUnsupportedVersion reports that the server does not support the revision of the request.
+	// The data is [UnsupportedVersionData]. Since 2026-07-28.
+	CodeUnsupportedVersion int64 = -32022
+
+	// CodeResourceNotFound reports that the resource of a resources/read does not exist. The data is
+	// [ResourceNotFoundData]. Until 2025-11-25; later servers return jsonrpc.CodeInvalidParams.
+	CodeResourceNotFound int64 = -32002
+	// CodeURLElicitationRequired reports that the user must open one or more URLs before the request
+	// can succeed. The data is [URLElicitationRequiredData]. 2025-11-25 only.
+	CodeURLElicitationRequired int64 = -32042
+)
+
+// UnsupportedVersionData is the data of a [CodeUnsupportedVersion] error.
+type UnsupportedVersionData struct {
+	// Supported are the revisions that the server supports.
+	Supported []string `json:"supported"`
+	// Requested is the revision of the request.
+	Requested string `json:"requested"`
+}
+
+// MarshalJSON implements json.Marshaler.
+func (d UnsupportedVersionData) MarshalJSON() ([]byte, error) {
+	type plain UnsupportedVersionData
+	return encode((*plain)(&d))
+}
+
+// MissingCapabilityData is the data of a [CodeMissingCapability] error.
+type MissingCapabilityData struct {
+	// RequiredCapabilities are the capabilities that the request needs.
+	RequiredCapabilities ClientCapabilities `json:"requiredCapabilities"`
+}
+
+// ResourceNotFoundData is the data of a [CodeResourceNotFound] error.
+type ResourceNotFoundData struct {
+	// URI is the URI of the request.
+	URI string `json:"uri"`
+}
+
+// URLElicitationRequiredData is the data of a [CodeURLElicitationRequired] error.
+type URLElicitationRequiredData struct {
+	// Elicitations are the URLs to open. Each has the mode [ElicitModeURL] and an ElicitationID.
+	Elicitations []ElicitParams `json:"elicitations"`
+}
+
+// MarshalJSON implements json.Marshaler.
+func (d URLElicitationRequiredData) MarshalJSON() ([]byte, error) {
+	type plain URLElicitationRequiredData
+	return encode((*plain)(&d))
+}
+
+// LoggingLevel is the severity of a log message, as in RFC 5424 (syslog). Log messages are deprecated
+// since 2026-07-28: servers use stderr and OpenTelemetry instead.
+type LoggingLevel string
+
+// The levels, in the order of increasing severity.
+const (
+	LevelDebug     LoggingLevel = "debug"
+	LevelInfo      LoggingLevel = "info"
+	LevelNotice    LoggingLevel = "notice"
+	LevelWarning   LoggingLevel = "warning"
+	LevelError     LoggingLevel = "error"
+	LevelCritical  LoggingLevel = "critical"
+	LevelAlert     LoggingLevel = "alert"
+	LevelEmergency LoggingLevel = "emergency"
+)
+
+// LoggingLevels returns all levels in the order of increasing severity. The caller owns the slice.
+func LoggingLevels() []LoggingLevel {
+	return []LoggingLevel{
+		LevelDebug, LevelInfo, LevelNotice, LevelWarning,
+		LevelError, LevelCritical, LevelAlert, LevelEmergency,
+	}
+}
+
+// Known reports whether l is one of [LoggingLevels].
+func (l LoggingLevel) Known() bool {
+	return slices.Contains(LoggingLevels(), l)
+}
+
+// Enables reports whether a message must be sent if l is the minimum level. It returns false if
+// either level is unknown.
+func (l LoggingLevel) Enables(message LoggingLevel) bool {
+	levels := LoggingLevels()
+	minimum := slices.Index(levels, l)
+	return minimum >= 0 && slices.Index(levels, message) >= minimum
+}
+
+// SetLevelParams are the parameters of logging/setLevel. Until 2025-11-25; later requests set
+// [MetaLogLevel].
+type SetLevelParams struct {
+	ParamsBase
+
+	// Level is the minimum level of the messages to send.
+	Level LoggingLevel `json:"level"`
+}
+
+// LoggingMessageParams are the parameters of notifications/message.
+type LoggingMessageParams struct {
+	ParamsBase
+
+	// Level is the severity of the message.
+	Level LoggingLevel `json:"level"`
+	// Logger is the name of the logger.
+	Logger string `json:"logger,omitempty"`
+	// Data is the message, any JSON value. Nil is encoded as null.
+	Data json.RawMessage `json:"data"`
+}

@@ -1,6 +1,8 @@
 package mcp
 
-import "encoding/json"
+import (
+	"encoding/json"
+)
 
 // Resource describes data that a client can read from a server.
 type Resource struct {
@@ -173,4 +175,29 @@ type ResourceUpdatedParams struct {
 
 	// URI identifies the subscribed resource or a part of it.
 	URI string `json:"uri"`
+}
+
+// Root is a directory or file that a server may work on. Deprecated since 2026-07-28: servers use tool
+// parameters or their configuration instead.
+type Root struct {
+	// URI is a file:// URI.
+	URI string `json:"uri"`
+	// Name is the name for display.
+	Name string `json:"name,omitempty"`
+	// Meta is the metadata of the root. Since 2025-06-18.
+	Meta Meta `json:"_meta,omitzero"`
+}
+
+// ListRootsResult is the result of roots/list, whose parameters are [EmptyParams].
+type ListRootsResult struct {
+	ResultBase
+
+	// Roots are the roots of the client.
+	Roots []Root `json:"roots"`
+}
+
+// MarshalJSON implements json.Marshaler.
+func (r ListRootsResult) MarshalJSON() ([]byte, error) {
+	type plain ListRootsResult
+	return encode((*plain)(&r))
 }

@@ -98,3 +98,74 @@ type TaskStatusParams struct {
 	ParamsBase // with [MetaSubscriptionID]
 	DetailedTask
 }
+
+// LegacyTask is the state of a task in 2025-11-25: a request that continues after its response. See
+// [Task] for the tasks extension of 2026-07-28.
+type LegacyTask struct {
+	// TaskID identifies the task.
+	TaskID string `json:"taskId"`
+	// Status is the status of the task.
+	Status TaskStatus `json:"status"`
+	// StatusMessage describes the status, for display.
+	StatusMessage string `json:"statusMessage,omitempty"`
+	// CreatedAt is the time of creation, in RFC 3339 format.
+	CreatedAt string `json:"createdAt"`
+	// LastUpdatedAt is the time of the last change, in RFC 3339 format.
+	LastUpdatedAt string `json:"lastUpdatedAt"`
+	// TTL is the time to live from creation, in milliseconds. Nil means no limit and is encoded as
+	// null.
+	TTL *int64 `json:"ttl"`
+	// PollInterval is the recommended time between two tasks/get requests, in milliseconds. 0 means
+	// no recommendation.
+	PollInterval int64 `json:"pollInterval,omitzero"`
+}
+
+// TaskMetadata requests that the receiver run a request as a task. 2025-11-25 only.
+type TaskMetadata struct {
+	// TTL is the requested time to live, in milliseconds. If it is nil the receiver decides.
+	TTL *int64 `json:"ttl,omitzero"`
+}
+
+// RelatedTask is the value of [MetaRelatedTask]. 2025-11-25 only.
+type RelatedTask struct {
+	// TaskID identifies the task.
+	TaskID string `json:"taskId"`
+}
+
+// LegacyCreateTaskResult is the result of a request that the receiver runs as a task. 2025-11-25
+// only.
+type LegacyCreateTaskResult struct {
+	ResultBase
+
+	// Task is the created task.
+	Task LegacyTask `json:"task"`
+}
+
+// LegacyGetTaskResult is the result of tasks/get and tasks/cancel, whose parameters are [TaskParams].
+// The result of tasks/result is that of the original request. 2025-11-25 only.
+type LegacyGetTaskResult struct {
+	ResultBase
+	LegacyTask
+}
+
+// ListTasksResult is the result of tasks/list, whose parameters are [PaginatedParams]. 2025-11-25
+// only.
+type ListTasksResult struct {
+	ResultBase
+	PageInfo
+
+	// Tasks are the tasks of one page.
+	Tasks []LegacyTask `json:"tasks"`
+}
+
+// MarshalJSON implements json.Marshaler.
+func (r ListTasksResult) MarshalJSON() ([]byte, error) {
+	type plain ListTasksResult
+	return encode((*plain)(&r))
+}
+
+// LegacyTaskStatusParams are the parameters of notifications/tasks/status. 2025-11-25 only.
+type LegacyTaskStatusParams struct {
+	ParamsBase
+	LegacyTask
+}
