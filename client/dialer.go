@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/parley-mcp/parley/call"
@@ -223,4 +224,127 @@ func (d *Dialer) rejectsRevision(err error) (older bool, _ error) {
 		return false, err
 	}
 	return true, nil
+}
+
+// Authorizer adds credentials to the HTTP requests of a client, in every revision, and
+// obtains them when a server asks for them. Package auth/oauth has one for OAuth. The server
+// argument of its methods is the URL of the target. The methods are only called for requests
+// to the origin of that URL, possibly concurrently.
+//
+// An Authorizer may also have a method Identity(server string) string, which returns a
+// digest of the credentials that it would add now, or an empty string if it does not know.
+// A Client keeps the private results of each identity apart. Without the method, the Authorizer
+// must not change to the credentials of another user during the life of a Client.
+type Authorizer interface {
+	// Authorize adds credentials for server to the header of req, if it has any. It must not
+	// change anything else. After an error the request is not sent.
+	Authorize(req *http.Request, server string) error
+	// Reauthorize is called when the server has answered an authorized request with status
+	// 401 or 403. If it returns true, the client authorizes the request and sends it once
+	// more. If it returns false and no error, the response stands. It must not read the body
+	// of resp, and ends when the context of req ends.
+	Reauthorize(req *http.Request, server string, resp *http.Response) (again bool, err error)
+}
+
+// Target is a server to connect to. [URL], [Command] and [Conn] return one; a *[HTTPTarget]
+// or a *[CommandTarget] is one with more settings.
+type Target interface {
+	// dial connects. memory is what an earlier connection has learned, or nil.
+	dial(ctx context.Context, d *Dialer, memory *Discovery) (*link, error)
+	// String returns a name for errors and logs, without secrets.
+	String() string
+}
+
+// URL returns the server at a URL that begins with http:// or https://. It may use any HTTP
+// transport of the protocol.
+func URL(url string) Target { return &HTTPTarget{URL: url} }
+
+// Command returns the server that a command starts as a child process. A name without a
+// slash is looked up in PATH. No shell is involved. The child process inherits a minimal
+// environment, see transport.CommandOptions; use a [CommandTarget] to extend it. A process that
+// exits on server/discover, or after it has rejected a revision, is started again with
+// initialize as its first message.
+func Command(name string, args ...string) Target {
+	return &CommandTarget{transport.CommandOptions{Path: name, Args: args}}
+}
+
+// Conn returns the server at the other end of an established connection. The [Client] owns
+// conn and closes it. It cannot reconnect, so it ends with the connection.
+func Conn(conn transport.Conn) Target { return &connTarget{conn: conn} }
+
+// HTTPTarget is a server at a URL, with settings.
+type HTTPTarget struct {
+	URL string
+	// Header is added to every request. It is sent to the origin of the URL only.
+	Header http.Header
+}
+
+// CommandTarget is a server that runs as a child process, with settings.
+type CommandTarget struct {
+	transport.CommandOptions
+}
+
+type connTarget struct {
+	conn transport.Conn
+	used atomic.Bool
+}
+
+// errConnUsed is the error of a second dial to a connTarget.
+var errConnUsed = fmt.Errorf("%w: cannot reconnect, because the target is a single connection", call.ErrConnectionLost)
+
+// String implements [Target].
+func (t *connTarget) String() string { return "connection" }
+
+// Timeouts limit how long requests wait for their results. Zero means the default of the
+// field, a negative value no limit. The option [WithTimeout] replaces Read or Tool for one
+// request.
+type Timeouts struct {
+	// Ping limits a ping. The default is 5 s.
+	Ping time.Duration
+	// Initialize limits server/discover and the handshake of a session. The default is 10 s.
+	Initialize time.Duration
+	// Read limits the requests of lists, resources, prompts and completions. The default is
+	// 30 s.
+	Read time.Duration
+	// Tool limits the call of a tool or of a method of an extension. A progress notification
+	// restarts it. The default is 60 s.
+	Tool time.Duration
+	// Max limits every request, whatever progress it reports, and the time for which
+	// [Client.CallTool] waits for a task. The default is 30 min.
+	Max time.Duration
+	// URLElicitation limits the wait for a user who has agreed to open a URL, in 2025-11-25.
+	// Meanwhile the time-outs of calls, except Max, are paused. A call that the server has
+	// rejected because of the elicitation is then repeated. If the server does not report the
+	// end of the elicitation, the wait lasts until the limit. The default is 5 min.
+	URLElicitation time.Duration
+	// Probe is how long Dial waits for a server on a byte stream to answer server/discover,
+	// before it tries the handshake of older revisions. A server that accepts the handshake
+	// is then used in its revision, even if it answers server/discover later. For a Command,
+	// the time begins when the process has read server/discover or written its first output,
+	// or after Start. Whether it has read is known on Linux, macOS and FreeBSD. The default
+	// is 2 s. If it is negative, Dial tries the handshake only after an answer, or after
+	// Initialize.
+	Probe time.Duration
+	// Start is how long a Command may take to write its first output, before other time-outs
+	// begin: package runners may download the program first. The default is 60 s. If it is
+	// negative, other time-outs begin at once.
+	Start time.Duration
+}
+
+func (t Timeouts) withDefaults() Timeouts {
+	set := func(p *time.Duration, def time.Duration) {
+		if *p == 0 {
+			*p = def
+		}
+		*p = max(*p, 0)
+	}
+	set(&t.Ping, 5*time.Second)
+	set(&t.Initialize, 10*time.Second)
+	set(&t.Read, 30*time.Second)
+	set(&t.Tool, 60*time.Second)
+	set(&t.Max, 30*time.Minute)
+	set(&t.URLElicitation, 5*time.Minute)
+	set(&t.Probe, 2*time.Second)
+	set(&t.Start, 60*time.Second)
+	return t
 }

@@ -3,10 +3,14 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/dial/legacy"
 	"github.com/parley-mcp/parley/internal/dial/modern"
 	"github.com/parley-mcp/parley/internal/outbound"
@@ -121,4 +125,210 @@ func (d *Dialer) discoverRequest() *outbound.Request {
 // handshakeRequest returns the settings of the handshake's request.
 func (d *Dialer) handshakeRequest() *outbound.Request {
 	return &outbound.Request{Timeout: d.Timeouts.Initialize, Uncancellable: true}
+}
+
+// connected returns the connection, and connects first if there is none. The caller must
+// call release.
+func (c *Client) connected(ctx context.Context) (*link, error) {
+	if l, err := c.current(); l != nil || err != nil {
+		return l, err
+	}
+	select {
+	case c.turn <- struct{}{}:
+	case <-c.life.Done():
+		return nil, call.ErrClosed
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	defer func() { <-c.turn }()
+	if l, err := c.current(); l != nil || err != nil { // another request has connected
+		return l, err
+	}
+	connecting, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(c.life, func() { cancel(call.ErrClosed) })()
+	if err := c.awaitOldProcesses(connecting); err != nil {
+		return nil, err
+	}
+	l, err := c.target.dial(connecting, c.dialer, c.memory)
+	if err != nil {
+		return nil, dialError(c.target, err)
+	}
+	recalled := c.memory != nil
+	c.memory = nil
+	c.filterIcons(&l.server.Info.Icons)
+	c.restoreLogLevel(connecting, l)
+	if c.last != nil && !recalled { // the server may have changed
+		c.cache.forget()
+	}
+	if !c.adopt(l) {
+		l.close()
+		return nil, call.ErrClosed
+	}
+	return l, nil
+}
+
+// adopt makes l the current connection, with one user. It returns false after Close.
+func (c *Client) adopt(l *link) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.life.Err() != nil {
+		return false
+	}
+	c.link, c.last = l, l
+	l.users, l.gone, l.dropped = 1, make(chan struct{}), make(chan struct{})
+	c.open[l] = struct{}{}
+	if interval := c.dialer.keepAliveInterval(c.target, l); interval > 0 {
+		c.pinging.Go(func() { c.keepAlive(l, interval) })
+	}
+	return true
+}
+
+// awaitOldProcesses waits until earlier child processes have exited, so that two never run
+// at the same time.
+func (c *Client) awaitOldProcesses(ctx context.Context) error {
+	if _, ok := c.target.(*CommandTarget); !ok {
+		return nil
+	}
+	c.mu.Lock()
+	old := slices.Collect(maps.Keys(c.open))
+	c.mu.Unlock()
+	for _, l := range old { // all are retired, otherwise there would be a current connection
+		select {
+		case <-l.gone:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// current returns the connection and counts a user of it. It retires a connection that has
+// failed, and then returns nil.
+func (c *Client) current() (*link, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.life.Err() != nil {
+		return nil, call.ErrClosed
+	}
+	if c.link == nil {
+		return nil, nil
+	}
+	if c.link.failed() != nil {
+		c.retire(c.link)
+		return nil, nil
+	}
+	c.link.users++
+	return c.link, nil
+}
+
+// release ends one use of a connection, and retires it if it is lost.
+func (c *Client) release(l *link, lost bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l.users--
+	if lost || l.lost {
+		c.retire(l)
+	}
+}
+
+// drop retires a connection.
+func (c *Client) drop(l *link) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.retire(l)
+}
+
+// retire stops the use of a connection for new requests and closes it in the background: at
+// once if it has failed, otherwise when its last user has released it, for instance after
+// the server has forgotten the session. c.mu must be held.
+func (c *Client) retire(l *link) {
+	if !l.lost {
+		close(l.dropped)
+	}
+	l.lost = true
+	if c.link == l {
+		c.link = nil
+	}
+	if l.retired || c.life.Err() != nil || l.users > 0 && l.failed() == nil {
+		return
+	}
+	l.retired = true
+	go func() {
+		defer close(l.gone)
+		if err := l.close(); err != nil {
+			c.dialer.Logger.Warn("cannot close a lost connection", "server", c.target.String(), "error", err)
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.open, l)
+	}()
+}
+
+// defaultKeepAlive is the default of Dialer.KeepAlive for sessions over HTTP.
+const defaultKeepAlive = 30 * time.Second
+
+// maxUnanswered is the number of pings in a row that a server may leave unanswered.
+const maxUnanswered = 2
+
+// keepAliveInterval returns the interval in which a connection is checked, 0 for never. The
+// exit of a process is noticed anyway, and over HTTP 2026-07-28 has no idle connections.
+func (d *Dialer) keepAliveInterval(target Target, l *link) time.Duration {
+	switch target.(type) {
+	case *CommandTarget:
+		return 0
+	case *HTTPTarget:
+		if l.revision.Modern() {
+			return 0
+		}
+		if d.KeepAlive == 0 {
+			return defaultKeepAlive
+		}
+	}
+	return max(d.KeepAlive, 0)
+}
+
+// keepAlive checks a connection until it ends. If the server does not answer pings and sends
+// nothing else, keepAlive ends the connection.
+func (c *Client) keepAlive(l *link, interval time.Duration) {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	ctx, cancel := context.WithCancel(c.life)
+	defer cancel()
+	received, since, unanswered := l.received(), time.Now(), 0
+	for {
+		select {
+		case <-tick.C:
+		case <-l.dropped:
+			return
+		case <-c.life.Done():
+			return
+		}
+		if now := l.received(); now != received { // the connection is not idle
+			received, since, unanswered = now, time.Now(), 0
+			continue
+		}
+		_, err := l.call(ctx, c.pingRequest(l))
+		if ctx.Err() != nil || l.failed() != nil {
+			return
+		}
+		if isSessionLost(err) {
+			c.drop(l)
+			return
+		}
+		var late *call.TimeoutError
+		if now := l.received(); !errors.As(err, &late) || now != received {
+			// The server has sent something, or it cannot be reached, which the next request
+			// will report.
+			received, since, unanswered = now, time.Now(), 0
+			continue
+		}
+		if unanswered++; unanswered == maxUnanswered {
+			silent := &call.SilentError{For: time.Since(since)}
+			c.dialer.Logger.Warn("closing a connection: the server does not answer pings", "server", c.target.String(), "error", silent)
+			l.fail(silent)
+			c.drop(l)
+			return
+		}
+	}
 }

@@ -1,10 +1,13 @@
 package client
 
 import (
+	"context"
 	"fmt"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/transport"
 )
 
 // CallOption is a setting of one request: a tool call, a read, a list or a watch. Settings
@@ -114,4 +117,38 @@ func checkMeta(meta mcp.Meta) error {
 		}
 	}
 	return nil
+}
+
+// WithCaller returns a context for requests on behalf of a caller, such as one of the users of a
+// program that serves several. A request of the server is answered for a caller only if it belongs to a
+// call of that caller: if it may belong to calls of several callers, the server receives an error; see
+// [Dialer.Elicit]. Requests without a caller are those of the program.
+func WithCaller(ctx context.Context, key string) context.Context {
+	return rpc.WithCaller(ctx, rpc.Caller{Key: key, Returns: true})
+}
+
+// traced returns a connection that reports its messages to trace, or conn if trace is nil.
+func traced(conn transport.Conn, trace func(bool, []byte)) transport.Conn {
+	if trace == nil {
+		return conn
+	}
+	return &tracedConn{conn, trace}
+}
+
+type tracedConn struct {
+	transport.Conn
+	trace func(sent bool, message []byte)
+}
+
+func (t *tracedConn) Read(ctx context.Context) ([]byte, error) {
+	msg, err := t.Conn.Read(ctx)
+	if err == nil {
+		t.trace(false, msg)
+	}
+	return msg, err
+}
+
+func (t *tracedConn) Write(ctx context.Context, msg []byte) error {
+	t.trace(true, msg)
+	return t.Conn.Write(ctx, msg)
 }

@@ -2,17 +2,23 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/changes"
+	"github.com/parley-mcp/parley/internal/dial/legacy"
+	"github.com/parley-mcp/parley/internal/outbound"
+	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/schema"
 )
 
 // Watch returns the changes of the server's lists and resources that filter selects, in
@@ -222,4 +228,169 @@ var errStreamLost = fmt.Errorf("%w: the stream of the server's notifications end
 
 func isEmpty(filter mcp.SubscriptionFilter) bool {
 	return !filter.ToolsListChanged && !filter.PromptsListChanged && !filter.ResourcesListChanged && len(filter.ResourceSubscriptions) == 0
+}
+
+// Change is an element of [Client.Watch]: a list or a resource of the server that changed.
+type Change struct {
+	Kind ChangeKind
+	URI  string // the resource, for ResourceUpdated
+	// Resync is set when the watch begins, and again after each reconnect, once for each
+	// list and resource that is watched. The server has reported no change, but the client
+	// may have missed some: list or read it now.
+	Resync bool
+}
+
+// ChangeKind is what a [Change] is about. Its values are bits.
+type ChangeKind uint8
+
+// The kinds of changes.
+const (
+	// ToolsChanged means that the list of tools changed.
+	ToolsChanged ChangeKind = 1 << iota
+	// PromptsChanged means that the list of prompts changed.
+	PromptsChanged
+	// ResourcesChanged means that the list of resources or of resource templates changed.
+	ResourcesChanged
+	// ResourceUpdated means that the contents of the resource Change.URI changed.
+	ResourceUpdated
+)
+
+// The values are those of package rpc: an index out of range does not compile.
+var _ = [1]struct{}{}[ToolsChanged-ChangeKind(changes.ToolsChanged)|ResourceUpdated-ChangeKind(changes.ResourceUpdated)]
+
+// String returns the method of the notification without its prefix, such as
+// "tools/list_changed".
+func (k ChangeKind) String() string { return changes.Kind(k).String() }
+
+// WatchFilter selects what [Client.Watch] watches. The zero value selects all lists and no
+// resources.
+type WatchFilter struct {
+	Tools     bool // the list of tools
+	Prompts   bool // the list of prompts
+	Resources bool // the lists of resources and of resource templates
+	// URIs are resources whose contents to watch: at most 1,024, of at most 8 KiB each and
+	// 1 MiB together. For the URI of a directory, a server may also report changes of the
+	// files in it.
+	URIs []string
+}
+
+func (f *WatchFilter) subscription() mcp.SubscriptionFilter {
+	if !f.Tools && !f.Prompts && !f.Resources && len(f.URIs) == 0 {
+		return mcp.SubscriptionFilter{ToolsListChanged: true, PromptsListChanged: true, ResourcesListChanged: true}
+	}
+	return mcp.SubscriptionFilter{
+		ToolsListChanged: f.Tools, PromptsListChanged: f.Prompts, ResourcesListChanged: f.Resources,
+		ResourceSubscriptions: slices.Clone(f.URIs),
+	}
+}
+
+// errWatchUnsupported is the error of [Client.Watch] if the server does not report any of
+// the changes in the [WatchFilter]: it does not declare the capabilities (listChanged, or
+// subscribe for the contents of resources), or does not acknowledge the subscription.
+var errWatchUnsupported = revision.MissingFeature("the server does not report these changes")
+
+// listen watches by a subscriptions/listen request, whose response ends the watch
+// (2026-07-28, basic/patterns/subscriptions).
+func (w *watch) listen(ctx context.Context, round int, filter mcp.SubscriptionFilter, send func(context.Context, *outbound.Request) (json.RawMessage, error)) error {
+	params, err := schema.Marshal(mcp.ListenParams{Notifications: filter})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	late := func() { cancel(&call.TimeoutError{Method: mcp.MethodListen, After: w.options.timeout}) }
+	timer := time.NewTimer(0)
+	if timer.Stop(); w.options.timeout > 0 {
+		timer = time.AfterFunc(w.options.timeout, late)
+	}
+	defer timer.Stop()
+	_, err = send(ctx, &outbound.Request{Method: mcp.MethodListen, Params: params, Meta: w.options.meta, OnNotification: func(m *jsonrpc.Message) {
+		if m.Method != mcp.NotificationSubscriptionsAcknowledged {
+			if change, ok := changes.Of(m); ok {
+				w.cache.dropChanged(change)
+				w.sub.Record(change)
+			}
+			return
+		}
+		timer.Stop()
+		honoured, err := acknowledged(filter, m)
+		if err == nil && isEmpty(honoured) {
+			err = errWatchUnsupported
+		}
+		if err != nil {
+			cancel(err)
+			return
+		}
+		w.open(round, honoured)
+	}})
+	switch {
+	case ctx.Err() != nil: // the server may have ended the subscription too
+		return context.Cause(ctx)
+	case err != nil:
+		return err
+	}
+	return call.ErrSubscriptionEnded
+}
+
+// acknowledged returns the part of the filter that the server honours.
+func acknowledged(filter mcp.SubscriptionFilter, m *jsonrpc.Message) (mcp.SubscriptionFilter, error) {
+	var params mcp.SubscriptionsAcknowledgedParams
+	if err := schema.Decode(m.Raw, &params); err != nil {
+		return filter, fmt.Errorf("%w: %s: %w", call.ErrInvalidResponse, m.Method, err)
+	}
+	honoured := params.Notifications
+	filter.ToolsListChanged = filter.ToolsListChanged && honoured.ToolsListChanged
+	filter.PromptsListChanged = filter.PromptsListChanged && honoured.PromptsListChanged
+	filter.ResourcesListChanged = filter.ResourcesListChanged && honoured.ResourcesListChanged
+	wanted := filter.ResourceSubscriptions
+	filter.ResourceSubscriptions = nil
+	for _, uri := range wanted {
+		if slices.Contains(honoured.ResourceSubscriptions, uri) {
+			filter.ResourceSubscriptions = append(filter.ResourceSubscriptions, uri)
+		}
+	}
+	return filter, nil
+}
+
+// unsubscribeTimeout limits the wait for the responses to resources/unsubscribe.
+const unsubscribeTimeout = 2 * time.Second
+
+// observe watches the notifications of a session. The server reports changes of lists
+// without being asked. For resources, observe sends resources/subscribe, and
+// resources/unsubscribe at the end.
+func (w *watch) observe(ctx context.Context, round int, filter mcp.SubscriptionFilter, era *legacy.Client) error {
+	w.sub.Set(filter)
+	detach := era.Changes.Attach(w.sub)
+	uris := filter.ResourceSubscriptions
+	request := outbound.Request{Timeout: w.options.timeout, MaxTimeout: w.max, Meta: w.options.meta}
+	defer func() {
+		detach()
+		if era.Failed() == nil && len(uris) > 0 {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unsubscribeTimeout)
+			defer cancel()
+			_ = era.Unsubscribe(ctx, uris, request) // further updates are ignored
+		}
+	}()
+	if len(uris) == 0 { // the response to a ping shows that the server has processed the end of the handshake
+		ping := request
+		ping.Method = mcp.MethodPing
+		if _, err := era.Call(ctx, &ping); err != nil {
+			return err
+		}
+	} else {
+		honoured, err := era.Subscribe(ctx, uris, request)
+		if err != nil {
+			return err
+		}
+		uris, filter.ResourceSubscriptions = honoured, honoured
+	}
+	w.open(round, filter)
+	select {
+	case <-era.Done():
+		return era.Failed()
+	case <-era.NotificationsClosed():
+		return errStreamLost
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
