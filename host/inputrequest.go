@@ -7,8 +7,18 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
+	"maps"
+	"strings"
+	"sync"
 
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/digest"
+	"github.com/parley-mcp/parley/internal/loglimit"
+	"github.com/parley-mcp/parley/internal/outbound"
+	"github.com/parley-mcp/parley/internal/plaintext"
+	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -165,3 +175,283 @@ type inputLimitError struct {
 }
 
 func (e *inputLimitError) Error() string { return e.reason }
+
+// setHandlers makes the functions of the Host or its Dialer answer the input requests of a server, or forwards
+// them. It sets s.local.
+func (s *supervisor) setHandlers() {
+	h, d := s.host, &s.dialer
+	forwards := func(set bool, kinds rpc.InputKinds) bool {
+		if set {
+			s.local |= kinds
+		}
+		return h.forwards && !set
+	}
+	elicit, elicitURL, sample, roots, onLog := h.Elicit, h.ElicitURL, h.Sample, h.Roots, h.OnLog
+	if own := d.Elicit; elicit == nil && own != nil {
+		elicit = func(ctx context.Context, _ string, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+			return own(ctx, form)
+		}
+	}
+	if own := d.ElicitURL; elicitURL == nil && own != nil {
+		elicitURL = func(ctx context.Context, _ string, request *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+			return own(ctx, request)
+		}
+	}
+	if own := d.Sample; sample == nil && own != nil {
+		sample = func(ctx context.Context, _ string, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
+			return own(ctx, params)
+		}
+	}
+	switch own := d.Roots; {
+	case s.config.Roots != nil:
+		roots = func(context.Context, string) ([]mcp.Root, error) { return s.config.Roots, nil }
+	case roots == nil && own != nil:
+		roots = func(ctx context.Context, _ string) ([]mcp.Root, error) { return own(ctx) }
+	}
+	if forwards(elicit != nil, rpc.FormInput) {
+		elicit = h.forwardElicit
+	}
+	if forwards(elicitURL != nil, rpc.URLInput) {
+		elicitURL = h.forwardElicitURL
+	}
+	if forwards(sample != nil, rpc.SamplingInput|rpc.SamplingToolsInput) {
+		sample, d.SampleTools = h.forwardSample, true
+	}
+	if forwards(roots != nil, rpc.RootsInput) {
+		roots = h.forwardRoots
+	}
+	if forwards(onLog != nil || d.OnLog != nil, 0) {
+		onLog = forwardLog
+	}
+	if elicit != nil {
+		d.Elicit = func(ctx context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+			return s.elicit(ctx, form, elicit)
+		}
+	}
+	if elicitURL != nil {
+		d.ElicitURL = func(ctx context.Context, request *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+			return s.elicit(ctx, request, elicitURL)
+		}
+	}
+	if sample != nil {
+		d.Sample = func(ctx context.Context, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
+			return s.sample(ctx, params, sample)
+		}
+	}
+	if roots != nil {
+		d.Roots = func(ctx context.Context) ([]mcp.Root, error) { return s.listRoots(s.withOnlySession(ctx), roots) }
+	}
+	if onLog != nil {
+		d.OnLog = func(ctx context.Context, message mcp.LoggingMessageParams) { onLog(ctx, s.name, message) }
+	}
+}
+
+// MetaServer is the member of _meta with the name of the server, in requests of servers that a Host forwards.
+const MetaServer = "com.github.parley-mcp/server"
+
+// attribute returns a message of a server for a user, with the name of the server (2026-07-28,
+// client/elicitation, Security Considerations):
+//
+//	The server "files" asks:
+//
+//	> Which directory?
+//
+// Each line of the message is quoted, so that a server cannot imitate an [Approval] or another server. Control
+// characters and invisible characters are shown by code point.
+//
+// The message is unchanged if the Host has one server, with an empty Prefix, and no Approve. Its clients then see
+// the server as if there were no Host.
+func (h *Host) attribute(server, message string) string {
+	if h.hidden() {
+		return message
+	}
+	var text strings.Builder
+	text.WriteString(`The server "` + plain(server) + `" asks:` + "\n")
+	empty := true
+	for _, line := range strings.FieldsFunc(message, isLineBreak) {
+		if line = strings.TrimSpace(visible(line)); line != "" {
+			text.WriteString("\n> " + line)
+			empty = false
+		}
+	}
+	if empty {
+		text.WriteString("\n>")
+	}
+	return text.String()
+}
+
+func isLineBreak(r rune) bool {
+	return r == '\n' || r == '\r' || r == '\v' || r == '\f' || r == '\u0085' || r == '\u2028' || r == '\u2029'
+}
+
+// visible is plain for texts of people: it keeps the invisible characters that join letters and emoji.
+func visible(text string) string {
+	return plaintext.Replace(text, func(r rune) string {
+		switch r {
+		case '\t':
+			return " "
+		case '\u200c', '\u200d':
+			return string(r)
+		}
+		return plaintext.CodePoint(r)
+	})
+}
+
+// hidden reports whether the clients of the Host see its only server as if there were no Host. A user then
+// cannot take a request of the server for one of the Host or of another server.
+func (h *Host) hidden() bool {
+	all := h.all()
+	if h.Approve != nil || len(all) != 1 {
+		return false
+	}
+	all[0].mu.Lock()
+	defer all[0].mu.Unlock()
+	return all[0].naming.prefix == ""
+}
+
+// attributedMeta returns the members of _meta that are forwarded with a request of a server, and its name.
+func (h *Host) attributedMeta(server string, meta mcp.Meta) mcp.Meta {
+	forwarded := revision.ForwardableMeta(meta)
+	if h.hidden() {
+		return forwarded
+	}
+	attributed := mcp.Meta{}
+	maps.Copy(attributed, forwarded)
+	attributed[MetaServer] = json.RawMessage(jsonrpc.AppendString(nil, server))
+	return attributed
+}
+
+// InputLimits limit the requests of a server: elicitation, sampling and roots. 0 means the default, and a negative
+// number means no limit. A request beyond a limit is answered with an error.
+type InputLimits struct {
+	// PerCall limits the requests while the server serves one tool call, prompt or read. 0 means 64.
+	PerCall int
+	// PerMinute limits the requests on behalf of one caller in a minute, on average. That many can come at once.
+	// Callers are distinguished as in call.LimitRate. 0 means 600.
+	PerMinute int
+	// MaxTokens limits the tokens of one sampling request. A request for more is for MaxTokens then. 0
+	// means 16,384.
+	MaxTokens int64
+}
+
+const (
+	defaultInputsPerCall   = 64
+	defaultInputsPerMinute = 600
+	defaultMaxTokens       = 16 << 10
+)
+
+func (l InputLimits) perCall() int     { return cmp.Or(l.PerCall, defaultInputsPerCall) }
+func (l InputLimits) perMinute() int   { return cmp.Or(l.PerMinute, defaultInputsPerMinute) }
+func (l InputLimits) maxTokens() int64 { return cmp.Or(l.MaxTokens, defaultMaxTokens) }
+
+// inputLimiter applies the limits of one server. It is safe for concurrent use.
+type inputLimiter struct {
+	perCall int
+	rate    call.Handler
+	log     loglimit.Limiter // of requests that are denied
+}
+
+func (l *inputLimiter) init(limits InputLimits) {
+	l.perCall = limits.perCall()
+	perMinute := limits.perMinute()
+	limit := call.LimitRate(call.RateLimit{
+		PerSecond: float64(perMinute) / 60, Burst: perMinute, Name: "requests of the server",
+		Methods: []string{mcp.MethodElicit, mcp.MethodCreateMessage, mcp.MethodListRoots},
+	})
+	l.rate = limit(func(context.Context, *call.Call) (any, error) { return nil, nil })
+}
+
+// allow counts a request of the server. It returns an *inputLimitError for a request beyond a limit.
+func (l *inputLimiter) allow(ctx context.Context, r *Request) error {
+	if made := inputsOf(ctx).count(); l.perCall >= 0 && made > l.perCall {
+		return &inputLimitError{
+			fmt.Sprintf("more than %d requests of the server in one call", l.perCall),
+			jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "%s: too many requests of the server in one call: the limit is %d", r.Method, l.perCall),
+		}
+	}
+	of := call.Description{Method: r.Method, Principal: r.Caller.Principal}
+	if c := call.From(ctx); c != nil {
+		of.Source = c.Source()
+	}
+	_, err := l.rate(ctx, call.New(of))
+	if overload := new(call.OverloadError); errors.As(err, &overload) {
+		return &inputLimitError{"too many requests of the server in a minute", overload.Wire()}
+	}
+	return err
+}
+
+type inputsKey struct{}
+
+// inputs are the requests of a server while it serves one request. A nil inputs keeps none.
+type inputs struct {
+	mu          sync.Mutex
+	made        int
+	same        map[string]int // how often an approval was requested, by its digest
+	completions []completion
+}
+
+// completion is the end of a URL elicitation.
+type completion struct {
+	*outbound.Completion
+	later func() // notifies the client after the request
+}
+
+func withInputs(ctx context.Context) context.Context {
+	return context.WithValue(ctx, inputsKey{}, new(inputs))
+}
+
+func inputsOf(ctx context.Context) *inputs {
+	i, _ := ctx.Value(inputsKey{}).(*inputs)
+	return i
+}
+
+// count counts a request of the server and returns the number of requests.
+func (i *inputs) count() int {
+	if i == nil {
+		return 0
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.made++
+	return i.made
+}
+
+// distinguish returns a digest that differs from those of earlier approvals, so that each of several equal requests
+// of the server has an approval of its own. If the call runs again, its requests have the same digests.
+func (i *inputs) distinguish(sum string) string {
+	if i == nil {
+		return sum
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.same == nil {
+		i.same = make(map[string]int)
+	}
+	i.same[sum]++
+	return digest.Join([]byte(sum), fmt.Append(nil, i.same[sum]))
+}
+
+// add adds the completion of a URL elicitation, and the function that notifies the client after the request.
+func (i *inputs) add(one *outbound.Completion, later func()) {
+	if i == nil {
+		return
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.completions = append(i.completions, completion{one, later})
+}
+
+// report reports the URL elicitations that have ended, before the result of the request. The client is notified of others
+// later, without the request, which is not kept in memory until then.
+func (i *inputs) report() {
+	if i == nil {
+		return
+	}
+	i.mu.Lock()
+	all := i.completions
+	i.mu.Unlock()
+	for _, one := range all {
+		one.Report()
+		one.Then(one.later)
+	}
+}

@@ -1,11 +1,15 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"math"
+	"slices"
 	"strings"
+	"unicode"
 )
 
 // Search returns the tools of [Host.Tools] that match a query, the best match first. It compares the words of
@@ -66,4 +70,152 @@ func (h *Host) toolsVersion(ctx context.Context) string {
 		digest.Write(c.digest[:])
 	}
 	return hex.EncodeToString(digest.Sum(nil)[:8])
+}
+
+// The parameters of BM25 (Robertson and Zaragoza, The Probabilistic Relevance Framework, 2009). saturation
+// limits the effect of a repeated term, and normalization is the effect of the length of a document.
+const (
+	saturation    = 1.2
+	normalization = 0.75
+)
+
+// index has the terms of documents. It is immutable.
+type index struct {
+	lengths []float32 // of the documents
+	total   float32   // of the lengths
+	terms   map[string][]posting
+}
+
+// posting says how often a document has a term, by the weights of its fields.
+type posting struct {
+	document  int32
+	frequency float32
+}
+
+// field is a part of a document. The terms of a field with the weight 2 count twice.
+type field struct {
+	text   string
+	weight float32
+}
+
+func newIndex(documents [][]field) *index {
+	x := &index{lengths: make([]float32, len(documents)), terms: make(map[string][]posting)}
+	for i, fields := range documents {
+		for _, f := range fields {
+			for term := range termsOf(f.text) {
+				x.lengths[i] += f.weight
+				postings := x.terms[term]
+				if n := len(postings); n > 0 && postings[n-1].document == int32(i) {
+					postings[n-1].frequency += f.weight
+				} else {
+					x.terms[term] = append(postings, posting{int32(i), f.weight})
+				}
+			}
+		}
+		x.total += x.lengths[i]
+	}
+	return x
+}
+
+// maxQueryTerms bounds the terms of a query that count.
+const maxQueryTerms = 64
+
+// rank returns the numbers of the tools that have a term of the query, the best first, and equal ones in their order. The scores
+// are those of one index of all catalogs.
+func (cs catalogs) rank(query string) []int32 {
+	size := cs.size()
+	var total float32
+	for _, c := range cs {
+		total += c.index.total
+	}
+	average := max(total, 1) / float32(max(size, 1))
+	scores := make([]float32, size)
+	var found []int32
+	terms := 0
+	for term := range termsOf(query) {
+		if terms++; terms > maxQueryTerms {
+			break
+		}
+		n := 0 // documents with the term
+		for _, c := range cs {
+			n += len(c.index.terms[term])
+		}
+		rarity := float32(math.Log(1 + (float64(size-n)+0.5)/(float64(n)+0.5)))
+		first := int32(0)
+		for _, c := range cs {
+			for _, p := range c.index.terms[term] {
+				length := 1 - normalization + normalization*c.index.lengths[p.document]/average
+				document := first + p.document
+				if scores[document] == 0 {
+					found = append(found, document)
+				}
+				scores[document] += rarity * p.frequency * (saturation + 1) / (p.frequency + saturation*length)
+			}
+			first += int32(len(c.tools))
+		}
+	}
+	slices.SortFunc(found, func(a, b int32) int {
+		return cmp.Or(cmp.Compare(scores[b], scores[a]), cmp.Compare(a, b)) // equal scores: by number
+	})
+	return found
+}
+
+// termsOf yields the words of a text in lower case and without endings. The parts of a name such as readFile or
+// HTTP_status are words, and so is each letter of a script without spaces.
+func termsOf(text string) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		runes := []rune(text)
+		start := 0 // of the current word
+		for i := 0; i <= len(runes); i++ {
+			if i < len(runes) && i > start && !isBoundary(runes, i) {
+				continue
+			}
+			if i > start && isWordRune(runes[start]) && !yield(stem(strings.ToLower(string(runes[start:i])))) {
+				return
+			}
+			start = i
+		}
+	}
+}
+
+// isBoundary reports whether a word ends before the rune at i.
+func isBoundary(runes []rune, i int) bool {
+	before, r := runes[i-1], runes[i]
+	switch {
+	case !isWordRune(r) || !isWordRune(before):
+		return true
+	case unicode.In(r, ideographs...) || unicode.In(before, ideographs...):
+		return true
+	case unicode.IsUpper(r) && !unicode.IsUpper(before):
+		return true
+	}
+	return unicode.IsUpper(r) && i+1 < len(runes) && unicode.IsLower(runes[i+1])
+}
+
+func isWordRune(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r) }
+
+var ideographs = []*unicode.RangeTable{unicode.Han, unicode.Hiragana, unicode.Katakana}
+
+// stem removes frequent English endings, so that "files", "deleting" and "deleted" match "file" and "delete". The
+// results need not be words.
+func stem(word string) string {
+	if len(word) < 4 {
+		return word
+	}
+	if !strings.HasSuffix(word, "ss") && !strings.HasSuffix(word, "us") && !strings.HasSuffix(word, "is") {
+		word = strings.TrimSuffix(word, "s")
+	}
+	for _, ending := range []string{"ing", "ed"} {
+		if rest, found := strings.CutSuffix(word, ending); found && len(rest) >= 3 {
+			word = rest
+			break
+		}
+	}
+	if len(word) > 3 {
+		word = strings.TrimSuffix(word, "e")
+	}
+	if rest, found := strings.CutSuffix(word, "i"); found { // queries, from query
+		word = rest + "y"
+	}
+	return word
 }
