@@ -2,8 +2,18 @@ package auth
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"log/slog"
 	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/parley-mcp/parley/internal/challenge"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/principal"
 )
 
 // Verifier verifies access tokens. Package auth/jwt has a Verifier for JSON Web Tokens,
@@ -61,3 +71,159 @@ type InvalidTokenError struct {
 
 // Error implements the error interface.
 func (e *InvalidTokenError) Error() string { return "invalid token: " + e.Reason }
+
+// Info describes a verified access token. Handlers cannot read the token. They share an Info and
+// must not modify it.
+type Info struct {
+	// Principal identifies the caller: issuer, subject and client.
+	Principal principal.Principal
+	// Scopes are the granted scopes.
+	Scopes []string
+	// Audience lists the resources that the token was issued for. It must contain the
+	// URI of the server's [ProtectedResource]. It may be nil, but not empty, if that has no
+	// Issuers, for tokens that only this server accepts.
+	Audience []string
+	// Expiry is the time at which the token expires; zero if it is not known.
+	Expiry time.Time
+	// KeyThumbprint is the thumbprint of the key that the token is bound to (RFC 9449,
+	// section 6); empty for a bearer token.
+	KeyThumbprint string
+	// Claims is a JSON object with all claims of the token or of the introspection
+	// response, without duplicate names; it may be nil. See [Info.Claim].
+	Claims json.RawMessage
+
+	// Implies reports whether a granted scope includes a needed one. The server sets it
+	// to [ProtectedResource.Implies]. Nil: no scope includes another.
+	Implies func(granted, needed string) bool
+
+	// token is the access token, for oauth.TokenExchange. It is a pointer so that no verb of package fmt
+	// prints it within another value. Nil in an Info that Authenticate has not returned.
+	token *string
+}
+
+// Claim returns the value of a claim as JSON. The caller must not modify it.
+func (i *Info) Claim(name string) (json.RawMessage, bool) {
+	value, ok := jsonrpc.Get(i.Claims, name)
+	return value, ok
+}
+
+// Grants reports whether scope was granted, itself or by a scope that implies it.
+func (i *Info) Grants(scope string) bool {
+	return slices.Contains(i.Scopes, scope) || i.Implies != nil && slices.ContainsFunc(i.Scopes, func(granted string) bool {
+		return i.Implies(granted, scope)
+	})
+}
+
+// String returns the principal and the scopes. It omits the claims.
+func (i Info) String() string {
+	return i.Principal.String() + " for " + strings.Join(i.Scopes, " ")
+}
+
+// GoString returns the same as String, so that no verb of package fmt prints the claims.
+func (i Info) GoString() string { return i.String() }
+
+// LogValue implements [slog.LogValuer]. It omits the claims.
+func (i Info) LogValue() slog.Value {
+	return slog.GroupValue(slog.String("principal", i.Principal.String()), slog.Any("scopes", i.Scopes), slog.Time("expiry", i.Expiry))
+}
+
+// FromContext returns the token information of the request that ctx belongs to. It
+// returns nil if the server has no authorization, and on other transports than HTTP if
+// the program has granted no scopes.
+func FromContext(ctx context.Context) *Info {
+	if r, _ := ctx.Value(requestKey{}).(*request); r != nil {
+		return &r.info
+	}
+	return nil
+}
+
+// NewContext returns a context that carries a copy of info, for [FromContext] and
+// [Require]. Tests of handlers use it; a server with authorization calls it for every
+// request.
+func NewContext(ctx context.Context, info *Info) context.Context {
+	return &request{Context: ctx, info: *info}
+}
+
+// Require returns nil if the caller was granted all scopes, and a *[ScopeError]
+// otherwise. A handler calls it if the needed scopes depend on the arguments, and
+// returns the error. If they do not, use the option server.RequireScopes.
+func Require(ctx context.Context, scopes ...string) error {
+	if len(scopes) == 0 {
+		return nil
+	}
+	if info := FromContext(ctx); info != nil && !slices.ContainsFunc(scopes, func(s string) bool { return !info.Grants(s) }) {
+		return nil
+	}
+	return &ScopeError{Needed: slices.Clone(scopes)}
+}
+
+// ScopeError reports that a call needs scopes that its caller does not have. Over HTTP
+// the server turns it into a challenge, with which the client can ask its user for the
+// scopes (2026-07-28, basic/authorization, Scope Challenge Handling).
+type ScopeError struct {
+	Needed []string // all scopes that the call needs, granted ones included
+}
+
+// Error implements the error interface.
+func (e *ScopeError) Error() string {
+	return "insufficient scope: the call needs " + strings.Join(e.Needed, " ")
+}
+
+type requestKey struct{}
+
+// request is a context with the token information and the missing scopes of one request,
+// in one allocation.
+type request struct {
+	context.Context
+	info    Info
+	missing challenge.Missing
+}
+
+func (r *request) Value(key any) any {
+	switch key.(type) {
+	case requestKey:
+		return r
+	case challenge.MissingKey:
+		return &r.missing
+	case challenge.TokenKey:
+		return r.info.token
+	}
+	return r.Context.Value(key)
+}
+
+// String keeps the claims out of a printed context.
+func (r *request) String() string { return fmt.Sprint(r.Context) + ".WithToken" }
+
+// credentials are the access token of a request and its scheme.
+type credentials struct {
+	dpop  bool // the scheme is DPoP, not Bearer
+	token string
+}
+
+// maxToken is the maximum length of a token in bytes.
+const maxToken = 16 << 10
+
+// readCredentials reads the Authorization headers of a request (RFC 6750, section 2.1;
+// RFC 9449, section 7.1). Tokens in the query or the body do not count. Given is false if there is no
+// header, or one of another scheme; ok is false if the header is malformed.
+func readCredentials(headers []string) (c credentials, given, ok bool) {
+	switch {
+	case len(headers) == 0:
+		return c, false, true
+	case len(headers) > 1:
+		return c, false, false
+	}
+	scheme, token, _ := strings.Cut(headers[0], " ")
+	token = strings.Trim(token, " ")
+	switch {
+	case strings.EqualFold(scheme, challenge.DPoP):
+		c.dpop = true
+	case !strings.EqualFold(scheme, challenge.Bearer):
+		return c, false, true
+	}
+	if len(token) > maxToken || !challenge.IsToken68(token) {
+		return c, false, false
+	}
+	c.token = token
+	return c, true, true
+}
