@@ -2,7 +2,19 @@
 // proofs (RFC 9449). [Protect] equips an [auth.ProtectedResource] with both.
 package jwt
 
-import "github.com/parley-mcp/parley/auth"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/auth/internal/issuer"
+	"github.com/parley-mcp/parley/internal/httpurl"
+)
 
 // Protect sets the fields Verifier and DPoP of r if they are nil, and returns r: to a
 // [Verifier] of the tokens of r.Issuers, and to a [ProofVerifier].
@@ -22,3 +34,120 @@ func Protect(r *auth.ProtectedResource) *auth.ProtectedResource {
 }
 
 const maxToken = 16 << 10 // bytes
+
+// Verifier is an [auth.Verifier] for JSON Web Tokens (RFC 9068). It verifies them with
+// the keys that their issuer publishes. It finds the keys through the metadata of the
+// issuer (RFC 8414, OpenID Connect Discovery) and caches them for an hour. It fetches
+// them again when a token names an unknown key, at most once in ten seconds. If a fetch
+// fails, it uses the cached keys for another hour.
+//
+// A token must have the type of an access token, one of the issuers, and an expiry time
+// that has not passed, and must be signed with an asymmetric algorithm. Set the fields
+// before the first use. A Verifier must not be copied after that.
+type Verifier struct {
+	// Issuers are the trusted issuers, one or more: https URLs, or http URLs on the
+	// loopback interface. They are compared with tokens byte for byte (RFC 8414, section 2).
+	Issuers []string
+	// KeysURL is the URL of the JWK Set of a single issuer that has no metadata.
+	KeysURL string
+	// Types are the accepted media types of tokens ("typ"); nil: "at+jwt". Issuers that
+	// do not implement RFC 9068 use "JWT" for all tokens. Only the audience then
+	// distinguishes access tokens from others.
+	Types []string
+	// Leeway is how much clocks may differ; 0 means 30 seconds.
+	Leeway time.Duration
+	// HTTP fetches metadata and keys; nil: a client of its own. Redirects to another
+	// origin are not followed. A response may have 512 KiB and take 10 seconds.
+	HTTP *http.Client
+	Now  func() time.Time // returns the current time; nil: time.Now
+
+	once sync.Once
+	err  error
+	keys map[string]*keyCache // by issuer
+}
+
+var _ auth.Verifier = (*Verifier)(nil)
+
+const defaultLeeway = 30 * time.Second
+
+// Check returns an error if a field has an invalid value.
+func (v *Verifier) Check() error {
+	v.once.Do(func() { v.err = v.prepare() })
+	return v.err
+}
+
+func (v *Verifier) prepare() error {
+	switch {
+	case len(v.Issuers) == 0:
+		return errors.New("field Issuers is empty: name the authorization server that issues the tokens")
+	case v.KeysURL != "" && len(v.Issuers) > 1:
+		return fmt.Errorf("KeysURL needs exactly one issuer, but Issuers has %d", len(v.Issuers))
+	}
+	client := issuer.NewClient(v.HTTP)
+	v.keys = make(map[string]*keyCache)
+	for _, id := range v.Issuers {
+		if err := httpurl.CheckIssuer(id); err != nil {
+			return fmt.Errorf("issuer %q: %w", id, err)
+		}
+		v.keys[id] = &keyCache{now: v.now, fetch: func(ctx context.Context) ([]publicKey, error) {
+			return fetchKeys(ctx, client, id, v.KeysURL)
+		}}
+	}
+	if v.KeysURL != "" {
+		if _, err := httpurl.ParseSecure(v.KeysURL); err != nil {
+			return fmt.Errorf("KeysURL: %w", err)
+		}
+	}
+	return nil
+}
+
+func (v *Verifier) now() time.Time {
+	if v.Now != nil {
+		return v.Now()
+	}
+	return time.Now()
+}
+
+// Verify implements [auth.Verifier].
+func (v *Verifier) Verify(ctx context.Context, token string) (*auth.Info, error) {
+	if err := v.Check(); err != nil {
+		return nil, fmt.Errorf("%w: %w", auth.ErrUnavailable, err)
+	}
+	t, err := parseJWS(token)
+	if err != nil {
+		return nil, issuer.Invalid("the token must be a signed JSON Web Token")
+	}
+	types := v.Types
+	if types == nil {
+		types = []string{"at+jwt"}
+	}
+	if !slices.ContainsFunc(types, t.isType) {
+		return nil, issuer.Invalid("the type of the token is not that of an access token")
+	}
+	// The cheap checks come before the signature.
+	c, ok := issuer.ReadClaims(t.payload)
+	keys := v.keys[c.Issuer]
+	leeway := v.Leeway
+	if leeway <= 0 {
+		leeway = defaultLeeway
+	}
+	switch {
+	case !ok:
+		return nil, issuer.Invalid("a claim of the token is malformed")
+	case keys == nil:
+		return nil, issuer.Invalid("the issuer of the token is not trusted")
+	case c.Expiry.IsZero():
+		return nil, issuer.Invalid("the token has no expiry time")
+	}
+	if err := c.Check(v.now(), leeway); err != nil {
+		return nil, err
+	}
+	candidates, err := keys.find(ctx, t.kid, t.alg)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.ContainsFunc(candidates, t.verify) {
+		return nil, issuer.Invalid("the signature of the token is invalid")
+	}
+	return c.Info(t.payload)
+}

@@ -2,13 +2,24 @@ package jwt
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/rsa"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/go-jose/go-jose/v4"
+	jsonv2 "github.com/go-json-experiment/json"
+
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/auth/internal/issuer"
+	"github.com/parley-mcp/parley/internal/httpurl"
 )
 
 const (
@@ -107,4 +118,115 @@ func (k *keyCache) refresh(ctx context.Context) {
 		k.fetching = nil
 	}()
 	keys, err = k.fetch(ctx)
+}
+
+// publicKey is a key of an issuer.
+type publicKey struct {
+	id, alg string // alg is empty if the key does not name an algorithm
+	key     any
+}
+
+const maxKeys = 64
+
+// fetchKeys fetches the keys of an issuer from the URL from; empty: from the URL in the
+// issuer's metadata.
+func fetchKeys(ctx context.Context, client *issuer.Client, id, from string) ([]publicKey, error) {
+	if from == "" {
+		var err error
+		if from, err = keysURL(ctx, client, id); err != nil {
+			return nil, fmt.Errorf("metadata of the issuer %s: %w", id, err)
+		}
+	}
+	data, err := client.Get(ctx, from)
+	if err != nil {
+		return nil, fmt.Errorf("keys of the issuer %s: %w", id, err)
+	}
+	keys, err := readKeys(data)
+	if err != nil {
+		return nil, fmt.Errorf("keys of the issuer %s: %w", id, err)
+	}
+	return keys, nil
+}
+
+// keysURL returns the jwks_uri of an issuer's metadata. It looks for the metadata at the
+// same URLs, and in the same order, as clients do (2026-07-28, basic/authorization,
+// Authorization Server Metadata Discovery).
+func keysURL(ctx context.Context, client *issuer.Client, id string) (string, error) {
+	u, err := url.Parse(id)
+	if err != nil {
+		return "", err
+	}
+	path := strings.TrimSuffix(u.EscapedPath(), "/")
+	origin := u.Scheme + "://" + u.Host
+	candidates := []string{
+		origin + "/.well-known/oauth-authorization-server" + path,
+		origin + "/.well-known/openid-configuration" + path,
+	}
+	if path != "" {
+		candidates = append(candidates, origin+path+"/.well-known/openid-configuration")
+	}
+	for _, candidate := range candidates {
+		var data []byte
+		data, err = client.Get(ctx, candidate)
+		var status *issuer.StatusError
+		if errors.As(err, &status) && status.Status >= 400 && status.Status < 500 {
+			continue
+		}
+		if err != nil {
+			return "", err
+		}
+		return readKeysURL(data, id)
+	}
+	return "", err
+}
+
+// readKeysURL reads the jwks_uri in the metadata of an issuer.
+func readKeysURL(data []byte, id string) (string, error) {
+	var metadata struct {
+		Issuer  string `json:"issuer"`
+		KeysURL string `json:"jwks_uri"`
+	}
+	if err := jsonv2.Unmarshal(data, &metadata); err != nil {
+		return "", fmt.Errorf("the metadata must be a JSON object: %w", err)
+	}
+	if metadata.Issuer != id {
+		return "", fmt.Errorf("the metadata names another issuer, %.200q", metadata.Issuer)
+	}
+	keys, err := httpurl.ParseSecure(metadata.KeysURL)
+	if err != nil {
+		return "", fmt.Errorf("jwks_uri: %w", err)
+	}
+	if keys.Scheme == "http" && strings.HasPrefix(strings.ToLower(id), "https:") {
+		return "", errors.New("jwks_uri: the URL must begin with https://, as the issuer does")
+	}
+	return metadata.KeysURL, nil
+}
+
+// readKeys reads a JWK Set (RFC 7517, section 5). It skips keys that are not for
+// signatures, and keys of unknown types.
+func readKeys(data []byte) ([]publicKey, error) {
+	var set struct {
+		Keys []json.RawMessage `json:"keys"`
+	}
+	if err := jsonv2.Unmarshal(data, &set); err != nil {
+		return nil, fmt.Errorf("the key set must be a JWK Set: %w", err)
+	}
+	if len(set.Keys) > maxKeys {
+		return nil, fmt.Errorf("the key set has too many keys: %d, the limit is %d", len(set.Keys), maxKeys)
+	}
+	var keys []publicKey
+	for _, raw := range set.Keys {
+		var k jose.JSONWebKey
+		if k.UnmarshalJSON(raw) != nil || k.Use != "" && k.Use != "sig" {
+			continue
+		}
+		switch k.Key.(type) {
+		case *rsa.PublicKey, *ecdsa.PublicKey, ed25519.PublicKey:
+			keys = append(keys, publicKey{k.KeyID, k.Algorithm, k.Key})
+		}
+	}
+	if len(keys) == 0 {
+		return nil, errors.New("the key set has no key for signatures")
+	}
+	return slices.Clip(keys), nil
 }
