@@ -1,15 +1,23 @@
 package devissuer
 
 import (
+	"context"
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"io"
+	"mime"
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
+	"time"
+
+	jsonv2 "github.com/go-json-experiment/json"
 
 	"github.com/parley-mcp/parley/internal/httpurl"
+	"github.com/parley-mcp/parley/internal/redirect"
 )
 
 // Authentication methods of clients at the token endpoint.
@@ -136,5 +144,153 @@ func (i *Issuer) authenticate(r *http.Request) (*Client, *failure) {
 	if subtle.ConstantTimeCompare([]byte(secret), []byte(c.Secret)) != 1 {
 		return nil, fail("invalid_client", "the client secret is wrong or missing, or the client is public")
 	}
+	return c, nil
+}
+
+// maxRedirects is the maximum number of redirect URIs of a client.
+const maxRedirects = 20
+
+// registration is the metadata of a client, as far as it is used (RFC 7591, section 2).
+type registration struct {
+	ID           string   `json:"client_id,omitempty"`
+	Secret       string   `json:"client_secret,omitempty"`
+	IssuedAt     int64    `json:"client_id_issued_at,omitempty"`
+	SecretUntil  *int64   `json:"client_secret_expires_at,omitempty"`
+	Name         string   `json:"client_name,omitempty"`
+	RedirectURIs []string `json:"redirect_uris,omitempty"`
+	GrantTypes   []string `json:"grant_types,omitempty"`
+	AuthMethod   string   `json:"token_endpoint_auth_method,omitempty"`
+}
+
+// serveRegister registers a client (RFC 7591).
+func (i *Issuer) serveRegister(w http.ResponseWriter, r *http.Request) {
+	var metadata registration
+	if err := jsonv2.UnmarshalRead(r.Body, &metadata); err != nil {
+		fail("invalid_client_metadata", "the body must be a JSON object with client metadata").write(w)
+		return
+	}
+	c, failed := metadata.client()
+	if failed != nil {
+		failed.write(w)
+		return
+	}
+	c.ID = secret()
+	metadata.Secret, metadata.SecretUntil = "", nil
+	if metadata.AuthMethod != authNone {
+		c.Secret = secret()
+		metadata.Secret, metadata.SecretUntil = c.Secret, new(int64) // zero: it does not expire
+	}
+	metadata.ID, metadata.IssuedAt = c.ID, time.Now().Unix()
+
+	i.mu.Lock()
+	i.clients.put(c.ID, c, time.Time{})
+	i.mu.Unlock()
+	i.logger.Info("client registered", "client", c.ID, "name", c.Name)
+	writeJSON(w, http.StatusCreated, metadata)
+}
+
+// client checks the metadata, sets defaults, and returns the client.
+func (m *registration) client() (*Client, *failure) {
+	if m.AuthMethod == "" {
+		m.AuthMethod = authBasic // RFC 7591, section 2
+	}
+	if !slices.Contains([]string{authNone, authBasic, authPost}, m.AuthMethod) {
+		return nil, fail("invalid_client_metadata", "token_endpoint_auth_method must be none, client_secret_basic or client_secret_post")
+	}
+	if len(m.GrantTypes) == 0 {
+		m.GrantTypes = []string{grantCode}
+	}
+	if len(m.RedirectURIs) > maxRedirects || slices.Contains(m.GrantTypes, grantCode) && len(m.RedirectURIs) == 0 {
+		return nil, fail("invalid_redirect_uri", fmt.Sprintf("redirect_uris must have 1 to %d elements, got %d", maxRedirects, len(m.RedirectURIs)))
+	}
+	for _, uri := range m.RedirectURIs {
+		if err := checkRedirect(uri); err != nil {
+			return nil, fail("invalid_redirect_uri", err.Error())
+		}
+	}
+	return &Client{Name: m.Name, RedirectURIs: m.RedirectURIs}, nil
+}
+
+const (
+	maxDocument      = 10 << 10 // the draft recommends 5 KB
+	documentTimeout  = 10 * time.Second
+	documentLifetime = 5 * time.Minute
+)
+
+// isDocumentURL reports whether a client ID is the URL of a client ID metadata document: https
+// with a path, without fragment and user information.
+func isDocumentURL(id string) bool {
+	u, err := url.Parse(id)
+	return err == nil && u.Scheme == "https" && u.Host != "" && strings.Trim(u.Path, "/") != "" &&
+		u.User == nil && !strings.Contains(id, "#")
+}
+
+// fetchClient returns the client of a client ID metadata document. The document must contain
+// its own URL as the client ID.
+func (i *Issuer) fetchClient(ctx context.Context, id string) (*Client, *failure) {
+	if i.config.Documents == nil {
+		return nil, fail("invalid_client", "client ID metadata documents are not supported: register the client")
+	}
+	c, err := i.readDocument(ctx, id)
+	if err != nil {
+		i.logger.Warn("cannot use a client ID metadata document", "client", id, "error", err)
+		return nil, fail("invalid_client", "cannot use the client ID metadata document: "+err.Error())
+	}
+	i.mu.Lock()
+	i.clients.put(id, c, time.Now().Add(documentLifetime))
+	i.mu.Unlock()
+	return c, nil
+}
+
+func (i *Issuer) readDocument(ctx context.Context, id string) (*Client, error) {
+	ctx, cancel := context.WithTimeout(ctx, documentTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, id, nil)
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Accept", "application/json")
+	client := *i.config.Documents
+	client.CheckRedirect = redirect.None
+	response, err := client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("HTTP status %d", response.StatusCode)
+	}
+	media, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
+	if media != "application/json" && !strings.HasSuffix(media, "+json") {
+		return nil, fmt.Errorf("the document must be JSON, but its media type is %q", media)
+	}
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxDocument+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(body) > maxDocument {
+		return nil, fmt.Errorf("the document is longer than %d bytes", maxDocument)
+	}
+	var metadata registration
+	if err := jsonv2.Unmarshal(body, &metadata); err != nil {
+		return nil, err
+	}
+	if metadata.ID != id {
+		return nil, fmt.Errorf("client_id must be the URL of the document, got %q", metadata.ID)
+	}
+	if metadata.Secret != "" {
+		return nil, errors.New("the document must not contain a client_secret, because it is public")
+	}
+	if metadata.AuthMethod == "" {
+		metadata.AuthMethod = authNone
+	}
+	if metadata.AuthMethod != authNone {
+		return nil, fmt.Errorf("token_endpoint_auth_method must be none, got %q", metadata.AuthMethod)
+	}
+	c, failed := metadata.client()
+	if failed != nil {
+		return nil, failed
+	}
+	c.ID, c.document = id, true
 	return c, nil
 }

@@ -2,14 +2,21 @@ package devissuer
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/go-jose/go-jose/v4"
 
 	"github.com/parley-mcp/parley/auth/jwt"
 )
@@ -230,4 +237,155 @@ func (i *Issuer) routes() *http.ServeMux {
 		mux.Handle("OPTIONS "+endpoint.path, preflight(endpoint.method))
 	}
 	return mux
+}
+
+const metadataPath = "/.well-known/oauth-authorization-server"
+
+// metadata is the metadata document of RFC 8414, with the members of RFC 9207, RFC 9449 and
+// client ID metadata documents.
+type metadata struct {
+	Issuer                string   `json:"issuer"`
+	AuthorizationEndpoint string   `json:"authorization_endpoint"`
+	TokenEndpoint         string   `json:"token_endpoint"`
+	RegistrationEndpoint  string   `json:"registration_endpoint"`
+	RevocationEndpoint    string   `json:"revocation_endpoint"`
+	KeysURI               string   `json:"jwks_uri"`
+	Scopes                []string `json:"scopes_supported,omitempty"`
+	ResponseTypes         []string `json:"response_types_supported"`
+	ResponseModes         []string `json:"response_modes_supported"`
+	GrantTypes            []string `json:"grant_types_supported"`
+	AuthMethods           []string `json:"token_endpoint_auth_methods_supported"`
+	ChallengeMethods      []string `json:"code_challenge_methods_supported"`
+	IssParameter          bool     `json:"authorization_response_iss_parameter_supported"`
+	ClientDocuments       bool     `json:"client_id_metadata_document_supported"`
+	ProofAlgorithms       []string `json:"dpop_signing_alg_values_supported"`
+}
+
+func (i *Issuer) serveMetadata(w http.ResponseWriter, r *http.Request) {
+	writeJSON(w, http.StatusOK, metadata{
+		Issuer:                i.url,
+		AuthorizationEndpoint: i.url + "/authorize",
+		TokenEndpoint:         i.url + "/token",
+		RegistrationEndpoint:  i.url + "/register",
+		RevocationEndpoint:    i.url + "/revoke",
+		KeysURI:               i.url + "/jwks",
+		Scopes:                i.config.Scopes,
+		ResponseTypes:         []string{"code"},
+		ResponseModes:         []string{"query"},
+		GrantTypes:            []string{grantCode, grantRefresh, grantClient},
+		AuthMethods:           []string{authNone, authBasic, authPost},
+		ChallengeMethods:      []string{"S256"},
+		IssParameter:          true,
+		ClientDocuments:       i.config.Documents != nil,
+		ProofAlgorithms:       i.proofs.Algorithms(),
+	})
+}
+
+// writeJSON responds with a JSON document. It ignores write errors.
+func writeJSON(w http.ResponseWriter, status int, document any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(document)
+}
+
+// maxKeys is the maximum number of published keys, including the signing key.
+const maxKeys = 4
+
+type signingKey struct {
+	public jose.JSONWebKey
+	signer jose.Signer
+}
+
+// RotateKey replaces the signing key. The three previous keys remain published, so that
+// tokens signed with them can be verified.
+func (i *Issuer) RotateKey() error {
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return fmt.Errorf("devissuer: %w", err)
+	}
+	key := jose.JSONWebKey{Key: private, KeyID: secret(), Algorithm: string(jose.ES256), Use: "sig"}
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: key},
+		new(jose.SignerOptions).WithType("at+jwt")) // RFC 9068, section 2.1
+	if err != nil {
+		return fmt.Errorf("devissuer: %w", err)
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.keys = append(i.keys, &signingKey{public: key.Public(), signer: signer})
+	if len(i.keys) > maxKeys {
+		i.keys = i.keys[len(i.keys)-maxKeys:]
+	}
+	return nil
+}
+
+// sign returns claims as a JWT.
+func (i *Issuer) sign(claims any) (string, error) {
+	payload, err := json.Marshal(claims)
+	if err != nil {
+		return "", err
+	}
+	i.mu.Lock()
+	signer := i.keys[len(i.keys)-1].signer
+	i.mu.Unlock()
+	signed, err := signer.Sign(payload)
+	if err != nil {
+		return "", err
+	}
+	return signed.CompactSerialize()
+}
+
+// serveKeys serves the public keys (RFC 7517).
+func (i *Issuer) serveKeys(w http.ResponseWriter, r *http.Request) {
+	var set jose.JSONWebKeySet
+	i.mu.Lock()
+	for _, key := range i.keys {
+		set.Keys = append(set.Keys, key.public)
+	}
+	i.mu.Unlock()
+	writeJSON(w, http.StatusOK, set)
+}
+
+// crossOrigin allows pages of all origins to read the response. It is for endpoints that use
+// no cookies, which a page could also call without the browser.
+func crossOrigin(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Access-Control-Allow-Origin", "*")
+		next.ServeHTTP(w, r)
+	})
+}
+
+func preflight(method string) http.Handler {
+	return crossOrigin(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Access-Control-Allow-Methods", method)
+		h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, DPoP, MCP-Protocol-Version")
+		h.Set("Access-Control-Max-Age", "600")
+		w.WriteHeader(http.StatusNoContent)
+	}))
+}
+
+// failure is an error response (RFC 6749, sections 4.1.2.1 and 5.2; RFC 7591, section 3.2.2;
+// RFC 8707, section 2).
+type failure struct {
+	Code        string `json:"error"`
+	Description string `json:"error_description,omitempty"`
+}
+
+func (f *failure) Error() string { return f.Code + ": " + f.Description }
+
+func fail(code, description string) *failure { return &failure{code, description} }
+
+// write responds to a request of a client.
+func (f *failure) write(w http.ResponseWriter) {
+	status := http.StatusBadRequest
+	if f.Code == "invalid_client" {
+		status = http.StatusUnauthorized
+		w.Header().Set("WWW-Authenticate", `Basic realm="devissuer"`)
+	}
+	writeJSON(w, status, f)
+}
+
+// parameters returns the query parameters of a redirect to the client.
+func (f *failure) parameters() url.Values {
+	return url.Values{"error": {f.Code}, "error_description": {f.Description}}
 }
