@@ -3,11 +3,18 @@ package call
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	jsonv2 "github.com/go-json-experiment/json"
+
+	"github.com/parley-mcp/parley/internal/digest"
+	"github.com/parley-mcp/parley/internal/loglimit"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/store"
@@ -164,4 +171,190 @@ func (b *buckets) evict(now time.Time) {
 		}
 		delete(b.callers, key)
 	}
+}
+
+// Replicas share a token bucket of each caller in the store. A replica takes tokens from it after
+// the calls, for many calls at a time, so that few calls need the store.
+
+const (
+	// unreportedShare is the part of a burst that a replica may let through before it takes the
+	// tokens from the store. While it takes them, it may let the same number through again.
+	unreportedShare = 32
+	// sharedTimeout bounds the operations of one call, and sharedPause is the time without
+	// operations after a failure.
+	sharedTimeout = time.Second
+	sharedPause   = 5 * time.Second
+	// maxSharedAttempts bounds the attempts to write a bucket that other replicas write.
+	maxSharedAttempts = 4
+	// maxClockSkew is the largest difference between the clocks of replicas that has no effect.
+	maxClockSkew = time.Second
+)
+
+// sharedRate takes the tokens of all callers from a store.
+type sharedRate struct {
+	kv     store.KV
+	limit  RateLimit
+	name   string // identifies the limit in keys
+	most   int    // calls of a caller that are not reported, before one reports them
+	logger *slog.Logger
+	failed loglimit.Limiter
+
+	pausedUntil atomic.Int64 // nanoseconds of Unix time
+}
+
+func newSharedRate(limit RateLimit) *sharedRate {
+	s := &sharedRate{kv: limit.KV, limit: limit, most: max(limit.Burst/unreportedShare, 1), logger: limit.Logger}
+	if s.logger == nil {
+		s.logger = slog.Default()
+	}
+	s.name = "rate/" + digest.Of(fmt.Sprint(limit.PerSecond, limit.Burst, limit.Methods))
+	return s
+}
+
+func (s *sharedRate) key(from caller) string {
+	if from.who == principal.Anonymous {
+		return from.who.Key() + s.name + "/" + digest.Of(from.source) // a source can be the id of a session
+	}
+	return from.who.Key() + s.name
+}
+
+// sharedBucket is what a replica knows of the bucket of a caller in the store.
+type sharedBucket struct {
+	mu         sync.Mutex
+	unreported int           // calls that were let through and whose tokens are not taken
+	reporting  chan struct{} // closed when the current report ends; nil if there is none
+	emptyUntil time.Time     // the bucket has no token before
+
+	// Used by the reporting call only.
+	tokens  bucketTokens
+	version uint64 // of tokens in the store; 0 if it is not known
+}
+
+// bucketTokens is the value of a bucket in the store. Without one, the bucket is full.
+type bucketTokens struct {
+	Tokens float64 `json:"tokens"`
+	At     int64   `json:"at"` // nanoseconds of Unix time when Tokens was computed
+}
+
+// take lets a call through, or returns the time until the caller has a token. It lets all calls
+// through if the store fails.
+func (s *sharedRate) take(ctx context.Context, from caller, b *sharedBucket) (wait time.Duration) {
+	for {
+		now := s.limit.Now()
+		if now.UnixNano() < s.pausedUntil.Load() {
+			return 0
+		}
+		b.mu.Lock()
+		switch {
+		case now.Before(b.emptyUntil):
+			defer b.mu.Unlock()
+			return b.emptyUntil.Sub(now)
+		case b.reporting == nil && b.unreported+1 >= s.most:
+			b.unreported++
+			n := b.unreported
+			b.reporting = make(chan struct{})
+			b.mu.Unlock()
+			return s.report(ctx, from, b, n)
+		case b.reporting == nil || b.unreported < 2*s.most:
+			b.unreported++
+			b.mu.Unlock()
+			return 0
+		}
+		reporting := b.reporting
+		b.mu.Unlock()
+		select {
+		case <-reporting:
+		case <-ctx.Done(): // the handler ends for the same reason
+			return 0
+		}
+	}
+}
+
+// report takes the tokens of n calls from the store. All but the last were let through. It lets the
+// last one through, or returns the time until there is a token for it.
+func (s *sharedRate) report(ctx context.Context, from caller, b *sharedBucket, n int) (wait time.Duration) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sharedTimeout)
+	defer cancel()
+	left, enough, err := s.remove(ctx, s.key(from), b, n)
+	now := s.limit.Now()
+	if err != nil && !errors.Is(err, store.ErrConflict) {
+		s.pausedUntil.Store(now.Add(sharedPause).UnixNano())
+		s.failed.Log(ctx, s.logger, slog.LevelError, "rate limit is not shared with other replicas for now: this replica uses it alone", slog.Any("error", err))
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	close(b.reporting)
+	b.reporting = nil
+	if err != nil {
+		return 0 // the next call reports the calls
+	}
+	b.unreported -= n
+	if left < 1 {
+		wait = time.Duration((1 - left) / s.limit.PerSecond * float64(time.Second))
+		b.emptyUntil = now.Add(wait)
+	}
+	if enough {
+		return 0
+	}
+	return wait
+}
+
+// remove removes n tokens from a bucket in the store, or n-1 if it has fewer than n. It returns the
+// number that is left, which may be negative.
+func (s *sharedRate) remove(ctx context.Context, key string, b *sharedBucket, n int) (left float64, enough bool, err error) {
+	full := float64(s.limit.Burst)
+	life := time.Duration(2*full/s.limit.PerSecond*float64(time.Second)) + time.Minute
+	for range maxSharedAttempts {
+		if b.version == 0 {
+			if err := s.read(ctx, key, b); err != nil {
+				return 0, false, err
+			}
+		}
+		now := s.limit.Now()
+		at := time.Unix(0, b.tokens.At)
+		if at.After(now.Add(maxClockSkew)) {
+			at = now
+		}
+		passed := max(now.Sub(at), 0) // another replica's clock may be ahead
+		has := min(b.tokens.Tokens+passed.Seconds()*s.limit.PerSecond, full)
+		enough, taken := has >= float64(n), n
+		if !enough {
+			if taken--; taken == 0 { // if other replicas have taken more, the bucket has even fewer
+				b.tokens = bucketTokens{has, at.Add(passed).UnixNano()}
+				return has, false, nil
+			}
+		}
+		next := bucketTokens{has - float64(taken), at.Add(passed).UnixNano()}
+		raw, err := jsonv2.Marshal(next)
+		if err != nil {
+			return 0, false, err
+		}
+		version, err := s.kv.Put(ctx, key, raw, store.PutOptions{TTL: life, IfVersion: b.version, IfAbsent: b.version == 0})
+		if err == nil {
+			b.tokens, b.version = next, version
+			return next.Tokens, enough, nil
+		}
+		b.version = 0
+		if !errors.Is(err, store.ErrConflict) {
+			return 0, false, err
+		}
+	}
+	return 0, false, store.ErrConflict
+}
+
+// read reads a bucket. It is full if the store does not have it.
+func (s *sharedRate) read(ctx context.Context, key string, b *sharedBucket) error {
+	b.tokens = bucketTokens{float64(s.limit.Burst), s.limit.Now().UnixNano()}
+	item, err := s.kv.Get(ctx, key)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return nil
+	case err != nil:
+		return err
+	}
+	b.version = item.Version
+	if jsonv2.Unmarshal(item.Value, &b.tokens) != nil {
+		b.tokens = bucketTokens{float64(s.limit.Burst), s.limit.Now().UnixNano()}
+	}
+	return nil
 }
