@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/syncbuffer"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
 	"github.com/parley-mcp/parley/principal"
@@ -172,38 +173,16 @@ func TestAShutdownDoesNotWaitForeverForFollowers(t *testing.T) {
 }
 
 func TestAPanicInAFollowerIsContained(t *testing.T) {
-	var log strings.Builder
-	var mu sync.Mutex
-	panicked := make(chan struct{})
-	s := &server.Server{Logger: slog.New(slog.NewTextHandler(writerFunc(func(p []byte) (int, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		log.Write(p)
-		if strings.Contains(log.String(), "panic in the function of WhileSubscribed") {
-			select {
-			case <-panicked:
-			default:
-				close(panicked)
-			}
-		}
-		return len(p), nil
-	}), nil))}
+	var log syncbuffer.Buffer
+	s := &server.Server{Logger: slog.New(slog.NewTextHandler(&log, nil))}
 	server.AddStatic(s, mcp.Resource{URI: "note://a", Name: "a"}, "a", server.WhileSubscribed(func(context.Context, string) { panic("oh") }))
 	c := mcptest.Dial(t, s)
 	defer following(t, c, "note://a")()
-	select {
-	case <-panicked:
-	case <-time.After(10 * time.Second):
-		t.Error("nothing in the log")
-	}
+	eventually(t, func() bool { return strings.Contains(log.String(), "panic in the function of WhileSubscribed") })
 	if _, err := c.ReadResource(t.Context(), "note://a"); err != nil {
 		t.Error(err)
 	}
 }
-
-type writerFunc func([]byte) (int, error)
-
-func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 // Rule R7: a caller cannot make the server follow a hidden resource, not even by subscribing first.
 func TestAHiddenResourceIsFollowedForItsCallers(t *testing.T) {

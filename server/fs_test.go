@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/mcp"
@@ -55,36 +57,38 @@ func served(t *testing.T, c *client.Client, prefix string) (names []string) {
 	return names
 }
 
-// Rule Y2: however a path is written, it leads to a file below the directory or is not found. The files
-// outside all contain the same word.
-func TestPathsCannotLeaveTheDirectory(t *testing.T) {
-	const secret = "s3cret"
-	outer, _ := tree(t, map[string]string{
-		"secret.txt": secret, "inside/ok.txt": "ok", "inside/sub/ok.txt": "ok", "inside-too/secret.txt": secret, "inside/.hidden": secret,
-		"inside/sub/.git/config": secret,
+const secretText = "s3cret"
+
+// trap returns a server of the directory "inside" at file:///d, which has links that lead out. The files outside, and those
+// that are not visible, contain secretText; the others "ok".
+func trap(t testing.TB) (outer string, s *server.Server) {
+	outer, _ = tree(t, map[string]string{
+		"secret.txt": secretText, "inside/ok.txt": "ok", "inside/sub/ok.txt": "ok", "inside-too/secret.txt": secretText,
+		"inside/.hidden": secretText, "inside/sub/.git/config": secretText,
 	})
 	inside := filepath.Join(outer, "inside")
-	link := func(target, name string) {
-		if err := os.Symlink(target, filepath.Join(inside, filepath.FromSlash(name))); err != nil {
+	for name, target := range map[string]string{
+		"absolute.txt": filepath.Join(outer, "secret.txt"), "relative.txt": "../secret.txt", "up": "..", "winding.txt": "sub/../../secret.txt",
+		"chain.txt": "chain2.txt", "chain2.txt": "relative.txt", "loop": "loop", "fine.txt": "sub/ok.txt",
+	} {
+		if err := os.Symlink(target, filepath.Join(inside, name)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	link(filepath.Join(outer, "secret.txt"), "absolute.txt")
-	link("../secret.txt", "relative.txt")
-	link("..", "up")
-	link("sub/../../secret.txt", "winding.txt")
-	link("chain2.txt", "chain.txt")
-	link("relative.txt", "chain2.txt")
-	link("loop", "loop")
-	link("sub/ok.txt", "fine.txt")
 	root, err := os.OpenRoot(inside)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer root.Close()
-	s := quiet()
+	t.Cleanup(func() { root.Close() })
+	s = quiet()
 	s.Limits.CallsPerSecond = -1
 	server.AddFS(s, "file:///d", root, server.FSOptions{})
+	return outer, s
+}
+
+// Rule Y2: however a path is written, it leads to a file below the directory or is not found.
+func TestPathsCannotLeaveTheDirectory(t *testing.T) {
+	outer, s := trap(t)
 	c := mcptest.Dial(t, s)
 
 	for _, path := range []string{"ok.txt", "sub/ok.txt", "%6fk.txt", "sub%2Fok.txt", "sub%2fok%2etxt", "fine.txt"} {
@@ -120,7 +124,7 @@ func TestPathsCannotLeaveTheDirectory(t *testing.T) {
 		if !errors.Is(err, client.ErrResourceNotFound) {
 			t.Errorf("%q: %+v, %v", path, result, err)
 		}
-		if strings.Contains(fmt.Sprint(result, err), secret) {
+		if strings.Contains(fmt.Sprint(result, err), secretText) {
 			t.Errorf("%q leads out", path)
 		}
 	}
@@ -365,5 +369,75 @@ func TestUnreadableFilesAreNotFound(t *testing.T) {
 	}
 	if got := served(t, c, "file:///d/"); !slices.Contains(got, "open") {
 		t.Errorf("listed: %q", got)
+	}
+}
+
+// Directory.URI returns the URI under which the file is listed and read.
+func TestDirectoryReturnsURIsOfServedFiles(t *testing.T) {
+	s := quiet()
+	names := []string{"a.txt", "sub/b c.txt", "sub/%25+ü&.txt"}
+	files := make(map[string]string)
+	for _, name := range names {
+		files[name] = name
+	}
+	_, root := tree(t, files)
+	d := server.AddFS(s, "file:///d", root, server.FSOptions{})
+	c := mcptest.Dial(t, s)
+	listed := make(map[string]bool)
+	for r, err := range c.Resources(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		listed[r.URI] = true
+	}
+	for _, name := range names {
+		uri := d.URI(name)
+		if got := textAt(t, c, uri); got != name || !listed[uri] {
+			t.Errorf("%s holds %q, listed: %v", uri, got, listed)
+		}
+	}
+	for _, name := range []string{"", ".", "..", "../a.txt", "/a.txt", ".git/config", "sub/.x", `a\b`, "a/", "a//b", "c:a"} {
+		if uri := d.URI(name); uri != "" {
+			t.Errorf("%q has the URI %s", name, uri)
+		}
+	}
+}
+
+func TestDirectoryNotifiesOfChanges(t *testing.T) {
+	for _, unlisted := range []bool{false, true} {
+		_, root := tree(t, map[string]string{"a.txt": "a"})
+		var d *server.Directory
+		newServer := func() *server.Server {
+			s := quiet()
+			d = server.AddFS(s, "file:///d", root, server.FSOptions{Unlisted: unlisted})
+			return s
+		}
+		mcptest.Everywhere(t, newServer, func(t *testing.T, c *client.Client) {
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			begun, list, file := 0, false, false
+			for change, err := range c.Watch(ctx, client.WatchFilter{Resources: true, URIs: []string{"file:///d/a.txt"}}) {
+				switch {
+				case err != nil:
+					t.Fatal(err)
+				case change.Resync && begun < 2:
+					if begun++; begun == 2 {
+						d.Updated(".hidden") // not served
+						d.ListChanged()
+						d.Updated("a.txt")
+					}
+				case change.Resync && change.Kind == client.ResourcesChanged:
+				// A change before the stream was open is reported without certainty.
+				case change.Kind == client.ResourcesChanged:
+					list = true
+				case change.URI == "file:///d/a.txt":
+					file = true
+				}
+				if file && list != unlisted {
+					return
+				}
+			}
+			t.Errorf("told of the list: %t, of the file: %t", list, file)
+		})
 	}
 }

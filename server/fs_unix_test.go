@@ -5,7 +5,6 @@ package server_test
 import (
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
 	"slices"
 	"syscall"
@@ -34,24 +33,5 @@ func TestPipesAreNotRead(t *testing.T) {
 	}
 	if got := served(t, c, "file:///d/"); !slices.Equal(got, []string{"file"}) {
 		t.Errorf("listed: %q", got)
-	}
-}
-
-// Rule Y2.
-func TestDevicesAreNotRead(t *testing.T) {
-	root, err := os.OpenRoot("/dev")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { root.Close() })
-	s := quiet()
-	server.AddFS(s, "file:///d/", root, server.FSOptions{})
-	c := mcptest.Dial(t, s)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	for _, uri := range []string{"file:///d/null", "file:///d/zero"} {
-		if _, err := c.ReadResource(ctx, uri); !errors.Is(err, client.ErrResourceNotFound) {
-			t.Errorf("%s: %v", uri, err)
-		}
 	}
 }

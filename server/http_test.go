@@ -364,47 +364,6 @@ func TestARequestInABatchDoesNotCompleteTheHandshake(t *testing.T) {
 	})
 }
 
-// Published clients send empty params where the schema has none, and null for no arguments.
-func TestEmptyParamsAndNullArgumentsAreAccepted(t *testing.T) {
-	s := &server.Server{Name: "s", Version: "1"}
-	server.AddTool(s, mcp.Tool{Name: "a"}, func(context.Context, struct{}) (string, error) { return "called", nil })
-	if err := s.RegisterTool(mcp.Tool{Name: "raw", InputSchema: []byte(`{"type":"object"}`)}, func(_ context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error) {
-		return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text("called with " + string(arguments))}}, nil
-	}); err != nil {
-		t.Fatal(err)
-	}
-	server.AddPrompt(s, mcp.Prompt{Name: "a"}, func(context.Context, struct {
-		X string `json:"x,omitempty"`
-	}) (string, error) {
-		return "prompt", nil
-	})
-	server.AddStatic(s, mcp.Resource{URI: "note://a", Name: "a"}, "a")
-	requests := map[string]string{
-		"tools/list": ``, "prompts/list": ``, "resources/list": ``, "resources/templates/list": ``,
-		"tools/call": `"name":"a","arguments":null`, "tools/call raw": `"name":"raw","arguments":null`, "prompts/get": `"name":"a","arguments":null`,
-	}
-	for _, r := range mcp.Revisions() {
-		l := connectLine(t, s)
-		exchange := func(method, members string) {
-			method, _, _ = strings.Cut(method, " ")
-			answer := l.Ask(message(r, 1, method, members))
-			if !strings.Contains(answer, `"result":{`) || strings.Contains(answer, `"isError":true`) {
-				t.Errorf("%s: %s {%s}: %s", r, method, members, answer)
-			}
-		}
-		if r.Modern() {
-			exchange(mcp.MethodDiscover, "")
-		} else {
-			l.Ask(fmt.Sprintf(wiretest.Initialize, r))
-			l.Send(`{"jsonrpc":"2.0","method":"notifications/initialized","params":{}}`)
-			exchange(mcp.MethodPing, "")
-		}
-		for method, members := range requests {
-			exchange(method, members)
-		}
-	}
-}
-
 // Rules T1, T2: a preflight of an allowed origin gets the allowed methods and headers only, and one of another origin gets no
 // CORS headers.
 func TestPreflightsOfAllowedOriginsAreAnswered(t *testing.T) {

@@ -48,30 +48,6 @@ func result(t *testing.T, served <-chan error) error {
 	}
 }
 
-func TestServeLetsCallsFinishWhenItsContextEnds(t *testing.T) {
-	ctx, stop := context.WithCancel(t.Context())
-	s := quiet()
-	server.AddTool(s, mcp.Tool{Name: "slow"}, func(context.Context, struct{}) (string, error) {
-		stop()
-		return "finished", nil
-	})
-	url, served := serving(t, ctx, s)
-	c, err := client.Dial(t.Context(), client.URL(url))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	if text, err := client.CallTool[string](t.Context(), c, "slow", nil); err != nil || text != "finished" {
-		t.Errorf("%q, %v", text, err)
-	}
-	if err := result(t, served); err != nil {
-		t.Errorf("Serve returns %v after its context has ended", err)
-	}
-	if _, err := http.Get(url); err == nil {
-		t.Error("the listener is still open")
-	}
-}
-
 // The listener is closed while calls finish, so that a load balancer chooses another replica.
 func TestServeClosesItsListenerWhenItsContextEnds(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())

@@ -2,21 +2,25 @@ package server_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"log/slog"
+	"math"
 	"os"
 	"os/exec"
+	"reflect"
+	"runtime"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
+	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/internal/wiretest"
+	"github.com/parley-mcp/parley/internal/syncbuffer"
+	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
 	"github.com/parley-mcp/parley/principal"
@@ -36,33 +40,6 @@ func TestTheZeroServerServes(t *testing.T) {
 	}
 }
 
-// Middleware sees every call and its caller.
-func TestMiddlewareSeesEveryCall(t *testing.T) {
-	var mu sync.Mutex
-	var seen []string
-	s := &server.Server{Middleware: []call.Middleware{func(next call.Handler) call.Handler {
-		return func(ctx context.Context, c *call.Call) (any, error) {
-			mu.Lock()
-			seen = append(seen, c.Method())
-			mu.Unlock()
-			if c.Principal() != principal.Local || c.Peer().Info.Name != "parley" {
-				t.Errorf("%s by %v, %+v", c.Method(), c.Principal(), c.Peer().Info)
-			}
-			return next(ctx, c)
-		}
-	}}}
-	server.AddTool(s, mcp.Tool{Name: "who"}, func(ctx context.Context, _ struct{}) (string, error) {
-		return fmt.Sprintf("%v %s", server.PrincipalOf(ctx) == principal.Local, server.PeerOf(ctx).Info.Name), nil
-	})
-	c := mcptest.Dial(t, s)
-	if text, err := client.CallTool[string](t.Context(), c, "who", nil); err != nil || text != "true parley" {
-		t.Errorf("%q, %v", text, err)
-	}
-	if got := strings.Join(seen, " "); got != "server/discover tools/call" {
-		t.Errorf("seen: %s", got)
-	}
-}
-
 func TestAContextOutsideOfAHandlerHasNoCall(t *testing.T) {
 	ctx := t.Context()
 	if err := server.Progress(ctx, 1, 2, ""); !errors.Is(err, call.ErrNoCall) {
@@ -73,22 +50,6 @@ func TestAContextOutsideOfAHandlerHasNoCall(t *testing.T) {
 	}
 	if p := server.PrincipalOf(ctx); p != principal.Anonymous {
 		t.Errorf("PrincipalOf: %v", p)
-	}
-}
-
-func TestProgressAfterTheHandlerIsAnError(t *testing.T) {
-	s := new(server.Server)
-	var kept context.Context
-	server.AddTool(s, mcp.Tool{Name: "keep"}, func(ctx context.Context, _ struct{}) (string, error) {
-		kept = ctx
-		return "", server.Progress(ctx, 1, 2, "")
-	})
-	c := mcptest.Dial(t, s)
-	if _, err := c.CallTool(t.Context(), "keep", nil, client.WithProgress(func(float64, float64, string) {})); err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Progress(kept, 2, 2, ""); !errors.Is(err, call.ErrCallDone) {
-		t.Errorf("got %v", err)
 	}
 }
 
@@ -127,27 +88,6 @@ func run() {
 	}
 }
 
-// A connection that breaks in the middle of a message is not an error of ServeConn.
-func TestABrokenConnectionEndsServeConn(t *testing.T) {
-	theirs, ours := io.Pipe()
-	s := new(server.Server)
-	done := make(chan error, 1)
-	go func() {
-		done <- s.ServeConn(t.Context(), transport.Stream(struct {
-			io.Reader
-			io.Writer
-			io.Closer
-		}{theirs, io.Discard, theirs}, transport.StreamOptions{}))
-	}()
-	fmt.Fprint(ours, `{"jsonrpc":"2.0","id":1,"meth`)
-	ours.Close()
-	select {
-	case <-done:
-	case <-time.After(wiretest.Patience):
-		t.Error("it is still being served")
-	}
-}
-
 // TestMain runs the tests, or, in a child process that a test has started, the server for that test.
 func TestMain(m *testing.M) {
 	if os.Getenv(runVariable) != "" {
@@ -155,4 +95,290 @@ func TestMain(m *testing.M) {
 		return
 	}
 	goleak.VerifyTestMain(m)
+}
+
+// wrongFields are fields of a server with invalid values.
+var wrongFields = map[string][]func(*server.Server){
+	"WebsiteURL": {
+		func(s *server.Server) { s.WebsiteURL = "example.com" },
+		func(s *server.Server) { s.WebsiteURL = "javascript:x" },
+	},
+	"Keys":     {func(s *server.Server) { s.Keys = [][]byte{[]byte("short")} }},
+	"Auth":     {func(s *server.Server) { s.Auth = &auth.ProtectedResource{} }},
+	"PageSize": {func(s *server.Server) { s.PageSize = -1 }},
+	"AllowedOrigins": origins("", "*", "null", "app.example.com", "https://app.example.com/", "https://App.example.com",
+		"https://app.example.com:443", "http://app.example.com:80", "https://user@app.example.com", "https://app.example.com?x"),
+	"AllowedHosts": hosts("", "*", "*.example.com", "https://example.com", "example.com/mcp", "user@example.com", "exa mple.com", ":8080", "example.com:x"),
+}
+
+func origins(all ...string) (wrong []func(*server.Server)) {
+	for _, one := range all {
+		wrong = append(wrong, func(s *server.Server) { s.AllowedOrigins = []string{"https://right.example", one} })
+	}
+	return wrong
+}
+
+func hosts(all ...string) (wrong []func(*server.Server)) {
+	for _, one := range all {
+		wrong = append(wrong, func(s *server.Server) { s.AllowedHosts = []string{"right.example", one} })
+	}
+	return wrong
+}
+
+// anyValue has the fields that accept every value, and the reasons.
+var anyValue = map[string]string{
+	"Name": "text", "Version": "text", "Title": "text", "Description": "text", "Instructions": "text",
+	"KV": "nil is the memory", "Log": "nil is the memory", "Bus": "nil is the memory", "Logger": "nil is the default", "Middleware": "functions",
+	"Icons":        "clients ignore icons with unsafe sources",
+	"Catalog":      "what the server offers",
+	"KeepAlive":    "a negative value disables pings",
+	"ListCache":    "a negative time means stale",
+	"LocalScopes":  "a scope that no tool requires has no effect",
+	"RootsChanged": "a function", "UnknownSubscription": "a function", "Personal": "a function", "WhileListening": "a function", "PersonalOutdated": "a function", "Hide": "a function", "DiscoverCache": "a negative time means stale",
+	"CallsPerSecond": "a negative value means no limit",
+	"ListsPerSecond": "a negative value means no limit",
+}
+
+func wantWrong(t *testing.T, field string, s *server.Server) {
+	t.Helper()
+	if err := s.Check(); err == nil || !strings.HasPrefix(err.Error(), "server: "+field) {
+		t.Errorf("%s: Check returns %v", field, err)
+	}
+}
+
+// Every field of a Server is in one of the tables, so that a new field is not forgotten.
+func TestCheckRejectsWrongValuesOfEveryField(t *testing.T) {
+	fields := reflect.TypeFor[server.Server]()
+	for i := range fields.NumField() {
+		f := fields.Field(i)
+		wrong := wrongFields[f.Name]
+		if !f.IsExported() || f.Name == "Limits" {
+			continue
+		}
+		if (wrong == nil) == (anyValue[f.Name] == "") {
+			t.Errorf("%s must be in one of the tables of this test", f.Name)
+		}
+		for _, set := range wrong {
+			s := new(server.Server)
+			set(s)
+			wantWrong(t, f.Name, s)
+		}
+	}
+	limits := reflect.TypeFor[server.Limits]()
+	for i := range limits.NumField() {
+		name := limits.Field(i).Name
+		if anyValue[name] != "" {
+			continue
+		}
+		s := new(server.Server)
+		if f := reflect.ValueOf(&s.Limits).Elem().Field(i); f.CanInt() {
+			f.SetInt(-1)
+		}
+		wantWrong(t, "Limits."+name, s)
+	}
+	wantWrong(t, "Limits.CallsPerSecond", &server.Server{Limits: server.Limits{CallsPerSecond: math.NaN()}})
+	wantWrong(t, "Limits.CallsPerSecond and ListsPerSecond", &server.Server{Limits: server.Limits{ListsPerSecond: math.NaN()}})
+}
+
+func TestCheckAcceptsRightValues(t *testing.T) {
+	s := &server.Server{
+		WebsiteURL:     "https://example.com/about",
+		Icons:          mcp.Icons{{Src: "https://example.com/i.png"}, {Src: "data:image/png;base64,AA=="}},
+		AllowedOrigins: []string{"https://app.example.com", "http://localhost:3000", "https://[::1]:8443", "chrome-extension://abcdef"},
+		AllowedHosts:   []string{"example.com", "Example.com:8080", "192.0.2.1", "[::1]:80", "::1", "localhost"},
+		Limits:         server.Limits{CallsPerSecond: -1},
+		KeepAlive:      -1,
+		ListCache:      server.CachePolicy{TTL: -1},
+	}
+	if err := s.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+func noResult(context.Context, json.RawMessage) (any, error) { return nil, nil }
+
+func requests(method string) map[string]server.ExtensionRequest {
+	return map[string]server.ExtensionRequest{method: noResult}
+}
+
+func TestInvalidExtensionsAreRejected(t *testing.T) {
+	for want, e := range map[string]server.Extension{
+		"must have a prefix":                            {ID: "jobs"},
+		"must begin with a letter":                      {ID: "1com.example/jobs"},
+		"must encode to a JSON object":                  {ID: "com.example/jobs", Settings: []int{1}},
+		"cannot encode the settings":                    {ID: "com.example/jobs", Settings: func() {}},
+		"belongs to the protocol":                       {ID: "com.example/jobs", Requests: requests(mcp.MethodCallTool)},
+		`"initialize" belongs to the protocol`:          {ID: "com.example/jobs", Requests: requests(mcp.MethodInitialize)},
+		"belongs to the extension":                      {ID: "com.example/jobs", Requests: requests(mcp.MethodGetTask)},
+		"must not begin with":                           {ID: "com.example/jobs", Requests: requests("notifications/x")},
+		"letters, digits":                               {ID: "com.example/jobs", Requests: requests("jobs run")},
+		"handler must not be nil":                       {ID: "com.example/jobs", Requests: map[string]server.ExtensionRequest{"jobs/run": nil}},
+		"the name of a notification must begin with no": {ID: "com.example/jobs", Notifications: map[string]server.ExtensionNotification{"jobs/x": func(context.Context, json.RawMessage) {}}},
+		"belongs to another extension":                  {ID: "com.example/jobs", Requests: requests("other/run")},
+		"was added already":                             {ID: "com.example/other"},
+	} {
+		s := new(server.Server)
+		server.AddExtension(s, server.Extension{ID: "com.example/other", Requests: requests("other/run")})
+		if err := s.RegisterExtension(e); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+func TestExtensionsCanChangeWhileTheServerServes(t *testing.T) {
+	s := &server.Server{Logger: slog.New(slog.DiscardHandler)}
+	server.AddExtension(s, server.Extension{ID: "com.example/other", Requests: requests("other/run")})
+	l := connectLine(t, s)
+	const run = `{"jsonrpc":"2.0","id":1,"method":"%s","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"extensions":{"com.example/jobs":{},"com.example/other":{}}}}}}`
+	works := func(method string) bool {
+		t.Helper()
+		l.Send(fmt.Sprintf(run, method))
+		got := l.Receive()
+		if ok := strings.Contains(got, `"resultType":"complete"`); ok || strings.Contains(got, "-32601") {
+			return ok
+		}
+		t.Errorf("%s: %s", method, got)
+		return false
+	}
+	for range 2 {
+		if works("jobs/run") {
+			t.Error("the method exists before the extension is added")
+		}
+		if err := s.RegisterExtension(server.Extension{ID: "com.example/jobs", Requests: requests("jobs/run")}); err != nil {
+			t.Fatal(err)
+		}
+		if !works("jobs/run") || !works("other/run") {
+			t.Error("a method is missing")
+		}
+		if raw, err := l.ask(mcp.MethodDiscover, ""); err != nil || !strings.Contains(string(raw), `"com.example/jobs":{}`) {
+			t.Errorf("%s, %v", raw, err)
+		}
+		if !s.RemoveExtension("com.example/jobs") || s.RemoveExtension("com.example/jobs") {
+			t.Error("the extension is not removed once")
+		}
+		if raw, err := l.ask(mcp.MethodDiscover, ""); err != nil || strings.Contains(string(raw), "com.example/jobs") || !strings.Contains(string(raw), "com.example/other") {
+			t.Errorf("%s, %v", raw, err)
+		}
+	}
+	if !works("other/run") {
+		t.Error("another extension was removed")
+	}
+}
+
+// Rule J13: a declaration in an earlier request does not count for this one.
+func TestExtensionOfDependsOnTheRequest(t *testing.T) {
+	s := &server.Server{Logger: slog.New(slog.DiscardHandler)}
+	server.AddExtension(s, server.Extension{ID: "com.example/jobs", Requests: map[string]server.ExtensionRequest{"jobs/run": noResult}})
+	l := connectLine(t, s)
+	const declaring = `{"jsonrpc":"2.0","id":1,"method":"jobs/run","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"extensions":{"com.example/jobs":%s}}}}}`
+	l.Send(fmt.Sprintf(declaring, "{}"))
+	if got := l.Receive(); !strings.Contains(got, `"resultType":"complete"`) {
+		t.Errorf("%s", got)
+	}
+	l.wantError("jobs/run", "", mcp.CodeMissingCapability, "com.example/jobs")
+	l.Send(fmt.Sprintf(declaring, "true")) // settings must be an object
+	if got := l.Receive(); !strings.Contains(got, "-32602") && !strings.Contains(got, "-32021") {
+		t.Errorf("%s", got)
+	}
+	l.wantError("jobs/stop", "", jsonrpc.CodeMethodNotFound, "jobs/stop")
+}
+
+// An extension adds a request to the protocol, on both sides.
+func ExampleAddExtension() {
+	s := &server.Server{Name: "printer"}
+	server.AddExtension(s, server.Extension{
+		ID: "com.example/paper",
+		Requests: map[string]server.ExtensionRequest{
+			"paper/left": func(context.Context, json.RawMessage) (any, error) { return map[string]int{"sheets": 12}, nil },
+		},
+	})
+
+	ctx := context.Background()
+	near, far := transport.Pipe()
+	go s.ServeConn(ctx, far)
+	d := client.Dialer{Extensions: []client.Extension{{ID: "com.example/paper"}}}
+	c, err := d.Dial(ctx, client.Conn(near))
+	if err != nil {
+		panic(err)
+	}
+	defer c.Close()
+	type paper struct {
+		Sheets int `json:"sheets"`
+	}
+	left, err := client.CallExtension[paper](ctx, c, "paper/left", nil)
+	fmt.Println(left.Sheets, err)
+	// Output: 12 <nil>
+}
+
+// The tasks extension of a program replaces that of the server, whenever the program adds it.
+func TestTasksExtensionCanChangeWhileTheServerServes(t *testing.T) {
+	s := &server.Server{Logger: slog.New(slog.DiscardHandler)}
+	l := connectLine(t, s)
+	isOwn := func() bool {
+		l.Send(`{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{"taskId":"x","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}}}`)
+		return strings.Contains(l.Receive(), `"resultType":"complete"`)
+	}
+	for range 2 {
+		if isOwn() {
+			t.Error("the program has no extension, but it serves tasks/get")
+		}
+		server.AddExtension(s, server.Extension{ID: mcp.ExtensionTasks, Requests: requests(mcp.MethodGetTask)})
+		if !isOwn() {
+			t.Error("the server serves tasks/get instead of the extension")
+		}
+		s.RemoveExtension(mcp.ExtensionTasks)
+	}
+}
+
+// A handler that calls runtime.Goexit is answered like a panic, logged once, and ends nothing else.
+func TestGoexitIsAnsweredLikeAPanic(t *testing.T) {
+	for name, stop := range map[string]func(){
+		"panic":          func() { panic("hunter2") },
+		"runtime.Goexit": runtime.Goexit,
+	} {
+		var log *syncbuffer.Buffer
+		failing := func() *server.Server {
+			log = new(syncbuffer.Buffer)
+			s := httpServer()
+			s.Logger = slog.New(slog.NewTextHandler(log, nil))
+			s.Limits.MaxInflight = 2
+			server.AddTool(s, mcp.Tool{Name: "fail"}, func(context.Context, struct{}) (string, error) { stop(); return "", nil })
+			server.AddPrompt(s, mcp.Prompt{Name: "fail"}, func(context.Context, struct{}) (string, error) { stop(); return "", nil })
+			server.AddResource(s, mcp.Resource{URI: "test:fail", Name: "fail"}, func(context.Context) (string, error) { stop(); return "", nil })
+			s.Middleware = append(s.Middleware, func(next call.Handler) call.Handler {
+				return func(ctx context.Context, c *call.Call) (any, error) {
+					if uri, _ := c.Params().Get("uri"); string(uri) == `"test:middleware"` {
+						stop()
+					}
+					return next(ctx, c)
+				}
+			})
+			return s
+		}
+		const internalError = `"error":{"code":-32603,"message":"internal error"}`
+		t.Run(name, func(t *testing.T) {
+			onEverySurface(t, failing, func(t *testing.T, s surface) {
+				for id := 1; id <= 3; id++ { // more than the limit of requests in flight
+					for _, test := range []struct{ method, members, want string }{
+						{mcp.MethodCallTool, `"name":"fail","arguments":{}`, `"isError":true`},
+						{mcp.MethodGetPrompt, `"name":"fail"`, internalError},
+						{mcp.MethodReadResource, `"uri":"test:fail"`, internalError},
+						{mcp.MethodReadResource, `"uri":"test:middleware"`, internalError},
+					} {
+						logged := strings.Count(log.String(), "level=ERROR")
+						response := s.ask(id, test.method, test.members)
+						if !strings.Contains(response, test.want) || strings.Contains(response, "hunter2") {
+							t.Errorf("%s: %s, want %s", test.members, response, test.want)
+						}
+						if n := strings.Count(log.String(), "level=ERROR") - logged; n != 1 {
+							t.Errorf("%s: %d log lines", test.members, n)
+						}
+					}
+					if response := s.ask(id, mcp.MethodCallTool, `"name":"echo","arguments":{"text":"alive"}`); !strings.Contains(response, "alive") {
+						t.Errorf("the next call: %s", response)
+					}
+				}
+			})
+		})
+	}
 }

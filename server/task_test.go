@@ -418,49 +418,6 @@ func TestMcpNameIsTheIDOfTheTask(t *testing.T) {
 	}
 }
 
-// Tasks extension, Security Considerations: the server MUST authorize each request about a task.
-// 2025-11-25, basic/utilities/tasks, Task Isolation and Access Control: tasks MUST be bound to the
-// authorization context, and requests of others MUST be rejected. Their responses are those for a task
-// that does not exist.
-func TestTaskDoesNotExistForOtherPrincipals(t *testing.T) {
-	onTaskWires(t, func(t *testing.T, w taskWire) {
-		s, jobs := taskServer()
-		if w.http {
-			authenticated(s)
-		}
-		ada, bob := w.connect(t, s, "ada"), w.connect(t, s, "bob")
-		working, asking, done := ada.create("work").TaskID, ada.create("ask").TaskID, ada.create("quick").TaskID
-		j := <-jobs
-		ada.until(asking, mcp.TaskInputRequired)
-		ada.until(done, mcp.TaskCompleted)
-		before := make(map[string]string)
-		for _, id := range []string{working, asking, done} {
-			before[id] = ada.get(id).raw
-			for _, method := range w.methods() {
-				members := func(id string) string {
-					return fmt.Sprintf(`"taskId":%q,"inputResponses":{"who":%s}`, id, acceptName("Eve"))
-				}
-				got, unknown := bob.ask(method, members(id)), bob.ask(method, members("unknown"))
-				if got.err == nil || fmt.Sprint(got.err) != fmt.Sprint(unknown.err) || got.err.Code != jsonrpc.CodeInvalidParams || got.status != unknown.status {
-					t.Errorf("%s: %s, want %s", method, got.raw, unknown.raw)
-				}
-			}
-			if after := ada.get(id).raw; after != before[id] {
-				t.Errorf("%s\nwas %s", after, before[id])
-			}
-		}
-		if j.ctx.Err() != nil {
-			t.Error("another principal cancelled the task")
-		}
-		if w.revision.Modern() {
-			return
-		}
-		if list := string(bob.must(mcp.MethodListTasks, "")); strings.Contains(list, working) {
-			t.Errorf("tasks/list: %s", list)
-		}
-	})
-}
-
 // The limit on tasks is one of each principal, and counts the tasks that have ended.
 func TestTasksOfAPrincipalAreLimited(t *testing.T) {
 	onTaskWires(t, func(t *testing.T, w taskWire) {
@@ -489,28 +446,6 @@ func TestTasksOfAPrincipalAreLimited(t *testing.T) {
 			<-jobs
 		}
 		wantOverload(cy.ask(mcp.MethodCallTool, cy.taskCall("work", "")), "running tasks")
-	})
-}
-
-// Tasks extension, Task Status Notifications: the acknowledgement lists the tasks of the caller only.
-func TestSubscribersDoNotSeeTheTasksOfOthers(t *testing.T) {
-	onWires(t, mcp.V20260728, func(t *testing.T, w taskWire) {
-		s, jobs := taskServer()
-		if w.http {
-			authenticated(s)
-		}
-		ada, bob := w.connect(t, s, "ada"), w.connect(t, s, "bob")
-		hers, his := ada.create("work").TaskID, bob.create("work").TaskID
-		bob.start(mcp.MethodListen, fmt.Sprintf(`"notifications":{"taskIds":[%q,%q,"unknown"]}`, hers, his))
-		eventually(t, func() bool { return strings.Contains(bob.notifications(), `"taskId":"`+his) })
-		for range 2 {
-			(<-jobs).finish <- "well done"
-		}
-		eventually(t, func() bool { return strings.Contains(bob.notifications(), `"status":"completed"`) })
-		ada.until(hers, mcp.TaskCompleted)
-		if all := bob.notifications(); strings.Contains(all, hers) || !strings.Contains(all, `"taskIds":["`+his+`"]`) {
-			t.Errorf("%s", all)
-		}
 	})
 }
 

@@ -4,15 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"regexp"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/parley-mcp/parley/internal/syncbuffer"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
@@ -162,30 +159,5 @@ func TestSessionsAreNotifiedOfTheirTasks(t *testing.T) {
 			!strings.Contains(status, `"status":"completed"`) {
 			t.Errorf("%s\n%s", result, status)
 		}
-	})
-}
-
-// A subscription to tasks that cannot be read ends with an error.
-func TestSubscriptionToTasksFailsWithTheStore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var log syncbuffer.Buffer
-		release := make(chan struct{})
-		s := newTaskServer(release)
-		defer s.Shutdown(t.Context())
-		defer close(release)
-		var fails atomic.Bool
-		s.KV, s.Logger = unreadable(&fails), slog.New(slog.NewTextHandler(&log, nil))
-		w := connect(t, s)
-		w.Send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"job","arguments":{},` + withTasks + `}}`)
-		id := member(t, w.Receive(), "taskId")
-		fails.Store(true)
-		w.Send(`{"jsonrpc":"2.0","id":2,"method":"subscriptions/listen","params":{"notifications":{"taskIds":["` + id + `"]},` + withTasks + `}}`)
-		w.Expect(`{"jsonrpc":"2.0","id":2,"error":{"code":-32603,"message":"the store of the server is not available: try again later","data":{"limit":"store","retryAfterMs":2000}}}`)
-		if text := log.String(); strings.Contains(text, "panic") || !strings.Contains(text, "disk broken") {
-			t.Errorf("log: %s", text)
-		}
-		fails.Store(false)
-		w.Send(`{"jsonrpc":"2.0","id":3,"method":"tasks/cancel","params":{"taskId":"` + id + `",` + withTasks + `}}`)
-		w.Receive()
 	})
 }

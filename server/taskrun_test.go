@@ -297,6 +297,12 @@ func TestRequestsAboutTasksCanBeRepeatedWhenTheStoreHasFailed(t *testing.T) {
 				t.Errorf("%s: %s", method, r.raw)
 			}
 		}
+		if w.revision.Modern() { // and subscriptions
+			r := p.ask(mcp.MethodListen, fmt.Sprintf(`"notifications":{"taskIds":[%q]}`, id))
+			if r.err == nil || r.err.Code != jsonrpc.CodeInternalError || string(r.err.Data) != `{"limit":"store","retryAfterMs":2000}` {
+				t.Errorf("%s: %s", mcp.MethodListen, r.raw)
+			}
+		}
 		fails.Store(false)
 		if s := p.get(id); s.Status != mcp.TaskWorking {
 			t.Errorf("%s", s.raw)
