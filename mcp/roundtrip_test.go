@@ -189,7 +189,8 @@ func TestUnmarshalJSONMethodsAreStrict(t *testing.T) {
 	}
 }
 
-func TestRequiredArraysAreNeverNull(t *testing.T) {
+// Required members are encoded and required arrays are never null.
+func TestZeroValuesHaveTheirRequiredMembers(t *testing.T) {
 	for _, c := range []struct {
 		v    any
 		want string
@@ -213,6 +214,9 @@ func TestRequiredArraysAreNeverNull(t *testing.T) {
 		{mcp.ElicitSchema{}, `{"type":"object","properties":{}}`},
 		{mcp.Tool{}, `{"name":"","inputSchema":{"type":"object"}}`},
 		{mcp.ToolUseContent{}, `{"type":"tool_use","id":"","name":"","input":{}}`},
+		{mcp.ProgressParams{}, `{"progressToken":null,"progress":0}`},
+		{mcp.Task{}, `{"taskId":"","status":"","createdAt":"","lastUpdatedAt":"","ttlMs":null}`},
+		{mcp.LegacyTask{}, `{"taskId":"","status":"","createdAt":"","lastUpdatedAt":"","ttl":null}`},
 	} {
 		for _, codec := range codecs {
 			pointer := reflect.New(reflect.TypeOf(c.v))
@@ -225,18 +229,6 @@ func TestRequiredArraysAreNeverNull(t *testing.T) {
 					t.Errorf("%s: %T encodes as %s, want %s", codec.name, v, got, c.want)
 				}
 			}
-		}
-	}
-}
-
-func TestZeroProgressIsEncodedAndUnknownTotalIsNot(t *testing.T) {
-	for _, codec := range codecs {
-		got, err := codec.marshal(mcp.ProgressParams{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if want := `{"progressToken":null,"progress":0}`; string(got) != want {
-			t.Errorf("%s: got %s, want %s", codec.name, got, want)
 		}
 	}
 }
@@ -256,23 +248,6 @@ func TestEmptyCursorIsPresent(t *testing.T) {
 		}
 		if want := `{"cursor":""}`; string(got) != want {
 			t.Errorf("%s: got %s, want %s", codec.name, got, want)
-		}
-	}
-}
-
-func TestTaskWithoutLimitHasTTLNull(t *testing.T) {
-	for v, want := range map[any]string{
-		mcp.Task{}:       `{"taskId":"","status":"","createdAt":"","lastUpdatedAt":"","ttlMs":null}`,
-		mcp.LegacyTask{}: `{"taskId":"","status":"","createdAt":"","lastUpdatedAt":"","ttl":null}`,
-	} {
-		for _, codec := range codecs {
-			got, err := codec.marshal(v)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if string(got) != want {
-				t.Errorf("%s: got %s, want %s", codec.name, got, want)
-			}
 		}
 	}
 }
