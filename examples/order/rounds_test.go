@@ -10,11 +10,16 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
+	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/mcptest"
 	"github.com/parley-mcp/parley/server"
 	"github.com/parley-mcp/parley/store"
 )
@@ -80,8 +85,7 @@ func (r *reply) isUncertain(t *testing.T) {
 // requestIDs generates the ids of requests. A retry has a new id.
 type requestIDs struct{ last atomic.Int64 }
 
-// send sends one request on a new connection. after is the previous reply, or nil for the first
-// round.
+// send sends one request on a new connection. after is the previous reply, or nil for the first round.
 func (ids *requestIDs) send(ctx context.Context, url string, after *reply) (*reply, error) {
 	params := `"name":"order","arguments":{},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{"form":{}}}}`
 	if after != nil {
@@ -323,4 +327,58 @@ func TestAFailedChargeIsRepeated(t *testing.T) {
 	if paid.keys[0] != failed[0] {
 		t.Errorf("the idempotency keys are %q and %q, want the same key", failed[0], paid.keys[0])
 	}
+}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// card records the idempotency keys of its charges.
+type card struct {
+	mu   sync.Mutex
+	keys []string
+}
+
+func (c *card) charge(_ context.Context, key string) (string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.keys = append(c.keys, key)
+	return fmt.Sprintf("receipt %d", len(c.keys)), nil
+}
+
+func (c *card) checkCharges(t *testing.T, charges int) {
+	t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.keys) != charges {
+		t.Errorf("the card was charged %d times, want %d: %q", len(c.keys), charges, c.keys)
+	}
+}
+
+var answers = map[string]string{"Which pizza?": "margherita", "Which size?": "large", "Which address?": "Oslo"}
+
+// answerQuestions gives a client a user who answers, in any revision.
+func answerQuestions(d *client.Dialer) {
+	d.Elicit = func(_ context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+		return mcp.AcceptElicit(map[string]string{"answer": answers[form.Message]})
+	}
+	d.Sample = func(_ context.Context, p *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
+		question := p.Messages[0].Content[0].(*mcp.TextContent).Text
+		return &mcp.CreateMessageResult{Role: mcp.RoleAssistant, Model: "user", Content: []mcp.Content{mcp.Text(answers[question])}}, nil
+	}
+}
+
+const delivered = "large margherita to Oslo, receipt 1"
+
+func TestOrderChargesOnceInEveryRevision(t *testing.T) {
+	var paid *card
+	newOrder := func() *server.Server {
+		paid = new(card)
+		return newServer(&server.Server{}, paid.charge)
+	}
+	mcptest.Everywhere(t, newOrder, func(t *testing.T, c *client.Client) {
+		text, err := client.CallTool[string](t.Context(), c, "order", nil)
+		if err != nil || text != delivered {
+			t.Errorf("order = %q, %v", text, err)
+		}
+		paid.checkCharges(t, 1)
+	}, answerQuestions)
 }

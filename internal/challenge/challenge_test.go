@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/parley-mcp/parley/internal/challenge"
+	"github.com/parley-mcp/parley/internal/corpus"
 )
 
 type params = map[string]string
@@ -112,5 +113,15 @@ func TestMissingScopesAreCollectedPerRequest(t *testing.T) {
 	calls.Wait()
 	if got := slices.Sorted(slices.Values(challenge.MissingScopes(ctx))); !slices.Equal(got, []string{"a", "b", "c"}) {
 		t.Errorf("%q", got)
+	}
+}
+
+func TestChallengesOfTheCorpus(t *testing.T) {
+	names := []string{"none", "one", "two"}
+	for _, c := range corpus.Cases(t, "rules/challenges") {
+		all := challenge.Parse([]string{c.Text(t)})
+		if len(all) >= len(names) || names[len(all)] != c.Want() {
+			t.Errorf("%s: %s: %q, want %s", c.Place, c.Name, all, c.Want())
+		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/rpc"
@@ -16,8 +17,7 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// stream records the messages that are written to it. Write blocks until gate is closed, if
-// gate is not nil.
+// stream records the messages that are written to it. Write blocks until gate is closed, if gate is not nil.
 type stream struct {
 	gate chan struct{}
 
@@ -287,4 +287,168 @@ func TestNotifyReturnsWhenItsContextEnds(t *testing.T) {
 		}
 		c.Finish()
 	})
+}
+
+type valueKey struct{}
+
+// handlerContext runs use in a handler that is served under parent, and returns the context of the handler.
+func handlerContext(t *testing.T, parent context.Context, use func(ctx context.Context, c *rpc.Call)) context.Context {
+	t.Helper()
+	var used context.Context
+	e := serving(new(log), func(ctx context.Context, c *rpc.Call) (any, error) {
+		used = ctx
+		use(ctx, c)
+		return done("x")
+	})
+	if _, err := e.Serve(parent, newCall(1)); err != nil {
+		t.Fatal(err)
+	}
+	return used
+}
+
+func TestContextOfHandlerEndsWithTheHandler(t *testing.T) {
+	for name, use := range map[string]func(ctx context.Context, c *rpc.Call){
+		"unused":         func(context.Context, *rpc.Call) {},
+		"Err is called":  func(ctx context.Context, _ *rpc.Call) { _ = ctx.Err() },
+		"Done is called": func(ctx context.Context, _ *rpc.Call) { _ = ctx.Done() },
+		"cancelled":      func(_ context.Context, c *rpc.Call) { c.Cancel(nil) },
+	} {
+		parent := context.WithValue(t.Context(), valueKey{}, "kept")
+		ctx := handlerContext(t, parent, use)
+		if ctx.Err() != context.Canceled || context.Cause(ctx) != context.Canceled {
+			t.Fatalf("%s: %v, %v", name, ctx.Err(), context.Cause(ctx))
+		}
+		<-ctx.Done()
+		if ctx.Value(valueKey{}) != "kept" || rpc.From(ctx) == nil {
+			t.Errorf("%s: the context has lost its values", name)
+		}
+		rpc.From(ctx).Cancel(errors.New("late"))
+		if context.Cause(ctx) != context.Canceled {
+			t.Errorf("%s: the cause changes to %v", name, context.Cause(ctx))
+		}
+	}
+}
+
+func TestContextOfHandlerHasTheCauseOfItsEnd(t *testing.T) {
+	why := errors.New("why")
+	for name, waits := range map[string]bool{"before Done": false, "after Done": true} {
+		// ended by Cancel
+		handlerContext(t, t.Context(), func(ctx context.Context, c *rpc.Call) {
+			if ctx.Err() != nil || context.Cause(ctx) != nil {
+				t.Errorf("%s: the context has ended at the beginning", name)
+			}
+			derived, stop := context.WithCancel(context.WithValue(ctx, valueKey{}, 1))
+			defer stop()
+			if waits {
+				go func() { <-ctx.Done() }()
+			}
+			c.Cancel(why)
+			<-ctx.Done()
+			<-derived.Done()
+			if ctx.Err() != context.Canceled || context.Cause(ctx) != why || context.Cause(derived) != why {
+				t.Errorf("%s: %v, %v, %v", name, ctx.Err(), context.Cause(ctx), context.Cause(derived))
+			}
+		})
+		// ended by its parent
+		parent, cancel := context.WithCancelCause(t.Context())
+		handlerContext(t, parent, func(ctx context.Context, _ *rpc.Call) {
+			if waits {
+				_ = ctx.Done()
+			}
+			cancel(why)
+			<-ctx.Done()
+			if ctx.Err() != context.Canceled || context.Cause(ctx) != why {
+				t.Errorf("%s: %v, %v", name, ctx.Err(), context.Cause(ctx))
+			}
+		})
+	}
+}
+
+func TestContextOfHandlerIsSafeForConcurrentUse(t *testing.T) {
+	why := errors.New("why")
+	for range 200 {
+		handlerContext(t, t.Context(), func(ctx context.Context, c *rpc.Call) {
+			var wg sync.WaitGroup
+			for range 4 {
+				wg.Go(func() {
+					<-ctx.Done()
+					if context.Cause(ctx) != why {
+						t.Errorf("%v", context.Cause(ctx))
+					}
+				})
+			}
+			wg.Go(func() { c.Cancel(why) })
+			wg.Wait()
+		})
+	}
+}
+
+// lines is a stream that records the messages written to it.
+type lines struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (l *lines) Write(_ context.Context, msg []byte) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, string(msg))
+	return nil
+}
+
+// Rule Y4.
+func TestLogMessagesAreLimitedPerSecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out lines
+		c := &rpc.Call{LogLevel: mcp.LevelInfo, Stream: &out}
+		log := func(n int) {
+			t.Helper()
+			for i := range n {
+				if err := c.Log(t.Context(), mcp.LevelInfo, "", fmt.Append(nil, i)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		log(300)
+		if len(out.all) != 256 {
+			t.Fatalf("%d messages were sent in a second", len(out.all))
+		}
+		time.Sleep(time.Second)
+		log(1)
+		if len(out.all) != 258 || !strings.Contains(out.all[256], `"level":"warning"`) || !strings.Contains(out.all[256], `"count":44`) {
+			t.Fatalf("after a second: %s", out.all[256:])
+		}
+		if want := `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":0}}`; out.all[257] != want {
+			t.Errorf("%s, want %s", out.all[257], want)
+		}
+	})
+}
+
+func TestDroppedLogMessagesAreReportedBeforeTheResponse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out lines
+		e := rpc.NewEngine(rpc.Handlers{"x/log": func(ctx context.Context, c *rpc.Call) (any, error) {
+			for range 257 {
+				_ = c.Log(ctx, mcp.LevelAlert, "", []byte("1"))
+			}
+			return &mcp.EmptyResult{}, nil
+		}}, nil)
+		c := callOf(1, "x/log", mcp.V20251125)
+		c.LogLevel, c.Stream = mcp.LevelAlert, &out
+		e.Serve(t.Context(), c)
+		if len(out.all) != 257 || !strings.Contains(out.all[256], `"level":"alert"`) || !strings.Contains(out.all[256], `"count":1`) {
+			t.Errorf("%d messages, the last %s", len(out.all), out.all[len(out.all)-1])
+		}
+		if err := c.Log(t.Context(), mcp.LevelAlert, "", []byte("1")); err != call.ErrCallDone {
+			t.Errorf("after the call: %v", err)
+		}
+	})
+}
+
+func TestLogMessagesHaveNoLineBreaks(t *testing.T) {
+	var out lines
+	c := &rpc.Call{LogLevel: mcp.LevelDebug, Stream: &out}
+	if err := c.Log(t.Context(), mcp.LevelDebug, "a\nb", []byte("{\n}")); err != nil || strings.ContainsAny(out.all[0], "\r\n") {
+		t.Errorf("%q, %v", out.all, err)
+	}
 }

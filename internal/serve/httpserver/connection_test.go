@@ -5,11 +5,16 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/parley-mcp/parley/auth"
 )
 
 // Rule T20: in the modern era, a disconnect cancels the request.
@@ -33,8 +38,7 @@ func TestDisconnectCancelsModernRequest(t *testing.T) {
 	})
 }
 
-// Rule T21: in a session, a disconnect does not cancel the request. Notifications are dropped
-// without an error.
+// Rule T21: in a session, a disconnect does not cancel the request. Notifications are dropped without an error.
 func TestDisconnectDoesNotCancelSessionRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newReader()
@@ -109,8 +113,7 @@ func TestNoStreamBeginsAfterDisconnect(t *testing.T) {
 	}
 }
 
-// outcome returns how onOtherStack ends: the result, the value of the panic, or neither after
-// runtime.Goexit.
+// outcome returns how onOtherStack ends: the result, the value of the panic, or neither after runtime.Goexit.
 func outcome(f func() bool) (result, returned bool, panicked any) {
 	done := make(chan struct{})
 	go func() {
@@ -144,3 +147,185 @@ func TestOnOtherStackEndsAsItsFunction(t *testing.T) {
 		t.Errorf("returned %v, panic %v; want runtime.Goexit", returned, panicked)
 	}
 }
+
+// A pair ends when the newest token of its requests expires. A stream whose token has no expiry ends after an hour.
+func TestStreamsEndWhenTheNewestTokenExpires(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &Server{Auth: &auth.ProtectedResource{}}
+		with := func(life time.Duration) *http.Request {
+			info := &auth.Info{}
+			if life > 0 {
+				info.Expiry = time.Now().Add(life)
+			}
+			return (&http.Request{}).WithContext(auth.NewContext(t.Context(), info))
+		}
+		for _, tc := range []struct {
+			tokens []time.Duration
+			want   time.Duration
+		}{
+			{[]time.Duration{time.Minute}, time.Minute},
+			{[]time.Duration{time.Minute, 2 * time.Hour, time.Second}, 2 * time.Hour},
+			{[]time.Duration{0}, time.Hour},
+			{[]time.Duration{time.Minute, 0}, time.Hour},
+		} {
+			begin := time.Now()
+			e := s.expiryOf(with(tc.tokens[0]))
+			for _, life := range tc.tokens[1:] {
+				e.extend(with(life))
+			}
+			<-e.expired()
+			if got := time.Since(begin); got != tc.want {
+				t.Errorf("%v: the stream ended after %v, want %v", tc.tokens, got, tc.want)
+			}
+			e.stop()
+		}
+		open := (&Server{}).expiryOf(with(time.Minute))
+		open.extend(with(time.Minute))
+		if open.expired() != nil {
+			t.Error("a stream expires without authorization")
+		}
+		open.stop()
+	})
+}
+
+func TestMetadataRequestsAreRecognizedByTheirPath(t *testing.T) {
+	for path, want := range map[string]bool{
+		"/.well-known/oauth-protected-resource": true, "/.well-known/oauth-protected-resource/": true, "/.well-known/oauth-protected-resource/mcp?x=y": true,
+		"/.well-known/oauth-protected-resources": false, "/mcp": false, "/mcp/.well-known/oauth-protected-resource": false,
+	} {
+		if got := isMetadata(httptest.NewRequest(http.MethodGet, path, nil)); got != want {
+			t.Errorf("%s: %v", path, got)
+		}
+	}
+}
+
+// track registers a request whose body has been read.
+func track(t *tracker, stream *eventStream, every time.Duration) *trackedRequest {
+	f := new(trackedRequest)
+	t.begin(f, new(eventStream), every)
+	_ = t.enter(f)
+	t.watch(f, nil, stream)
+	return f
+}
+
+// Rule T23: one timer sends the keep-alive comments of streams that began at different times.
+// It stops when there are no streams.
+func TestTrackerKeepsEveryStreamAlive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const every = 16 * time.Second
+		var requests tracker
+		type one struct {
+			w *reader
+			f *trackedRequest
+		}
+		var all []one
+		for range 3 {
+			w := newReader()
+			f := track(&requests, &eventStream{w: w, ctx: t.Context()}, every)
+			track(&requests, nil, every)
+			all = append(all, one{w, f})
+			time.Sleep(5*time.Second + time.Millisecond) // between two ticks
+		}
+		expect := func(when string, comments ...int) {
+			t.Helper()
+			synctest.Wait()
+			for i, want := range comments {
+				if got := len(all[i].w.text()) / len(":\n\n"); got != want {
+					t.Errorf("%s: stream %d got %d comments, want %d", when, i, got, want)
+				}
+			}
+		}
+		expect("after 15 s", 0, 0, 0)
+		time.Sleep(time.Second - 3*time.Millisecond)
+		expect("after 16 s", 1, 0, 0)
+		time.Sleep(5 * time.Second)
+		expect("after 21 s", 1, 1, 0)
+		requests.leave(all[1].f)
+		time.Sleep(11 * time.Second)
+		expect("after 32 s", 2, 1, 1)
+		requests.leave(all[0].f)
+		requests.leave(all[2].f)
+		time.Sleep(every)
+		expect("after the end", 2, 1, 1)
+		requests.mu.Lock()
+		if requests.armed {
+			t.Error("the timer runs without a stream")
+		}
+		requests.mu.Unlock()
+
+		w := newReader()
+		track(&requests, &eventStream{w: w, ctx: t.Context()}, every)
+		time.Sleep(every)
+		synctest.Wait()
+		if w.text() != ":\n\n" {
+			t.Errorf("after the timer restarted: got %q", w.text())
+		}
+	})
+}
+
+func TestTrackerIsIdleWhenTheLastRequestLeaves(t *testing.T) {
+	var tr tracker
+	all := []*trackedRequest{track(&tr, nil, time.Minute), track(&tr, nil, time.Minute)}
+	reading := new(trackedRequest)
+	tr.begin(reading, new(eventStream), time.Minute) // Shutdown does not wait for it
+	closing := tr.closingSignal()
+	idle := tr.close()
+	<-closing
+	<-tr.closingSignal()
+	if err := tr.enter(reading); err != errShutdown {
+		t.Errorf("enter after close: %v", err)
+	}
+	tr.leave(all[0])
+	select {
+	case <-idle:
+		t.Error("idle with one request in flight")
+	default:
+	}
+	tr.leave(all[1])
+	<-idle
+	<-tr.close()
+	tr.leave(reading)
+	if tr.requests != nil {
+		t.Error("a request is registered after it has left")
+	}
+}
+
+func TestTrackerLimitsRequestsInFlight(t *testing.T) {
+	tr := tracker{n: maxRequests - 1}
+	last := track(&tr, nil, time.Minute)
+	if !last.entered {
+		t.Fatal("rejected below the limit")
+	}
+	more := track(&tr, nil, time.Minute)
+	if more.entered {
+		t.Error("accepted above the limit")
+	}
+	tr.leave(more)
+	tr.leave(last)
+	if !track(&tr, nil, time.Minute).entered {
+		t.Error("rejected after a request has ended")
+	}
+}
+
+// A request that arrives after cancelAll is cancelled too.
+func TestTrackerCancelsLateRequests(t *testing.T) {
+	var tr tracker
+	begin := func() (context.Context, *trackedRequest) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		t.Cleanup(func() { cancel(nil) })
+		f := track(&tr, nil, time.Second)
+		tr.watch(f, cancelFunc(cancel), nil)
+		return ctx, f
+	}
+	early, _ := begin()
+	ended, f := begin()
+	track(&tr, nil, time.Second)
+	tr.leave(f)
+	tr.cancelAll()
+	late, _ := begin()
+	if !errors.Is(context.Cause(early), errShutdown) || !errors.Is(context.Cause(late), errShutdown) || ended.Err() != nil {
+		t.Errorf("%v, %v, %v", context.Cause(early), context.Cause(late), ended.Err())
+	}
+}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -75,8 +77,7 @@ func header(pairs ...string) http.Header {
 	return h
 }
 
-// The conformance suite requires this order. Each row also has the faults of the rows
-// after it.
+// The conformance suite requires this order. Each row also has the faults of the rows after it.
 // Rules T14, T15, T16, T19, J12.
 func TestOpenReportsTheFirstFault(t *testing.T) {
 	const unknown = "no/such/method"
@@ -203,6 +204,73 @@ func TestStatusDependsOnTheErrorCode(t *testing.T) {
 	} {
 		if got := modernStatus(code); got != want {
 			t.Errorf("%d: %d, want %d", code, got, want)
+		}
+	}
+}
+
+func TestAcceptHeaderFollowsRFC9110(t *testing.T) {
+	for accept, want := range map[string]struct{ json, stream bool }{
+		"application/json, text/event-stream": {true, true},
+		"text/event-stream":                   {false, true},
+		"application/json":                    {true, false},
+		"*/*":                                 {true, true},
+		"text/*":                              {false, true},
+		"APPLICATION/JSON;q=0.9 , Text/Event-Stream": {true, true},
+		"application/json;q=0, */*;q=0.1":            {true, true}, // by range: accepts does not compare qualities
+		"text/event-stream;q=0":                      {false, false},
+		"text/event-stream; q=0.000":                 {false, false},
+		"text/html":                                  {false, false},
+		"":                                           {false, false},
+		"application/jsonx":                          {false, false},
+	} {
+		h := http.Header{"Accept": {accept}}
+		if got := accepts(h, "application/json"); got != want.json {
+			t.Errorf("%q accepts JSON: %v", accept, got)
+		}
+		if got := accepts(h, "text/event-stream"); got != want.stream {
+			t.Errorf("%q accepts event streams: %v", accept, got)
+		}
+	}
+	if h := (http.Header{}); !accepts(h, "application/json") || !accepts(h, "text/event-stream") {
+		t.Error("without the header, a media type is not accepted")
+	}
+	if h := (http.Header{"Accept": {"application/json", "text/event-stream"}}); !accepts(h, "text/event-stream") {
+		t.Error("the second of two headers is ignored")
+	}
+}
+
+// An owner without requests uses no memory, since a client can have any number of
+// addresses. The owner that became idle last is the exception.
+func TestLimiterForgetsIdleOwnersExceptTheLast(t *testing.T) {
+	var requests limiter
+	var usages []*usage
+	has := make(map[string]int)
+	for range 10_000 {
+		if len(usages) > 0 && rand.IntN(2) == 0 {
+			i := rand.IntN(len(usages))
+			has[usages[i].owner.address]--
+			usages[i].release()
+			usages[i] = usages[len(usages)-1]
+			usages = usages[:len(usages)-1]
+		} else {
+			address := strconv.Itoa(rand.IntN(20))
+			h, ok := requests.acquire(owner{address: address}, 3)
+			if ok != (has[address] < 3) {
+				t.Fatalf("acquire for %s, which has %d, returned %v", address, has[address], ok)
+			}
+			if ok {
+				has[address]++
+				usages = append(usages, h)
+			}
+		}
+		busy := 0
+		for _, n := range has {
+			if n > 0 {
+				busy++
+			}
+		}
+		if n := len(requests.usages); n < busy || n > busy+1 {
+			t.Fatalf("%d owners are in memory, %d have requests", n, busy)
 		}
 	}
 }

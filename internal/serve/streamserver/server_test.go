@@ -1,20 +1,27 @@
 package streamserver_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/transport"
 )
 
 // Each malformed line has its own response, and the next line is served.
@@ -198,8 +205,7 @@ func TestConcurrentCallsAreAnsweredInCompletionOrder(t *testing.T) {
 	})
 }
 
-// Rule J2: the second request is rejected, and the first receives its response, even if they are
-// of different eras.
+// Rule J2: the second request is rejected, and the first receives its response, even if they are of different eras.
 func TestDuplicateIDInFlightIsRejected(t *testing.T) {
 	for _, first := range eras() {
 		for _, second := range eras() {
@@ -355,3 +361,155 @@ func TestProgressPrecedesItsResult(t *testing.T) {
 		}
 	})
 }
+
+// writeSizes records the sizes of writes.
+type writeSizes struct {
+	halves
+	sizes []int
+}
+
+func (w *writeSizes) Write(b []byte) (int, error) {
+	w.sizes = append(w.sizes, len(b))
+	return w.halves.Write(b)
+}
+
+// A client that sends many requests at once can process the first responses while the server serves the other requests.
+func TestResponsesToManyRequestsAreSentInParts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		theirIn, in := io.Pipe()
+		out, theirOut := io.Pipe()
+		recorded := &writeSizes{halves: halves{theirIn, theirOut}}
+		near := transport.Stream(halves{out, in}, transport.StreamOptions{})
+		far := transport.Stream(recorded, transport.StreamOptions{})
+		p := serve(t, newServer(nil), near, far)
+		for range 10 { // from now on, the reader serves the tool
+			p.send(modernCall("1", "echo", "{}"))
+			p.want(modernReply("1", "{}"))
+		}
+		synctest.Wait()
+		recorded.sizes = nil
+		const requests = 200
+		var all strings.Builder
+		for id := range requests {
+			all.WriteString(modernCall(fmt.Sprint(id), "echo", "{}") + "\n")
+		}
+		go io.WriteString(in, all.String())
+		for id := range requests {
+			p.want(modernReply(fmt.Sprint(id), "{}"))
+		}
+		synctest.Wait()
+		sum := 0
+		for _, size := range recorded.sizes {
+			sum += size
+			if size > 5<<10 {
+				t.Errorf("a write has %d bytes, want at most 5 KiB", size)
+			}
+		}
+		if limit := sum/(4<<10) + 1; len(recorded.sizes) > limit {
+			t.Errorf("%d writes for %d bytes, want at most %d", len(recorded.sizes), sum, limit)
+		}
+	})
+}
+
+// Rule Y4: a client that sends messages that the server cannot use does not fill its log.
+func TestUnusableMessagesDoNotFillTheLog(t *testing.T) {
+	const lines = 5000
+	for _, message := range []string{
+		`{"jsonrpc":"2.0","method":"m","params":[]}`,
+		`{"jsonrpc":"2.0","id":1,"result":7}`,
+		`{"jsonrpc":"2.0","method":"m","params":` + strings.Repeat(`{"a":`, 200) + "1" + strings.Repeat("}", 200) + `}`,
+	} {
+		var log bytes.Buffer
+		s := newServer(nil)
+		s.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		p := connect(t, s)
+		p.handshake(mcp.V20251125)
+		for range lines {
+			p.send(message)
+		}
+		p.alive()
+		p.conn.Close()
+		if err := p.ended(); err != nil {
+			t.Error(err)
+		}
+		written := strings.Count(log.String(), "\n")
+		if written == 0 || written > 100 || !strings.Contains(log.String(), fmt.Sprintf("not_logged=%d", lines-(written-1))) {
+			t.Errorf("%.100s: the log has %d lines: %s", message, written, log.String()[max(0, log.Len()-300):])
+		}
+	}
+}
+
+// A ping whose middleware waits for another request must not keep the connection from reading that request.
+func TestPingInMiddlewareDoesNotBlockTheConnection(t *testing.T) {
+	s := newServer(nil)
+	served := make(chan struct{})
+	s.Legacy.Engine = rpc.NewEngine(rpc.Handlers{
+		mcp.MethodCallTool: func(context.Context, *rpc.Call) (any, error) { close(served); return text("served") },
+	}, s.Logger, func(next call.Handler) call.Handler {
+		return func(ctx context.Context, c *call.Call) (any, error) {
+			if c.Method() == mcp.MethodPing {
+				<-served
+			}
+			return next(ctx, c)
+		}
+	})
+	p := connect(t, s)
+	p.handshake("2025-06-18")
+	p.send(`{"jsonrpc":"2.0","id":"ping","method":"ping"}`)
+	p.send(`{"jsonrpc":"2.0","id":"call","method":"tools/call","params":{"name":"x"}}`)
+	var both string
+	for range 2 {
+		both += p.receive()
+	}
+	if !strings.Contains(both, `"id":"ping","result":{}`) || !strings.Contains(both, `"served"`) {
+		t.Errorf("got %s", both)
+	}
+}
+
+// A handler that ends its goroutine ends neither the reading nor the process.
+func TestNotificationHandlerMayEndItsGoroutine(t *testing.T) {
+	s := newServer(nil)
+	told := make(chan struct{}, 1)
+	s.Legacy.Engine = rpc.NewEngine(rpc.Handlers{
+		mcp.NotificationRootsListChanged: func(context.Context, *rpc.Call) (any, error) {
+			told <- struct{}{}
+			runtime.Goexit()
+			return nil, nil
+		},
+	}, s.Logger)
+	p := connect(t, s)
+	p.handshake(mcp.V20251125)
+	p.send(`{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`)
+	<-told
+	p.alive()
+}
+
+// While the handler of a notification runs, the server does not read, so it must not count
+// the client as silent. The handler ends at the time of a tick.
+func TestClientIsNotLostWhileItsNotificationIsHandled(t *testing.T) {
+	for name, notification := range map[string]string{
+		"alone":      `{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`,
+		"in a batch": `[{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}]`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newServer(nil)
+				s.KeepAlive = 5 * time.Second
+				s.Legacy.Engine = rpc.NewEngine(rpc.Handlers{
+					mcp.NotificationRootsListChanged: func(context.Context, *rpc.Call) (any, error) {
+						time.Sleep(time.Minute)
+						return nil, nil
+					},
+				}, s.Logger)
+				p := connect(t, s)
+				p.handshake(mcp.V20250326)
+				p.send(notification)
+				time.Sleep(time.Minute - time.Second)
+				p.send(`{"jsonrpc":"2.0","id":"alive","method":"ping"}`)
+				p.want(`{"jsonrpc":"2.0","id":"alive","result":{}}`)
+			})
+		})
+	}
+}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
