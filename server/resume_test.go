@@ -14,7 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/parley-mcp/parley/internal/streamtest"
+	"github.com/parley-mcp/parley/internal/replicatest"
 	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
@@ -495,7 +495,7 @@ func TestStoredEventsExpire(t *testing.T) {
 // A connection can end at any byte, and the client can resume the stream anywhere.
 func TestEachEventOfAStreamThatIsCutFiftyTimesArrivesOnce(t *testing.T) {
 	memory := store.NewMemory(store.MemoryOptions{})
-	streamtest.Cut(t, func() streamtest.Store { return memory })
+	replicatest.CutCall(t, func() replicatest.Store { return memory })
 }
 
 // A stream that cannot be logged cannot be resumed, so its connection stays open for the response.

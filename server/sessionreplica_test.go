@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/call"
-	"github.com/parley-mcp/parley/internal/streamtest"
+	"github.com/parley-mcp/parley/internal/replicatest"
 	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
@@ -398,5 +398,5 @@ func TestOnlyTheNewestStandaloneStreamIsResumedAtAnotherReplica(t *testing.T) {
 // A standalone stream can be cut at any byte, and resumed anywhere.
 func TestEachEventOfAStandaloneStreamThatIsCutFiftyTimesArrivesOnce(t *testing.T) {
 	memory := store.NewMemory(store.MemoryOptions{})
-	streamtest.CutStandalone(t, func() streamtest.Store { return memory })
+	replicatest.CutStandalone(t, func() replicatest.Store { return memory })
 }

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/auth"
-	"github.com/parley-mcp/parley/internal/principaltest"
+	"github.com/parley-mcp/parley/internal/replicatest"
 	"github.com/parley-mcp/parley/internal/syncbuffer"
 	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -508,5 +508,5 @@ func TestErrorsOfTheStoreHaveNoDetails(t *testing.T) {
 // Rules K1, K6, T9, M2: what a server has stored for one principal does not exist for another one.
 func TestStoredThingsDoNotExistForOtherPrincipals(t *testing.T) {
 	memory := store.NewMemory(store.MemoryOptions{})
-	principaltest.Run(t, memory, memory)
+	replicatest.Principals(t, memory, memory)
 }

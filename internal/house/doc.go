@@ -16,7 +16,7 @@
 //	floor 0   auth, docs/program, internal/atomicfile, internal/callkey, internal/challenge, internal/childenv, internal/digest, internal/glob, internal/httpurl, internal/jsonscan, internal/loglimit, internal/plaintext, internal/redirect, internal/resourceuri, mcp, jsonrpc, principal, store, schema
 //
 // Other packages are on no floor: the adapters (store/redisstore, otel, sampler, auth/devissuer), the test support (mcptest,
-// store/storetest, internal/faulttest, internal/gatewaytest, internal/ledger, internal/principaltest, internal/streamtest, internal/wiretest),
+// store/storetest, internal/faulttest, internal/gatewaytest, internal/ledger, internal/replicatest, internal/wiretest),
 // the specification (internal/spec), the corpus of bad input (internal/corpus), free addresses (internal/freeaddr) and a
 // buffer (internal/syncbuffer) for tests, and the packages that no package imports (examples, conformance, interop, bench,
 // gateway/faults, store/redisstore/faults).

@@ -14,7 +14,7 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 	"go.uber.org/goleak"
 
-	"github.com/parley-mcp/parley/internal/principaltest"
+	"github.com/parley-mcp/parley/internal/replicatest"
 	"github.com/parley-mcp/parley/store"
 	"github.com/parley-mcp/parley/store/storetest"
 )
@@ -158,6 +158,6 @@ func TestFullRedisFulfilsContract(t *testing.T) {
 func TestStoredThingsDoNotExistForOtherPrincipals(t *testing.T) {
 	forEachProgram(t, func(t *testing.T, program string) {
 		o := at(start(t, program).addr)
-		principaltest.Run(t, connect(t, o), connect(t, o))
+		replicatest.Principals(t, connect(t, o), connect(t, o))
 	})
 }

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/parley-mcp/parley/internal/streamtest"
+	"github.com/parley-mcp/parley/internal/replicatest"
 	"github.com/parley-mcp/parley/store"
 )
 
@@ -242,7 +242,7 @@ func TestCloseEndsOperations(t *testing.T) {
 func TestEachEventOfAStreamThatIsCutFiftyTimesArrivesOnce(t *testing.T) {
 	forEachProgram(t, func(t *testing.T, program string) {
 		s := start(t, program)
-		streamtest.Cut(t, func() streamtest.Store { return connect(t, Options{Addrs: []string{s.addr}}) })
+		replicatest.CutCall(t, func() replicatest.Store { return connect(t, Options{Addrs: []string{s.addr}}) })
 	})
 }
 
@@ -250,7 +250,7 @@ func TestEachEventOfAStreamThatIsCutFiftyTimesArrivesOnce(t *testing.T) {
 func TestEachEventOfAStandaloneStreamThatIsCutFiftyTimesArrivesOnce(t *testing.T) {
 	forEachProgram(t, func(t *testing.T, program string) {
 		s := start(t, program)
-		streamtest.CutStandalone(t, func() streamtest.Store { return connect(t, Options{Addrs: []string{s.addr}}) })
+		replicatest.CutStandalone(t, func() replicatest.Store { return connect(t, Options{Addrs: []string{s.addr}}) })
 	})
 }
 

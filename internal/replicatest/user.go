@@ -1,4 +1,4 @@
-package principaltest
+package replicatest
 
 import (
 	"fmt"

@@ -1,8 +1,9 @@
 //lint:file-ignore SA1019 deprecated features must still work
 
-// Package principaltest tests that what a server has stored for one principal does not exist for
-// another one, with a store of the caller. Only tests import it.
-package principaltest
+// Package replicatest tests replicas of a server that share a store of the caller: what the server has stored for one
+// principal does not exist for another one, and event streams that are cut are resumed at any replica. Only tests import
+// it.
+package replicatest
 
 import (
 	"context"
@@ -25,10 +26,10 @@ type Store interface {
 	store.Bus
 }
 
-// Run lets ada store each kind of thing at one of two replicas, and lets bob use its name with each
+// Principals lets ada store each kind of thing at one of two replicas, and lets bob use its name with each
 // method at both replicas. The response must be the one for a thing that never existed, and the thing
 // of ada must be unchanged. The replicas use first and second, which share their data.
-func Run(t *testing.T, first, second Store) {
+func Principals(t *testing.T, first, second Store) {
 	f := &fleet{first: newReplica(t, first), second: newReplica(t, second)}
 	for _, r := range []mcp.Revision{mcp.V20250326, mcp.V20250618, mcp.V20251125} {
 		t.Run(string(r)+"/session", func(t *testing.T) { testSession(t, f, r) })

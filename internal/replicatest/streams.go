@@ -1,5 +1,4 @@
-// Package streamtest tests the event streams of sessions on servers that share a store.
-package streamtest
+package replicatest
 
 import (
 	"bytes"
@@ -16,7 +15,6 @@ import (
 	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
-	"github.com/parley-mcp/parley/store"
 )
 
 const (
@@ -24,17 +22,10 @@ const (
 	cuts   = 50
 )
 
-// Store is the store that the replicas share.
-type Store interface {
-	store.KV
-	store.Log
-	store.Bus
-}
-
-// Cut makes one call that sends 1,000 notifications. It cuts the event stream 50 times after a random byte, and
+// CutCall makes one call that sends 1,000 notifications. It cuts the event stream 50 times after a random byte, and
 // resumes it each time at one of three replicas, chosen at random. Open returns a connection to the store; each
 // replica has its own. The test fails unless each event arrives once, in order.
-func Cut(t *testing.T, open func() Store) {
+func CutCall(t *testing.T, open func() Store) {
 	c := &client{t: t, random: rand.New(rand.NewPCG(1, 2)), steps: make(chan int)}
 	for range 3 {
 		c.start(open())

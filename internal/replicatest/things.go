@@ -1,4 +1,4 @@
-package principaltest
+package replicatest
 
 import (
 	"fmt"
@@ -33,7 +33,7 @@ func other(text string) string {
 		b[i], b[j] = b[j], b[i]
 	}
 	if string(b) == text {
-		panic("principaltest: the text is symmetric")
+		panic("replicatest: the text is symmetric")
 	}
 	return string(b)
 }
