@@ -66,7 +66,7 @@ func (g *Gateway) discover(changed string) Catalog {
 	now.Listed = g.ListBudget == 0 || g.ListBudget > 0 && now.Bytes <= g.ListBudget
 	defer g.discovery.current.Store(&now)
 	if now.Listed {
-		g.server.UnlistTools()
+		downstream.UnlistTools(g.server)
 		g.removeDiscovery()
 	} else {
 		g.addDiscovery()
@@ -74,7 +74,7 @@ func (g *Gateway) discover(changed string) Catalog {
 		for _, names := range *g.discovery.names.Load() {
 			unlisted = slices.AppendSeq(unlisted, maps.Values(names))
 		}
-		g.server.UnlistTools(unlisted...)
+		downstream.UnlistTools(g.server, unlisted...)
 	}
 	return now
 }
@@ -173,7 +173,7 @@ func (g *Gateway) registerDiscovery(s *server.Server) {
 			InputSchema: json.RawMessage(describeSchema),
 			Annotations: readOnly,
 		}, g.describe),
-		callTool: s.RegisterToolCaller(mcp.Tool{
+		callTool: downstream.RegisterToolCaller(s, mcp.Tool{
 			Name:        callTool,
 			Title:       "Call a tool",
 			Description: "Call a tool that " + searchTools + " has found. The arguments must match the schema that " + describeTool + " returns.",
@@ -255,7 +255,7 @@ func (g *Gateway) search(ctx context.Context, raw json.RawMessage) (*mcp.CallToo
 	from := min(arguments.Offset, len(visible))
 	found.Tools = []any{} // not null
 	for _, t := range visible[from:min(from+arguments.Limit, len(visible))] {
-		tool, ok := t.of.LookupTool(ctx, t.name)
+		tool, ok := downstream.LookupTool(t.of, ctx, t.name)
 		switch {
 		case !ok: // it was removed a moment ago
 		case arguments.Detail == "name":
@@ -289,7 +289,7 @@ func (g *Gateway) find(ctx context.Context, query, serverName string) (visible [
 			name, in = t.Name, personal
 		}
 		for _, s := range in {
-			if _, ok := s.LookupTool(ctx, name); ok {
+			if _, ok := downstream.LookupTool(s, ctx, name); ok {
 				visible = append(visible, visibleTool{t.Server, name, s})
 				break
 			}
@@ -325,7 +325,7 @@ func summaryOf(description string) string {
 // describe serves describe_tool.
 func (g *Gateway) describe(ctx context.Context, raw json.RawMessage) (*mcp.CallToolResult, error) {
 	name, _ := jsonrpc.Get(raw, "name")
-	tool, ok := g.server.LookupTool(ctx, jsonrpc.Unquote(name))
+	tool, ok := downstream.LookupTool(g.server, ctx, jsonrpc.Unquote(name))
 	if !ok {
 		return nil, g.unknownTool(ctx, jsonrpc.Unquote(name))
 	}

@@ -79,6 +79,9 @@ type Gateway struct {
 // upstream has the functions of a host that only gateways need.
 var upstream = link.Get[link.Host[host.Host, host.ServerStatus, host.Request]]()
 
+// downstream has the functions of a server that only gateways need.
+var downstream = link.Get[link.Server[server.Server, server.ToolHandler, server.ToolOption]]()
+
 const defaultTimeout = 10 * time.Minute
 
 // maxTemplates bounds the resource templates of one server, because each read of a resource
@@ -86,9 +89,10 @@ const defaultTimeout = 10 * time.Minute
 const maxTemplates = 1000
 
 // New returns a Gateway from h to s. From now on s declares the capabilities for tools, resources and prompts, even
-// while it has none. The program may register others with s. The error is that h was started before its first Gateway was
-// made: from then on, h sends the requests of its servers to the clients of the gateway. New sets s.Personal, s.WhileListening and s.PersonalOutdated, and s.UnknownSubscription,
-// s.RootsChanged and s.Hide if they are nil. It registers the extensions of the servers with s; Run updates them.
+// while it has none. The program may register others with s. The error is that h was started before its first Gateway
+// was made: from then on, h sends the requests of its servers to the clients of the gateway. New sets s.Personal,
+// s.WhileListening and s.PersonalOutdated, and s.RootsChanged if it is nil. It registers the extensions of the servers
+// with s; Run updates them.
 func New(h *host.Host, s *server.Server) (*Gateway, error) {
 	if err := upstream.Forward(h); err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)
@@ -101,18 +105,14 @@ func New(h *host.Host, s *server.Server) (*Gateway, error) {
 		instructions: make(map[string]instructions), missing: make(map[string]string), capabilities: make(map[string]mcp.ServerCapabilities),
 		callers: make(map[string]bool),
 	}
-	if s.UnknownSubscription == nil {
-		s.UnknownSubscription = g.admitUnknown
-	}
+	hooks := downstream.Hooks(s)
+	hooks.UnknownSubscription, hooks.Hide = g.admitUnknown, g.hide
 	//lint:ignore SA1019 roots are deprecated, but still supported
 	if s.RootsChanged == nil {
 		//lint:ignore SA1019 as above
 		s.RootsChanged = h.NotifyRootsChanged
 	}
 	s.Personal, s.WhileListening, s.PersonalOutdated = g.offerPersonal, g.watchPersonal, g.outdatePersonal
-	if s.Hide == nil {
-		s.Hide = g.hide
-	}
 	g.options = sync.OnceValue(func() []client.CallOption { // Timeout may be set after New
 		return []client.CallOption{client.WithTimeout(g.timeout()), client.WithUndecodedText()}
 	})
@@ -261,7 +261,7 @@ func (g *Gateway) registerTool(serverName, name string, t *host.MergedTool) stri
 	if g.main != nil {
 		handler = g.main.afterLogin(serverName, handler)
 	}
-	if err := g.server.ForwardTool(tool, handler, options...); err != nil {
+	if err := downstream.ForwardTool(g.server, tool, handler, options...); err != nil {
 		logger.Warn("tool not registered", "error", err)
 		return ""
 	}

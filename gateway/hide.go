@@ -21,7 +21,7 @@ func (g *Gateway) setOrigin(list, name string, r host.Request) {
 
 func (g *Gateway) removeOrigin(list, name string) { g.origins.Delete(listedEntry{list, name}) }
 
-// hide is server.Server.Hide: it hides what the policy denies to a caller whatever the arguments are.
+// hide is the Hide of link.Hooks: it hides what the policy denies to a caller whatever the arguments are.
 func (g *Gateway) hide(caller principal.Principal) func(list, name string) bool {
 	hides := upstream.Hides(g.host, caller)
 	if hides == nil {
@@ -57,7 +57,7 @@ func (g *Gateway) followPolicy(ctx context.Context) {
 		case <-changed:
 			changed = upstream.PolicyChanges(g.host) // first, so that no change is missed
 			g.server.PersonalChanged()
-			g.server.RecheckSubscriptions()
+			downstream.RecheckSubscriptions(g.server)
 		case <-ctx.Done():
 			return
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/parley-mcp/parley/gateway"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/gatewaytest"
+	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
 	"github.com/parley-mcp/parley/principal"
@@ -409,8 +410,9 @@ func TestSubscriptionWaitsForServersThatAreStarting(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.Logger = quiet
-	unknown := s.UnknownSubscription
-	s.UnknownSubscription = func(ctx context.Context, uri string) error {
+	hooks := link.Get[link.Server[server.Server, server.ToolHandler, server.ToolOption]]().Hooks(s)
+	unknown := hooks.UnknownSubscription
+	hooks.UnknownSubscription = func(ctx context.Context, uri string) error {
 		close(asked)
 		return unknown(ctx, uri)
 	}

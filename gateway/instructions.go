@@ -80,7 +80,7 @@ func (g *Gateway) setInstructions() {
 		all = append(all, "The tools, resources and prompts of these servers are missing in the lists, because the servers are not ready: "+
 			strings.Join(slices.Sorted(maps.Values(g.missing)), ", ")+". List them again later.")
 	}
-	g.server.SetInstructions(strings.Join(all, "\n\n"))
+	downstream.SetInstructions(g.server, strings.Join(all, "\n\n"))
 }
 
 // withHeading returns the instructions of a server with a heading.

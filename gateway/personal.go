@@ -210,7 +210,7 @@ func (g *Gateway) newView(status host.ServerStatus) *callerView {
 		options: g.options, servers: []string{status.Name}, capabilities: map[string]mcp.ServerCapabilities{status.Name: status.Server.Capabilities},
 	}
 	v.init()
-	v.server.Hide = v.hide
+	downstream.Hooks(v.server).Hide = v.hide
 	v.prompts.set(v.logger(), status.Name, status.Prompts)
 	v.resources.set(v.logger(), status.Name, status.Resources)
 	v.templates.set(v.logger(), status.Name, status.Templates)

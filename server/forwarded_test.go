@@ -19,7 +19,7 @@ func TestForwardedResultsAreCompleteInTasks(t *testing.T) {
 	for _, atDetach := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &server.Server{}
-			err := s.ForwardTool(mcp.Tool{Name: "t"}, func(ctx context.Context, _ json.RawMessage) (*mcp.CallToolResult, error) {
+			err := linked.ForwardTool(s, mcp.Tool{Name: "t"}, func(ctx context.Context, _ json.RawMessage) (*mcp.CallToolResult, error) {
 				if _, err := server.Detach(ctx); err != nil && atDetach {
 					t.Log(err) // the client does not support tasks
 				}

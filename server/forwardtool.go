@@ -12,12 +12,12 @@ import (
 	"github.com/parley-mcp/parley/schema"
 )
 
-// ForwardTool adds a tool of another server, as [Catalog.RegisterTool] does, but does not reject
+// forwardTool adds a tool of another server, as [Catalog.RegisterTool] does, but does not reject
 // its schemas. Clients receive a schema that cannot be compiled unchanged; the server logs a
 // warning and does not validate with it. The type of the input schema becomes "object", as the
 // protocol requires, and an output schema that is not a JSON object is left out. The other server
 // decides about null for an argument that the schema does not require. Safe while the server serves.
-func (s *Server) ForwardTool(tool mcp.Tool, handler ToolHandler, options ...ToolOption) error {
+func (s *Server) forwardTool(tool mcp.Tool, handler ToolHandler, options ...ToolOption) error {
 	if handler == nil {
 		return fmt.Errorf("tool %q: %w", tool.Name, errNoHandler)
 	}

@@ -22,7 +22,7 @@ func TestForwardedToolsAreNotRejectedForTheirSchemas(t *testing.T) {
 	if err := s.RegisterTool(tool, handler); err == nil {
 		t.Error("RegisterTool accepts an invalid schema")
 	}
-	if err := s.ForwardTool(tool, handler); err != nil {
+	if err := linked.ForwardTool(s, tool, handler); err != nil {
 		t.Fatal(err)
 	}
 	c := mcptest.Dial(t, s)
@@ -32,11 +32,11 @@ func TestForwardedToolsAreNotRejectedForTheirSchemas(t *testing.T) {
 		}
 	}
 	for name, tool := range map[string]mcp.Tool{"a name in use": tool, "an invalid name": {Name: "a b"}} {
-		if err := s.ForwardTool(tool, handler); err == nil {
+		if err := linked.ForwardTool(s, tool, handler); err == nil {
 			t.Errorf("ForwardTool accepts %s", name)
 		}
 	}
-	if err := s.ForwardTool(mcp.Tool{Name: "u"}, nil); err == nil {
+	if err := linked.ForwardTool(s, mcp.Tool{Name: "u"}, nil); err == nil {
 		t.Error("ForwardTool accepts a nil handler")
 	}
 }
@@ -83,7 +83,7 @@ func TestInstructionsCanChangeWhileTheServerServes(t *testing.T) {
 	s := &server.Server{Instructions: "before"}
 	for _, want := range []string{"before", "after", ""} {
 		if want != "before" {
-			s.SetInstructions(want)
+			linked.SetInstructions(s, want)
 		}
 		for _, revision := range mcp.Revisions() {
 			if got := mcptest.Dial(t, s, mcptest.WithRevision(revision)).Server().Instructions; got != want {
@@ -97,7 +97,7 @@ func TestInstructionsCanChangeWhileTheServerServes(t *testing.T) {
 func TestForwardedToolsDecideAboutNull(t *testing.T) {
 	s := &server.Server{Name: "s"}
 	tool := mcp.Tool{Name: "t", InputSchema: json.RawMessage(`{"type":"object","required":["query"],"properties":{"query":{"type":"string"},"after":{"type":"string"}},"additionalProperties":false}`)}
-	err := s.ForwardTool(tool, func(_ context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error) {
+	err := linked.ForwardTool(s, tool, func(_ context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error) {
 		return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text(string(arguments))}}, nil
 	})
 	if err != nil {

@@ -95,7 +95,7 @@ func names(t *testing.T, l *line, cursor string) (page []string, next string) {
 	return page, next
 }
 
-// hideName returns a function for server.Server.Hide that hides one name from every caller.
+// hideName returns a function for link.Hooks that hides one name from every caller.
 func hideName(hidden string) func(principal.Principal) func(list, name string) bool {
 	return func(principal.Principal) func(list, name string) bool {
 		return func(_, name string) bool { return name == hidden || name == "x:"+hidden || name == "x:"+hidden+"/{v}" }
@@ -162,12 +162,13 @@ func TestListsHaveTheEntriesOfTheirCallers(t *testing.T) {
 		}, "a both", "a both", true, false},
 		"hidden": {func(s *server.Server) {
 			addEntries(s, "a b c")
-			s.Hide = hideName("b")
+			linked.Hooks(s).Hide = hideName("b")
 		}, "a c", "a c", true, false},
 		"merged and hidden": {func(s *server.Server) {
 			addEntries(s, "a b c")
-			s.Hide = hideName("b")
-			hers := &server.Server{Hide: hideName("e")}
+			linked.Hooks(s).Hide = hideName("b")
+			hers := new(server.Server)
+			linked.Hooks(hers).Hide = hideName("e")
 			addEntries(hers, "b d e")
 			with(s, hers)
 		}, "a c d", "a c", true, false},
@@ -201,7 +202,7 @@ func TestFilesAreListedWithTheEntriesOfTheirCallers(t *testing.T) {
 	for size := range 8 {
 		s, hers := quiet(), &server.Server{}
 		s.PageSize = size
-		s.Hide = hideName("/b/d")
+		linked.Hooks(s).Hide = hideName("/b/d")
 		s.Personal = func(context.Context) []*server.Server { return []*server.Server{hers} }
 		server.AddFS(s, "x:/", root, server.FSOptions{})
 		for of, uris := range map[*server.Server][]string{s: {"x:/b"}, hers: {"x:/b/c", "x:/b/d", "x:/b/e"}} {
@@ -259,12 +260,12 @@ func TestCursorsStayValidWithHiddenEntries(t *testing.T) {
 func TestToolsAreLookedUpForTheirCallers(t *testing.T) {
 	for _, hidden := range []struct{ s, hers string }{{"", "secret"}, {"a", "x"}, {"x", "a"}} {
 		s, hers := personal(t)
-		s.Hide, hers.Hide = hideName(hidden.s), hideName(hidden.hers)
+		linked.Hooks(s).Hide, linked.Hooks(hers).Hide = hideName(hidden.s), hideName(hidden.hers)
 		type named struct {
 			Name string `json:"name"`
 		}
 		server.AddTool(s, mcp.Tool{Name: "find"}, func(ctx context.Context, in named) (string, error) {
-			_, ok := s.LookupTool(ctx, in.Name)
+			_, ok := linked.LookupTool(s, ctx, in.Name)
 			return fmt.Sprintf("found: %t", ok), nil
 		})
 		ada := connectLineAs(t, s, person(t, "ada"))

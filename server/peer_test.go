@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -18,6 +19,9 @@ import (
 
 // patience is how long a test waits for a message that should arrive at once.
 const patience = 10 * time.Second
+
+// linked has the functions of a Server for gateways.
+var linked = link.Get[link.Server[server.Server, server.ToolHandler, server.ToolOption]]()
 
 // line is the client of a server that a test writes line by line.
 type line struct{ *wiretest.Peer }

@@ -16,8 +16,8 @@ import (
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/changes"
 	"github.com/parley-mcp/parley/internal/httpurl"
+	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/mcp"
-	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/store"
 )
 
@@ -116,18 +116,11 @@ type Server struct {
 	// input; see [RequireScopes].
 	LocalScopes []string
 
-	// UnknownSubscription, if set, is called before a client subscribes to a URI that no resource or template of the
-	// server has. If it returns an error, the client cannot subscribe; see [BeforeSubscribe]. It may wait for the
-	// resource: if the server has it afterwards, the error has no effect. Nil allows such subscriptions.
-	// UnknownSubscription must be safe for concurrent use.
-	UnknownSubscription func(ctx context.Context, uri string) error
-
 	// Personal, if set, returns servers whose tools, prompts, resources, templates and completions the caller of ctx
 	// has in addition to those of this server, which come first: of several entries with one name or URI, the caller
 	// has the first. It is called before each list, and when this server has no entry with a requested name or URI; it
 	// may add such an entry. The returned servers need not serve. Entries with [RequireScopes] and directories are left
-	// out. Hide of a returned server hides its entries, in addition to Hide of this server. The context is that of a
-	// handler, or, for [WhileSubscribed], has the caller only. Personal must be safe for concurrent use, and should
+	// out. The context is that of a handler, or, for [WhileSubscribed], has the caller only. Personal must be safe for concurrent use, and should
 	// return soon. See [Server.PersonalChanged].
 	Personal func(ctx context.Context) []*Server
 	// WhileListening, if set, is called in a new goroutine when the first client of an authenticated caller subscribes to
@@ -142,14 +135,6 @@ type Server struct {
 	// sent the previous lists to the caller. Its clients are notified again then, because one of them may have requested
 	// the lists here after the first notification and before this call. PersonalOutdated must not block.
 	PersonalOutdated func(caller string) (shown bool)
-
-	// Hide, if set, returns a function that reports what is hidden from a caller, or nil if nothing is. List is the method
-	// of a list, such as tools/list, and name the name, URI or URI template of an entry, which is left out of the list and
-	// of [Server.LookupTool]. If list is resources/subscribe, name is a URI, and the caller is not notified of its
-	// updates. The caller can still use what is hidden, unlike with [VisibleTo]. Lists with a function are computed for
-	// each caller. Hide and the function must be safe for concurrent use and fast, and must not panic. See
-	// [Server.PersonalChanged].
-	Hide func(caller principal.Principal) func(list, name string) bool
 
 	// RootsChanged, if set, is called when the client of a session notifies the server that
 	// its roots have changed. [PeerOf] describes the client. RootsChanged cannot ask the
@@ -169,6 +154,7 @@ type Server struct {
 	// value, except on the loopback interface, where it means the names of that interface.
 	AllowedHosts []string
 
+	hooks        link.Hooks
 	rechecks     rechecks
 	instructions atomic.Pointer[string]
 	changes      changes.Broadcaster

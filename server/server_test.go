@@ -134,7 +134,7 @@ var anyValue = map[string]string{
 	"KeepAlive":    "a negative value disables pings",
 	"ListCache":    "a negative time means stale",
 	"LocalScopes":  "a scope that no tool requires has no effect",
-	"RootsChanged": "a function", "UnknownSubscription": "a function", "Personal": "a function", "WhileListening": "a function", "PersonalOutdated": "a function", "Hide": "a function", "DiscoverCache": "a negative time means stale",
+	"RootsChanged": "a function", "Personal": "a function", "WhileListening": "a function", "PersonalOutdated": "a function", "DiscoverCache": "a negative time means stale",
 	"CallsPerSecond": "a negative value means no limit",
 	"ListsPerSecond": "a negative value means no limit",
 }

@@ -20,7 +20,7 @@ import (
 // its subscription omits the resource (2026-07-28, basic/patterns/subscriptions, Acknowledgment). Check must be
 // safe for concurrent use.
 //
-// A subscription that was accepted stays until the client ends it. See also [Server.UnknownSubscription].
+// A subscription that was accepted stays until the client ends it.
 //
 // BeforeSubscribe panics if check is nil.
 func BeforeSubscribe(check func(ctx context.Context, uri string) error) ResourceOption {
@@ -180,8 +180,8 @@ func (s *Server) admitSubscription(ctx context.Context, c *rpc.Call, uri string,
 }
 
 func (s *Server) checkSubscription(ctx context.Context, c *rpc.Call, uri string, offer *resourceOffer) error {
-	if offer == nil && s.UnknownSubscription != nil {
-		unknown := s.UnknownSubscription(ctx, uri)
+	if offer == nil && s.hooks.UnknownSubscription != nil {
+		unknown := s.hooks.UnknownSubscription(ctx, uri)
 		var err error
 		if offer, err = s.authorizedWatch(ctx, c, uri); err != nil {
 			return err

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/parley-mcp/parley/internal/challenge"
+	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -26,8 +27,8 @@ type toolEntry struct {
 	input  *schema.Schema
 	output *schema.Schema // nil: structured content is not validated
 	handle ToolHandler    // validates the arguments; nil if target is set
-	// target, if set, returns the tool that serves a call. See RegisterToolCaller.
-	target func(arguments json.RawMessage) (name string, targetArguments json.RawMessage, err error)
+	// target, if set, returns the tool that serves a call. See registerToolCaller.
+	target link.ToolTarget
 	// mirrored are the parameters that HTTP clients repeat in headers.
 	mirrored  []schema.HeaderParam
 	notSecret []string     // headers that NotSecret names

@@ -6,19 +6,20 @@ import (
 	"fmt"
 
 	"github.com/parley-mcp/parley/internal/changes"
+	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/schema"
 )
 
-// UnlistTools leaves the tools with these names out of tools/list. Clients can still call them. It is for
+// unlistTools leaves the tools with these names out of tools/list. Clients can still call them. It is for
 // servers with more tools than a model can use at once, which offer tools to search for them:
-// [Server.LookupTool] finds an unlisted tool, and a tool of [Server.RegisterToolCaller] calls it.
+// lookupTool finds an unlisted tool, and a tool of registerToolCaller calls it.
 //
 // The names replace those of the previous call; without names, all tools are listed. A tool with one of
 // the names may be added later. Clients are notified that the list has changed. Safe while the server
 // serves.
-func (s *Server) UnlistTools(names ...string) {
+func (s *Server) unlistTools(names ...string) {
 	set := make(map[string]bool, len(names))
 	for _, name := range names {
 		set[name] = true
@@ -29,9 +30,9 @@ func (s *Server) UnlistTools(names ...string) {
 	}
 }
 
-// LookupTool returns the definition of a tool that the caller can see and that [Server.Hide] does not hide, listed or not. The caller is that
-// of the call with the context ctx; see [VisibleTo]. The definition must not be modified.
-func (s *Server) LookupTool(ctx context.Context, name string) (tool mcp.Tool, ok bool) {
+// lookupTool returns the definition of a tool that the caller can see and that link.Hooks does not hide, listed or not.
+// The caller is that of the call with the context ctx; see [VisibleTo]. The definition must not be modified.
+func (s *Server) lookupTool(ctx context.Context, name string) (tool mcp.Tool, ok bool) {
 	who := PrincipalOf(ctx)
 	e, from, ok := findFor(ctx, s, &toolKind, name, who)
 	if !ok || s.hides(who, mcp.MethodListTools, name) || from != s && from.hides(who, mcp.MethodListTools, name) {
@@ -40,7 +41,7 @@ func (s *Server) LookupTool(ctx context.Context, name string) (tool mcp.Tool, ok
 	return e.tool, true
 }
 
-// RegisterToolCaller adds a tool with which clients call other tools of the server, such as unlisted ones.
+// registerToolCaller adds a tool with which clients call other tools of the server, such as unlisted ones.
 // target returns the name and the arguments of the other tool for the arguments of a call, which have
 // passed the input schema of tool. Nil arguments mean an empty object. The other tool serves the call as
 // if the client had named it: its arguments and result are validated, it needs the scopes of
@@ -49,9 +50,9 @@ func (s *Server) LookupTool(ctx context.Context, name string) (tool mcp.Tool, ok
 //
 // An error of target is a tool error, and so is a name that the caller cannot see or that of a tool
 // that calls other tools. target must be safe for concurrent use and return the same for the same
-// arguments. RegisterToolCaller returns an error where [Catalog.RegisterTool] does. Safe while the
+// arguments. registerToolCaller returns an error where [Catalog.RegisterTool] does. Safe while the
 // server serves.
-func (s *Server) RegisterToolCaller(tool mcp.Tool, target func(arguments json.RawMessage) (name string, targetArguments json.RawMessage, err error), options ...ToolOption) error {
+func (s *Server) registerToolCaller(tool mcp.Tool, target link.ToolTarget, options ...ToolOption) error {
 	if target == nil {
 		return fmt.Errorf("tool %q: target must not be nil", tool.Name)
 	}

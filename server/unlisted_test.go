@@ -21,7 +21,7 @@ import (
 // addCaller adds the tool "do", which calls the tool of its argument name.
 func addCaller(t *testing.T, s *server.Server) {
 	t.Helper()
-	err := s.RegisterToolCaller(mcp.Tool{
+	err := linked.RegisterToolCaller(s, mcp.Tool{
 		Name:        "do",
 		InputSchema: json.RawMessage(`{"type":"object","properties":{"name":{"type":"string"},"arguments":{}},"required":["name"]}`),
 	}, func(arguments json.RawMessage) (string, json.RawMessage, error) {
@@ -49,7 +49,7 @@ func toolNames(t *testing.T, c *client.Client) string {
 func TestUnlistedToolsCanBeCalled(t *testing.T) {
 	mcptest.Everywhere(t, func() *server.Server {
 		s := &server.Server{}
-		s.UnlistTools("greet", "other")
+		linked.UnlistTools(s, "greet", "other")
 		server.AddTool(s, mcp.Tool{Name: "greet"}, greet)
 		server.AddTool(s, mcp.Tool{Name: "listed"}, greet)
 		addCaller(t, s)
@@ -88,7 +88,7 @@ func TestChangesOfUnlistedToolsAreNotified(t *testing.T) {
 		if len(next) == 0 {
 			return
 		}
-		s.UnlistTools(next[0]...)
+		linked.UnlistTools(s, next[0]...)
 		want, wants, next = wants[0], wants[1:], next[1:]
 	}
 	t.Errorf("the client was not notified that the list is %q", want)
@@ -138,7 +138,7 @@ func TestToolsAreFoundForTheirCaller(t *testing.T) {
 	ada := person(t, "ada")
 	server.AddTool(s, mcp.Tool{Name: "hidden", Description: "found"}, greet, server.VisibleTo(func(who principal.Principal, _ string) bool { return who == ada }))
 	server.AddTool(s, mcp.Tool{Name: "find"}, func(ctx context.Context, _ struct{}) (string, error) {
-		tool, ok := s.LookupTool(ctx, "hidden")
+		tool, ok := linked.LookupTool(s, ctx, "hidden")
 		return fmt.Sprint(tool.Description, ok), nil
 	})
 	for who, want := range map[principal.Principal]string{ada: "foundtrue", principal.Local: "false"} {
@@ -196,9 +196,9 @@ func TestToolCallersAreChecked(t *testing.T) {
 	target := func(json.RawMessage) (string, json.RawMessage, error) { return "", nil, auth.Require(t.Context(), "a") }
 	var s server.Server
 	for want, err := range map[string]error{
-		"target must not be nil": s.RegisterToolCaller(mcp.Tool{Name: "a", InputSchema: json.RawMessage(`{"type":"object"}`)}, nil),
-		"input schema":           s.RegisterToolCaller(mcp.Tool{Name: "a", InputSchema: json.RawMessage(`{`)}, target),
-		"1 to 128":               s.RegisterToolCaller(mcp.Tool{InputSchema: json.RawMessage(`{"type":"object"}`)}, target),
+		"target must not be nil": linked.RegisterToolCaller(&s, mcp.Tool{Name: "a", InputSchema: json.RawMessage(`{"type":"object"}`)}, nil),
+		"input schema":           linked.RegisterToolCaller(&s, mcp.Tool{Name: "a", InputSchema: json.RawMessage(`{`)}, target),
+		"1 to 128":               linked.RegisterToolCaller(&s, mcp.Tool{InputSchema: json.RawMessage(`{"type":"object"}`)}, target),
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)

@@ -20,12 +20,16 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/cmd/parley/internal/traffic"
 	"github.com/parley-mcp/parley/cmd/parley/internal/yamldoc"
+	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/schema"
 	"github.com/parley-mcp/parley/server"
 )
+
+// linked has the functions of a server that programs do not need.
+var linked = link.Get[link.Server[server.Server, server.ToolHandler, server.ToolOption]]()
 
 // Options are the settings of a Mock.
 type Options struct {
@@ -58,7 +62,7 @@ func newMock(s *server.Server, o Options) *Mock {
 	}
 	s.Logger = m.logger
 	s.Middleware = append(s.Middleware, m.middleware)
-	s.Hide = func(principal.Principal) func(string, string) bool {
+	linked.Hooks(s).Hide = func(principal.Principal) func(string, string) bool {
 		return func(list, name string) bool {
 			return strings.HasPrefix(strings.TrimPrefix(name, "mock:"), transient) || m.hidden[list+" "+name]
 		}
@@ -90,7 +94,7 @@ func (m *Mock) Summary() string {
 func (m *Mock) addTool(tool mcp.Tool, s *script, options ...server.ToolOption) error {
 	m.tools++
 	m.names[mcp.MethodCallTool] = append(m.names[mcp.MethodCallTool], tool.Name)
-	return m.server.ForwardTool(tool, func(ctx context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error) {
+	handler := func(ctx context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error) {
 		raw, err := m.play(ctx, s, argumentsOf(arguments), arguments)
 		if err != nil {
 			return nil, err
@@ -101,7 +105,8 @@ func (m *Mock) addTool(tool mcp.Tool, s *script, options ...server.ToolOption) e
 		}
 		result.Source = raw
 		return result, nil
-	}, options...)
+	}
+	return linked.ForwardTool(m.server, tool, handler, options...)
 }
 
 // addResource adds a resource.
@@ -183,7 +188,7 @@ func (m *Mock) change(list string) error {
 		m.server.RemovePrompt(name)
 		return err
 	}
-	err := m.server.ForwardTool(mcp.Tool{Name: name},
+	err := linked.ForwardTool(m.server, mcp.Tool{Name: name},
 		func(context.Context, json.RawMessage) (*mcp.CallToolResult, error) { return nil, nil })
 	m.server.RemoveTool(name)
 	return err

@@ -3,16 +3,30 @@ package server
 import (
 	"sync"
 
+	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
 )
 
+// The functions of package link for the gateway and for mock servers.
+func init() {
+	link.Set(link.Server[Server, ToolHandler, ToolOption]{
+		Hooks:                func(s *Server) *link.Hooks { return &s.hooks },
+		ForwardTool:          (*Server).forwardTool,
+		RegisterToolCaller:   (*Server).registerToolCaller,
+		LookupTool:           (*Server).lookupTool,
+		UnlistTools:          (*Server).unlistTools,
+		RecheckSubscriptions: (*Server).recheckSubscriptions,
+		SetInstructions:      (*Server).setInstructions,
+	})
+}
+
 // hiddenFrom returns a function that reports which entries Hide hides from a list of a caller; nil if it hides none.
 func (s *Server) hiddenFrom(who principal.Principal, list string) func(name string) bool {
-	if s.Hide == nil {
+	if s.hooks.Hide == nil {
 		return nil
 	}
-	hides := s.Hide(who)
+	hides := s.hooks.Hide(who)
 	if hides == nil {
 		return nil
 	}
@@ -39,7 +53,7 @@ func (s *Server) hides(who principal.Principal, list, name string) bool {
 // notifiedOf returns a function that reports who is notified of updates of a resource; nil means every subscriber.
 func (s *Server) notifiedOf(uri string) func(principal.Principal) bool {
 	readers := s.readersOf(uri)
-	if s.Hide == nil {
+	if s.hooks.Hide == nil {
 		return readers
 	}
 	return func(who principal.Principal) bool {
@@ -47,10 +61,10 @@ func (s *Server) notifiedOf(uri string) func(principal.Principal) bool {
 	}
 }
 
-// RecheckSubscriptions calls the functions of [BeforeSubscribe] again, because they may have another result now. A
+// recheckSubscriptions calls the functions of [BeforeSubscribe] again, because they may have another result now. A
 // subscription of 2026-07-28 with a resource that is rejected ends, and the client can subscribe again to the others.
-// Subscriptions of sessions continue; see [Server.Hide] for those. It does not block and is safe for concurrent use.
-func (s *Server) RecheckSubscriptions() {
+// Subscriptions of sessions continue; see link.Hooks for those. It does not block and is safe for concurrent use.
+func (s *Server) recheckSubscriptions() {
 	s.rechecks.mu.Lock()
 	defer s.rechecks.mu.Unlock()
 	if s.rechecks.next != nil {
@@ -59,7 +73,7 @@ func (s *Server) RecheckSubscriptions() {
 	}
 }
 
-// rechecks announces calls of RecheckSubscriptions.
+// rechecks announces calls of recheckSubscriptions.
 type rechecks struct {
 	mu   sync.Mutex
 	next chan struct{} // closed by the next call; nil if nothing waits for it
