@@ -39,11 +39,7 @@ parley call http://127.0.0.1:7777/mcp weather --json @city.json
 parley call --config mcp.json files read_text_file path=notes.txt
 parley call --task http://127.0.0.1:7777/mcp bake kind=plum
 parley call greet name=Ada -- parley serve --stdio`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			target, rest, err := dialing.Split(cmd, args)
-			if err != nil {
-				return err
-			}
+		RunE: dialing.WithWords(func(cmd *cobra.Command, target, rest []string) error {
 			if len(rest) == 0 {
 				return errors.New("no TOOL; list the server's tools with parley ls")
 			}
@@ -51,7 +47,7 @@ parley call greet name=Ada -- parley serve --stdio`,
 				return fmt.Errorf("--json must be the only arguments; remove %q or --json", rest[1])
 			}
 			return callTool(cmd, &flags, target, rest[0], rest[1:], &arguments, task)
-		},
+		}),
 	}
 	flags.add(cmd)
 	arguments.add(cmd, "arguments")

@@ -55,13 +55,9 @@ parley disconnect files
 
 parley connect --name browser --idle 2h -- npx -y @playwright/mcp
 parley call browser browser_navigate url=https://example.com`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			target, err := dialing.OnlyTarget(cmd, args)
-			if err != nil {
-				return err
-			}
+		RunE: dialing.WithTarget(func(cmd *cobra.Command, target []string) error {
 			return connectAs(cmd, &flags, target)
-		},
+		}),
 	}
 	flags.AddTo(cmd, "end a call if the server sends nothing for this `time`, such as 90s (default 10m)")
 	f := cmd.Flags()

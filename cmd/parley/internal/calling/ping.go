@@ -23,13 +23,9 @@ func NewPing() *cobra.Command {
 		Example: `
 parley ping http://127.0.0.1:7777/mcp
 parley ping --config mcp.json files`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			target, err := dialing.OnlyTarget(cmd, args)
-			if err != nil {
-				return err
-			}
+		RunE: dialing.WithTarget(func(cmd *cobra.Command, target []string) error {
 			return ping(cmd, &flags, target)
-		},
+		}),
 	}
 	flags.Add(cmd)
 	completion.Add(cmd, &flags, completion.Target, completion.Nothing)

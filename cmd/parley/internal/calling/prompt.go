@@ -31,11 +31,7 @@ func NewPrompt() *cobra.Command {
 ` + questionHelp + "\n\n" + dialing.TargetHelp,
 		Example: `
 parley prompt http://127.0.0.1:7777/mcp postcard city=Oslo tone=friendly`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			target, rest, err := dialing.Split(cmd, args)
-			if err != nil {
-				return err
-			}
+		RunE: dialing.WithWords(func(cmd *cobra.Command, target, rest []string) error {
 			if len(rest) == 0 {
 				return errors.New("no NAME; list the server's prompts with parley ls")
 			}
@@ -44,7 +40,7 @@ parley prompt http://127.0.0.1:7777/mcp postcard city=Oslo tone=friendly`,
 				return err
 			}
 			return prompt(cmd, &flags, target, rest[0], arguments)
-		},
+		}),
 	}
 	flags.add(cmd)
 	completion.Add(cmd, &flags, completion.Target, completion.Prompt, completion.PromptArguments)
@@ -146,17 +142,13 @@ the beginning of the value.
 		Example: `
 parley complete http://127.0.0.1:7777/mcp prompt postcard city O
 parley complete http://127.0.0.1:7777/mcp template demo://cities/{city} city`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			target, rest, err := dialing.Split(cmd, args)
-			if err != nil {
-				return err
-			}
+		RunE: dialing.WithWords(func(cmd *cobra.Command, target, rest []string) error {
 			params, err := parseComplete(rest, given)
 			if err != nil {
 				return err
 			}
 			return complete(cmd, &flags, target, params)
-		},
+		}),
 	}
 	flags.Add(cmd)
 	cmd.Flags().Var((*program.Repeated)(&given), "given", "value of another argument, as `key=value` (repeatable)")

@@ -29,18 +29,15 @@ are described.
 		Example: `
 parley read http://127.0.0.1:7777/mcp demo://guide
 parley read --config mcp.json files file:///project/logo.png >logo.png`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			target, rest, err := dialing.Split(cmd, args)
+		RunE: dialing.WithWords(func(cmd *cobra.Command, target, rest []string) error {
 			switch {
-			case err != nil:
-				return err
 			case len(rest) == 0:
 				return errors.New("no URI; list the server's resources with parley ls")
 			case len(rest) > 1:
 				return fmt.Errorf("unexpected argument %q; read has one URI", rest[1])
 			}
 			return read(cmd, &flags, target, rest[0])
-		},
+		}),
 	}
 	flags.add(cmd)
 	completion.Add(cmd, &flags, completion.Target, completion.Resource, completion.Nothing)

@@ -64,9 +64,8 @@ func (f *sessionFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.saveDir, "save", "", "save images, audio and binary data in this `directory`")
 	cmd.Flags().StringVar(&f.images, "images", picture.Auto, "show images at the terminal with this `protocol`: "+
 		strings.Join(picture.Names()[1:], ", "))
-	_ = cmd.MarkFlagDirname("save") // the flags exist
-	_ = cmd.RegisterFlagCompletionFunc("images",
-		cobra.FixedCompletions(picture.Names(), cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.MarkFlagDirname("save") // the flag exists
+	program.CompleteFlag(cmd, "images", picture.Names())
 	f.addSession(cmd)
 }
 
@@ -75,9 +74,8 @@ func (f *sessionFlags) addSession(cmd *cobra.Command) {
 	cmd.Flags().Var((*program.Repeated)(&f.roots), "root", "`directory` that the server may work in (repeatable)")
 	cmd.Flags().StringVar(&f.logLevel, "log-level", "",
 		"print the server's log messages of this `level` and above, such as info")
-	_ = cmd.RegisterFlagCompletionFunc("log-level",
-		cobra.FixedCompletions(program.WordsOf(mcp.LoggingLevels()), cobra.ShellCompDirectiveNoFileComp))
-	_ = cmd.MarkFlagDirname("root") // the flags exist
+	program.CompleteFlag(cmd, "log-level", mcp.LoggingLevels())
+	_ = cmd.MarkFlagDirname("root") // the flag exists
 }
 
 // endError is the cause of the end of the context of a command that a question ends.

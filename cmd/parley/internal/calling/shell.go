@@ -51,13 +51,9 @@ command that fails, with its exit code. Lines that begin with # are comments.
 parley shell files
 parley shell -- npx -y @modelcontextprotocol/server-everything
 echo 'call greet name=Ada' | parley shell http://127.0.0.1:7777/mcp`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			target, err := dialing.OnlyTarget(cmd, args)
-			if err != nil {
-				return err
-			}
+		RunE: dialing.WithTarget(func(cmd *cobra.Command, target []string) error {
 			return runShell(cmd, &flags, target)
-		},
+		}),
 	}
 	flags.AddTo(cmd, "wait at most this `time` for each response, such as 90s (the default depends on the request)")
 	flags.addSession(cmd)

@@ -208,16 +208,12 @@ Tasks are stored like logins; see parley login.
 ` + dialing.TargetHelp,
 		Example: `
 parley task ls http://127.0.0.1:7777/mcp`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			target, rest, err := dialing.Split(cmd, args)
-			if err != nil {
-				return err
-			}
+		RunE: dialing.WithWords(func(cmd *cobra.Command, target, rest []string) error {
 			if len(rest) > 0 {
 				return fmt.Errorf("unexpected argument %q; task ls has one TARGET", rest[0])
 			}
 			return listTasks(cmd, &flags, target)
-		},
+		}),
 	}
 	flags.Add(cmd)
 	completion.Add(cmd, &flags, completion.Target, completion.Nothing)

@@ -41,21 +41,17 @@ removed, changed, updated, log, lost or regained) and the members of that event.
 parley watch http://127.0.0.1:7777/mcp
 parley watch http://127.0.0.1:7777/mcp demo://notes --read
 parley watch -o json --config mcp.json files | jq .`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			target, uris, err := dialing.Split(cmd, args)
-			if err != nil {
-				return err
-			}
+		RunE: dialing.WithWords(func(cmd *cobra.Command, target, uris []string) error {
 			w.uris, w.level = uris, mcp.LoggingLevel(level)
 			if level != "" && !w.level.Known() {
 				return fmt.Errorf("unknown --log-level %q; use one of %s", level, program.Commas(mcp.LoggingLevels()))
 			}
-			err = w.run(cmd, &flags, target)
+			err := w.run(cmd, &flags, target)
 			if cmd.Context().Err() != nil {
 				return nil
 			}
 			return err
-		},
+		}),
 	}
 	flags.AddTo(cmd, "wait at most this `time` for each response, such as 90s (the default depends on the request)")
 	cmd.Flags().BoolVar(&w.read, "read", false, "read each updated resource, and print its contents")

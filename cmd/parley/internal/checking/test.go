@@ -78,8 +78,7 @@ parley test server.test.yaml --target https://example.com/mcp --revisions all`,
 	f.StringVar(&flags.junit, "junit", "", "write the results to this `file`, in the form of JUnit")
 	f.BoolVar(&flags.schema, "schema", false, "print the JSON Schema of the files")
 	_ = cmd.MarkFlagDirname("root") // the flags exist
-	_ = cmd.RegisterFlagCompletionFunc("revisions",
-		cobra.FixedCompletions(append(program.WordsOf(mcp.Revisions()), "all"), cobra.ShellCompDirectiveNoFileComp))
+	program.CompleteFlag(cmd, "revisions", append(program.WordsOf(mcp.Revisions()), "all"))
 	completion.Add(cmd, &flags, completion.Files)
 	return cmd
 }

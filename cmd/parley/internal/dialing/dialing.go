@@ -103,9 +103,7 @@ func (f *Flags) AddUnrecorded(cmd *cobra.Command, timeout string) {
 	f.Config.Add(cmd)
 	f.Env.Add(cmd)
 	flags.StringVar(&f.Revision, "revision", "", "use only this `revision`, such as 2025-11-25")
-	// the flag exists
-	_ = cmd.RegisterFlagCompletionFunc("revision",
-		cobra.FixedCompletions(program.WordsOf(mcp.Revisions()), cobra.ShellCompDirectiveNoFileComp))
+	program.CompleteFlag(cmd, "revision", mcp.Revisions())
 	flags.DurationVar(&f.Timeout, "timeout", 0, timeout)
 	flags.VarP((*program.Repeated)(&f.Headers), "header", "H", "HTTP `header`, as 'Name: value' (repeatable)")
 	flags.BoolVar(&f.Trace, "trace", false, "print every message to stderr")
@@ -170,6 +168,28 @@ func Split(cmd *cobra.Command, args []string) (target, rest []string, err error)
 		return args[:1], args[1:], nil
 	}
 	return nil, nil, err
+}
+
+// WithWords returns the function of a command that has arguments beside TARGET; run receives both.
+func WithWords(run func(cmd *cobra.Command, target, rest []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		target, rest, err := Split(cmd, args)
+		if err != nil {
+			return err
+		}
+		return run(cmd, target, rest)
+	}
+}
+
+// WithTarget returns the function of a command that has no argument but TARGET, which run receives.
+func WithTarget(run func(cmd *cobra.Command, target []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		target, err := OnlyTarget(cmd, args)
+		if err != nil {
+			return err
+		}
+		return run(cmd, target)
+	}
 }
 
 // OnlyTarget returns the TARGET of a command that has no other arguments.

@@ -28,6 +28,13 @@ func Version() string {
 	return strings.TrimPrefix(info.Main.Version, "v")
 }
 
+// CompleteFlag lets shells complete a flag of a command with words.
+func CompleteFlag[Word ~string](cmd *cobra.Command, name string, words []Word) {
+	// The flag exists.
+	_ = cmd.RegisterFlagCompletionFunc(name,
+		cobra.FixedCompletions(WordsOf(words), cobra.ShellCompDirectiveNoFileComp))
+}
+
 // Commas joins words with commas.
 func Commas[Word ~string](words []Word) string {
 	var b strings.Builder

@@ -49,11 +49,7 @@ send them with --header. --peer selects a server of a recording of several. parl
 parley call http://127.0.0.1:7777/mcp greet name=Ada --record greet.jsonl
 parley replay greet.jsonl http://127.0.0.1:7777/mcp
 parley replay session.jsonl --ignore /result/content -- ./my-server`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			target, rest, err := dialing.Split(cmd, args)
-			if err != nil {
-				return err
-			}
+		RunE: dialing.WithWords(func(cmd *cobra.Command, target, rest []string) error {
 			file := rest
 			if cmd.ArgsLenAtDash() < 0 { // RECORDING TARGET
 				file, target = target, rest
@@ -62,7 +58,7 @@ parley replay session.jsonl --ignore /result/content -- ./my-server`,
 				return errors.New("replay needs a RECORDING and a TARGET; see parley replay --help")
 			}
 			return replayTo(cmd, &flags, file[0], target)
-		},
+		}),
 	}
 	flags.dial.Config.Add(cmd)
 	flags.dial.Env.Add(cmd)

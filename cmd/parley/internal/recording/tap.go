@@ -65,11 +65,7 @@ parley tap --record session.jsonl -- ./my-server
 parley tap https://example.com/mcp --addr 127.0.0.1:8080
 parley tap notes`,
 		Annotations: map[string]string{program.ExitCodesKey: tapExitCodes},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			target, err := dialing.OnlyTarget(cmd, args)
-			if err != nil {
-				return err
-			}
+		RunE: dialing.WithTarget(func(cmd *cobra.Command, target []string) error {
 			switch {
 			case cmd.ArgsLenAtDash() >= 0:
 				return tapCommand(cmd, &flags, target,
@@ -78,7 +74,7 @@ parley tap notes`,
 				return tapURL(cmd, &flags, target[0], nil)
 			}
 			return tapServer(cmd, &flags, target[0])
-		},
+		}),
 	}
 	flags.config.Add(cmd)
 	cmd.Flags().StringVar(&flags.addr, "addr", "127.0.0.1:0", "listen on this `address` for a URL")

@@ -19,6 +19,7 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/form"
 	"github.com/parley-mcp/parley/cmd/parley/internal/jsonedit"
 	"github.com/parley-mcp/parley/cmd/parley/internal/output"
+	"github.com/parley-mcp/parley/cmd/parley/internal/program"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/host"
 )
@@ -69,9 +70,7 @@ parley install files --client zed --remove`,
 	cmd.MarkFlagsMutuallyExclusive("bridge", "direct", "remove")
 	cmd.MarkFlagsMutuallyExclusive("remove", "replace")
 	completion.Add(cmd, &flags.config, completion.Target, completion.Nothing)
-	// the flag exists
-	_ = cmd.RegisterFlagCompletionFunc("client",
-		cobra.FixedCompletions(editors.Names(), cobra.ShellCompDirectiveNoFileComp))
+	program.CompleteFlag(cmd, "client", editors.Names())
 	return cmd
 }
 

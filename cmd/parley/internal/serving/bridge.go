@@ -40,16 +40,12 @@ and its questions and reports reach the client. parley uses the login of parley 
 parley bridge https://example.com/mcp
 parley bridge --config mcp.json files
 parley bridge --addr 127.0.0.1:8080 -- ./my-server`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			target, err := dialing.OnlyTarget(cmd, args)
-			if err != nil {
-				return err
-			}
+		RunE: dialing.WithTarget(func(cmd *cobra.Command, target []string) error {
 			if err := flags.http.Apply(cmd); err != nil {
 				return err
 			}
 			return bridge(cmd, &flags, target, login)
-		},
+		}),
 	}
 	flags.AddTo(cmd, "end a call if the server sends nothing for this `time`, such as 90s (default 10m)")
 	flags.http.Add(cmd)
