@@ -13,6 +13,7 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/httpcodec"
+	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/internal/serve/legacy"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -289,14 +290,14 @@ func (s *Server) postToPair(w http.ResponseWriter, r *http.Request, id string, m
 	case jsonrpc.Notification:
 		x.notify(m)
 		if x.ready.Load() {
-			x.session.ServeNotification(r.Context(), m)
+			x.session.ServeNotification(r.Context(), m, revision.Class{})
 		}
 	case jsonrpc.Response:
 		x.session.ReceiveResponse(m)
 	case jsonrpc.Request:
 		var c *rpc.Call
 		if !x.inOrder(m) {
-			c, _ = x.session.NewCall(m) // startOnPair reports the error
+			c, _ = x.session.NewCall(m, revision.Class{}) // startOnPair reports the error
 		}
 		if !s.authorize(w, r, m.ID, cmp.Or(c, callOnPair(x.who, id, m))) {
 			return
@@ -357,15 +358,11 @@ func (s *Server) startOnPair(x *pair, ctx context.Context, m *jsonrpc.Message, c
 		x.running.Done()
 		return false, true
 	}
-	if m.Method == mcp.MethodPing {
-		go x.serve(func(out *[]byte) { x.session.Serve(ctx, out, m, nil) })
-		return true, true
-	}
 	// Before the client receives the status of this request and sends the next: a
 	// cancellation must find the request.
 	var fault *jsonrpc.Error
 	if c == nil {
-		c, fault = x.session.NewCall(m)
+		c, fault = x.session.NewCall(m, revision.Class{})
 	}
 	if fault == nil {
 		fault = x.session.Begin(ctx, c, x.stream)

@@ -16,6 +16,7 @@ import (
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/internal/httpcodec"
 	"github.com/parley-mcp/parley/internal/lease"
+	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/principal"
@@ -243,7 +244,7 @@ func (s *Server) serveRouted(x *pair, c routedCall) {
 		}
 		select {
 		case x.slots <- struct{}{}:
-			go x.serve(func(*[]byte) { x.session.ServeNotification(c.ctx, m) })
+			go x.serve(func(*[]byte) { x.session.ServeNotification(c.ctx, m, revision.Class{}) })
 		default:
 			x.running.Done()
 		}

@@ -77,10 +77,17 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !s.authorize(w, r, jsonrpc.ID{}) {
 		return
 	}
-	if r.Method == http.MethodGet {
-		s.get(w, r, x)
-	} else {
-		s.delete(w, r)
+	class := classify(r, nil)
+	if class.Era == revision.Modern { // which has POST only
+		rejectMethod(w, "POST")
+		return
+	}
+	switch id, ok := sessionOf(w, r, class, jsonrpc.ID{}); {
+	case !ok:
+	case r.Method == http.MethodGet:
+		s.get(w, r, x, id)
+	default:
+		s.delete(w, r, id)
 	}
 }
 
@@ -193,34 +200,40 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request, x *response) (b
 
 // dispatch serves the body of a POST request by era and kind.
 func (s *Server) dispatch(w http.ResponseWriter, r *http.Request, x *exchange, body []byte) {
-	if jsonrpc.IsBatch(body) {
-		s.postBatch(w, r, x, body)
-		return
-	}
-	m := &x.message
-	err := m.Parse(body, s.Limits)
-	if (err != nil || m.Kind != jsonrpc.Request) && !s.authorize(w, r, jsonrpc.ID{}) {
-		return
-	}
-	if err != nil {
-		if m.Kind == jsonrpc.Response {
-			s.unusable(r, m, err)
-		}
-		s.rejectMalformed(w, r, m, err)
-		return
-	}
-	class := classify(r, m)
-	if class.Era == revision.Modern {
-		s.postModern(w, r, x, class)
-		return
-	}
-	if r.URL.RawQuery != "" && r.Header[httpcodec.HeaderSession] == nil {
-		if id := r.URL.Query().Get(pairParameter); id != "" {
-			s.postToPair(w, r, id, m)
+	m, isBatch, inSession := &x.message, jsonrpc.IsBatch(body), r.Header[httpcodec.HeaderSession] != nil
+	var class revision.Class
+	if isBatch {
+		class = classify(r, nil)
+	} else {
+		err := m.Parse(body, s.Limits)
+		if (err != nil || m.Kind != jsonrpc.Request) && !s.authorize(w, r, jsonrpc.ID{}) {
 			return
 		}
+		if err != nil {
+			if m.Kind == jsonrpc.Response {
+				s.unusable(r, m, err)
+			}
+			s.rejectMalformed(w, r, m, err)
+			return
+		}
+		class = classify(r, m)
 	}
-	s.postLegacy(w, r, x, class)
+	pair := ""
+	if !inSession && r.URL.RawQuery != "" {
+		pair = r.URL.Query().Get(pairParameter)
+	}
+	switch {
+	case isBatch && (class.Era == revision.Modern || !inSession):
+		s.rejectBatch(w, r, body)
+	case isBatch:
+		s.postBatch(w, r, x, class, body)
+	case class.Era == revision.Modern:
+		s.postModern(w, r, x, class)
+	case pair != "":
+		s.postToPair(w, r, pair, m)
+	default:
+		s.postLegacy(w, r, x, class)
+	}
 }
 
 // rejectMalformed rejects a body that is not a valid message. The error has the id of the

@@ -25,7 +25,7 @@ func sessionOf(w http.ResponseWriter, r *http.Request, class revision.Class, req
 		return "", rejectInvalid(w, request, "the Mcp-Session-Id header must occur once")
 	case class.Fault != nil && class.Fault.Kind == revision.HeaderRepeated:
 		return "", rejectInvalid(w, request, "the MCP-Protocol-Version header must occur once")
-	case class.Fault != nil || class.Era == revision.Modern:
+	case class.Fault != nil:
 		return "", rejectInvalid(w, request, "the MCP-Protocol-Version header "+quote(httpcodec.First(r.Header, httpcodec.HeaderVersion))+" must name a revision that has sessions")
 	}
 	return httpcodec.First(r.Header, httpcodec.HeaderSession), true
@@ -85,7 +85,7 @@ func (s *Server) postLegacy(w http.ResponseWriter, r *http.Request, x *exchange,
 			rejectUndelivered(w)
 			return
 		}
-		live.ServeNotification(r.Context(), m)
+		live.ServeNotification(r.Context(), m, class)
 		respondEmpty(w, http.StatusAccepted)
 	case jsonrpc.Response:
 		if !live.ReceiveResponse(m) && s.forward(r.Context(), live, m) != nil {
@@ -144,7 +144,7 @@ func (s *Server) Deliver(ctx context.Context, session *legacy.Session, message [
 		session.ReceiveResponse(&m)
 	case m.Kind == jsonrpc.Notification:
 		if !session.ReceiveNotification(&m) && m.Method == mcp.NotificationRootsListChanged {
-			session.ServeNotification(ctx, &m)
+			session.ServeNotification(ctx, &m, revision.Class{})
 		}
 	}
 }
@@ -162,18 +162,18 @@ func (s *Server) RefreshSession(ctx context.Context, session string) {
 	}
 }
 
-// postBatch serves a batch, which only revision 2025-03-26 has (basic, Batching). The
-// response is a batch too.
-func (s *Server) postBatch(w http.ResponseWriter, r *http.Request, x *exchange, body []byte) {
-	class := classify(r, nil)
-	if class.Era == revision.Modern || r.Header[httpcodec.HeaderSession] == nil {
-		fault := legacy.NoBatch(body, s.Limits)
-		if x := s.pairs.get(r.URL.Query().Get(pairParameter), s.principalOf(r)); x != nil {
-			fault = x.session.RejectBatch(body, s.Limits)
-		}
-		reject(w, http.StatusBadRequest, jsonrpc.ID{}, fault)
-		return
+// rejectBatch rejects a batch outside of a session.
+func (s *Server) rejectBatch(w http.ResponseWriter, r *http.Request, body []byte) {
+	fault := legacy.NoBatch(body, s.Limits)
+	if x := s.pairs.get(r.URL.Query().Get(pairParameter), s.principalOf(r)); x != nil {
+		fault = x.session.RejectBatch(body, s.Limits)
 	}
+	reject(w, http.StatusBadRequest, jsonrpc.ID{}, fault)
+}
+
+// postBatch serves a batch in a session, which only revision 2025-03-26 has (basic, Batching). The
+// response is a batch too.
+func (s *Server) postBatch(w http.ResponseWriter, r *http.Request, x *exchange, class revision.Class, body []byte) {
 	id, ok := sessionOf(w, r, class, jsonrpc.ID{})
 	if !ok {
 		return
@@ -313,10 +313,12 @@ func (s *Server) rejectSession(w http.ResponseWriter, r *http.Request, request j
 // get opens a stream for the server's own messages: the standalone stream of a session,
 // or the event stream of the HTTP+SSE pair of 2024-11-05 if the request names no session.
 // Some clients of the pair send the version header, with any legacy revision.
-func (s *Server) get(w http.ResponseWriter, r *http.Request, x *response) {
-	id, ok := checkGet(w, r)
+func (s *Server) get(w http.ResponseWriter, r *http.Request, x *response, id string) {
 	switch {
-	case !ok:
+	case !accepts(r.Header, "text/event-stream"):
+		reject(w, http.StatusNotAcceptable, jsonrpc.ID{}, &jsonrpc.Error{
+			Code: jsonrpc.CodeInvalidRequest, Message: "the Accept header must allow text/event-stream",
+		})
 	case id != "":
 		s.getStream(w, r, x, id)
 	default:
@@ -324,35 +326,8 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, x *response) {
 	}
 }
 
-// checkGet checks the headers of a GET request and returns the id of its session, or "". If a
-// header is wrong, checkGet answers the request and reports false.
-func checkGet(w http.ResponseWriter, r *http.Request) (id string, ok bool) {
-	class := classify(r, nil)
-	if class.Era == revision.Modern { // the modern era has POST only
-		rejectMethod(w, "POST")
-		return "", false
-	}
-	if id, ok = sessionOf(w, r, class, jsonrpc.ID{}); !ok {
-		return "", false
-	}
-	if !accepts(r.Header, "text/event-stream") {
-		reject(w, http.StatusNotAcceptable, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the Accept header must allow text/event-stream"})
-		return "", false
-	}
-	return id, true
-}
-
 // delete ends a session and its streams.
-func (s *Server) delete(w http.ResponseWriter, r *http.Request) {
-	class := classify(r, nil)
-	if class.Era == revision.Modern { // the modern era has POST only
-		rejectMethod(w, "POST")
-		return
-	}
-	id, ok := sessionOf(w, r, class, jsonrpc.ID{})
-	if !ok {
-		return
-	}
+func (s *Server) delete(w http.ResponseWriter, r *http.Request, id string) {
 	if id == "" {
 		rejectInvalid(w, jsonrpc.ID{}, missingSession)
 		return

@@ -144,7 +144,7 @@ func (b *Batch) Calls() []*rpc.Call {
 	for i := range b.messages {
 		m := &b.messages[i]
 		if m.Kind == jsonrpc.Request && m.fault == nil && m.call == nil {
-			m.call, m.fault = b.session.NewCall(&m.Message)
+			m.call, m.fault = b.session.NewCall(&m.Message, revision.Class{})
 		}
 		if m.call != nil {
 			all = append(all, m.call)
@@ -187,7 +187,7 @@ func (b *Batch) Serve(ctx context.Context, dst []byte, stream rpc.Stream) []byte
 
 // Accept processes the responses and cancellations of the batch and puts its requests in flight, in their order; see
 // [rpc.Inflight.Accept]. It returns the messages for other replicas: responses and cancellations of requests that are
-// not in flight here, and changes of roots. AppendReply must follow. Stream is as for [Session.Serve].
+// not in flight here, and changes of roots. AppendReply must follow. Stream is as for [Session.Begin].
 func (b *Batch) Accept(ctx context.Context, stream rpc.Stream) (unknown []*jsonrpc.Message) {
 	b.Calls()
 	for i := range b.messages {
@@ -204,7 +204,6 @@ func (b *Batch) Accept(ctx context.Context, stream rpc.Stream) (unknown []*jsonr
 			if !b.session.ReceiveResponse(&m.Message) {
 				unknown = append(unknown, &m.Message)
 			}
-		case m.Method == mcp.MethodPing: // has no place in flight
 		default:
 			m.fault = b.session.Begin(ctx, m.call, stream)
 		}
@@ -224,12 +223,10 @@ func (b *Batch) AppendReply(ctx context.Context, dst []byte) []byte {
 		case m.fault != nil && m.needsResponse():
 			replies[i] = jsonrpc.AppendError(nil, m.ID, m.fault, true)
 		case m.fault != nil:
-		case m.Kind == jsonrpc.Request && m.Method == mcp.MethodPing:
-			serving.Go(func() { b.session.reply(ctx, &replies[i], m.call) })
 		case m.Kind == jsonrpc.Request:
 			serving.Go(func() { b.session.AppendReply(&replies[i], m.call) })
 		case m.Kind == jsonrpc.Notification:
-			b.session.ServeNotification(ctx, &m.Message)
+			b.session.ServeNotification(ctx, &m.Message, revision.Class{})
 		}
 	}
 	serving.Wait()

@@ -136,7 +136,7 @@ func TestBatchIsServedConcurrently(t *testing.T) {
 	if out := batchOf(3).Serve(t.Context(), nil, nil); string(out) != want {
 		t.Errorf("%s", out)
 	}
-	s.ReceiveNotification(Parse(t, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`))
+	s.ReceiveNotification(parse(t, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`))
 	for _, h := range active {
 		if h.call.ID() == jsonrpc.IntID(1) {
 			<-h.ctx.Done()
@@ -163,9 +163,9 @@ func askForRoots(t *testing.T, r mcp.Revision, ended func(answers []json.RawMess
 	}, server.Logger)
 	s := newSession(t, server, string(r))
 	asked, done := make(chan []byte, 1), make(chan []byte)
-	request := Parse(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call"}`)
+	request := parse(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call"}`)
 	go func() { done <- serve(context.Background(), s, request, streamTo(asked)) }()
-	return s, Parse(t, string(<-asked)), done
+	return s, parse(t, string(<-asked)), done
 }
 
 // A response in a batch reaches its input request.
@@ -253,7 +253,7 @@ func TestInputRequestFailsOnABrokenStream(t *testing.T) {
 	}, server.Logger)
 	s := newSession(t, server, "2025-11-25")
 	reset := errors.New("connection reset")
-	serve(t.Context(), s, Parse(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call"}`), brokenStream{reset})
+	serve(t.Context(), s, parse(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call"}`), brokenStream{reset})
 	if err := <-asked; !errors.Is(err, reset) {
 		t.Errorf("%v", err)
 	}

@@ -15,22 +15,33 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// initialize serves the handshake. The session begins if the middleware returns a result.
-func (s *Session) initialize(ctx context.Context, dst *[]byte, m *jsonrpc.Message) {
+// initialize returns the call of a handshake. The session has the state on which it agrees, and begins with its
+// response.
+func (s *Session) initialize(m *jsonrpc.Message) *rpc.Call {
 	d := s.describe(m)
 	state, fault := s.negotiate(&d)
-	c := &rpc.Call{Call: *call.New(d)}
-	c.Target = rpc.EraTarget(func(context.Context, *rpc.Call) (any, error) {
+	if !s.initialized {
+		state.Address = s.Address
+		s.State, s.peer = state, d.Peer
+	}
+	return &rpc.Call{Call: *call.New(d), Target: rpc.EraTarget(func(context.Context, *rpc.Call) (any, error) {
 		if fault != nil {
 			return nil, fault
 		}
 		result := s.server.Describe(s.who)
 		result.ProtocolVersion = state.Revision
 		return &result, nil
-	})
-	if s.reply(ctx, dst, c) {
-		state.Address = s.Address
-		s.State, s.peer, s.initialized = state, d.Peer, true
+	})}
+}
+
+// begin begins the session if the middleware has returned a result for a valid handshake.
+func (s *Session) begin(served bool) {
+	switch {
+	case s.initialized:
+	case served && s.Revision != "":
+		s.initialized = true
+	default:
+		s.State, s.peer = State{Address: s.Address}, call.Peer{}
 	}
 }
 
@@ -79,7 +90,6 @@ func invalidHandshake(reason string) *jsonrpc.Error {
 // ping returns the call of a ping, which is allowed before the handshake too. It does not count toward the
 // limit of requests in flight.
 func (s *Session) ping(m *jsonrpc.Message) *rpc.Call {
-	s.received.Add(1)
 	d := s.describe(m)
 	if d.Revision == "" {
 		d.Revision = mcp.V20241105
@@ -88,14 +98,6 @@ func (s *Session) ping(m *jsonrpc.Message) *rpc.Call {
 }
 
 func pong(context.Context, *rpc.Call) (any, error) { return &mcp.EmptyResult{}, nil }
-
-// reply appends the response to c to *dst and reports whether it has a result. Until the
-// handshake is over, the caller is the goroutine that reads from the connection, which
-// middleware must not end.
-func (s *Session) reply(ctx context.Context, dst *[]byte, c *rpc.Call) (ok bool) {
-	rpc.Isolate(func() { ok = s.server.Engine.AppendReply(ctx, dst, c, nil) == nil })
-	return ok
-}
 
 // defaultLevel is the least severe level that a client receives if it has not set one. The
 // server may choose it (2025-11-25, server/utilities/logging).

@@ -56,7 +56,7 @@ func newServer() (s *Server, calls chan handling) {
 	return s, calls
 }
 
-func Parse(t *testing.T, raw string) *jsonrpc.Message {
+func parse(t *testing.T, raw string) *jsonrpc.Message {
 	t.Helper()
 	m, err := jsonrpc.Parse([]byte(raw), jsonrpc.Limits{})
 	if err != nil {
@@ -73,7 +73,7 @@ func initialize(version string) string {
 // handshake performs the handshake of a session.
 func handshake(t *testing.T, s *Session, version string) {
 	t.Helper()
-	if out := serve(t.Context(), s, Parse(t, initialize(version)), nil); !s.Initialized() {
+	if out := serve(t.Context(), s, parse(t, initialize(version)), nil); !s.Initialized() {
 		t.Fatalf("%s", out)
 	}
 }

@@ -40,11 +40,11 @@ func TestSessionBeginsOnlyIfMiddlewareReturnsTheHandshake(t *testing.T) {
 					return next(ctx, c)
 				}
 			}).NewSession(principal.Local)
-			if got := string(serve(t.Context(), s, Parse(t, initialize("2025-06-18")), nil)); got != outcome.want || s.Initialized() {
+			if got := string(serve(t.Context(), s, parse(t, initialize("2025-06-18")), nil)); got != outcome.want || s.Initialized() {
 				t.Errorf("%s, initialized: %v", got, s.Initialized())
 			}
 			fail = false
-			if got := string(serve(t.Context(), s, Parse(t, initialize("2025-06-18")), nil)); !strings.Contains(got, `"protocolVersion":"2025-06-18"`) || !s.Initialized() {
+			if got := string(serve(t.Context(), s, parse(t, initialize("2025-06-18")), nil)); !strings.Contains(got, `"protocolVersion":"2025-06-18"`) || !s.Initialized() {
 				t.Errorf("the second handshake: %s", got)
 			}
 		})
@@ -63,11 +63,21 @@ func TestMiddlewareSeesInvalidHandshakes(t *testing.T) {
 			return result, err
 		}
 	}).NewSession(principal.Local)
-	reply := string(serve(t.Context(), s, Parse(t, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2024-11-05"}}`), nil))
+	reply := string(serve(t.Context(), s, parse(t, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2024-11-05"}}`), nil))
 	if !strings.Contains(reply, `"code":-32602`) || s.Initialized() {
 		t.Errorf("got %s", reply)
 	}
 	if len(seen) != 1 || seen[0] != mcp.MethodInitialize+" 2024-11-05" {
 		t.Errorf("the middleware saw %q", seen)
+	}
+}
+
+func TestInvalidHandshakeThatMiddlewareAnswersBeginsNoSession(t *testing.T) {
+	s := serverWith(func(call.Handler) call.Handler {
+		return func(context.Context, *call.Call) (any, error) { return &mcp.InitializeResult{}, nil }
+	}).NewSession(principal.Local)
+	m := parse(t, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18"}}`)
+	if reply := serve(t.Context(), s, m, nil); s.Initialized() || strings.Contains(string(reply), `"error"`) {
+		t.Errorf("initialized: %v, %s", s.Initialized(), reply)
 	}
 }

@@ -30,7 +30,7 @@ func (b *pingedSession) next() (id string, lost error) {
 	if ping == nil {
 		return "", lost
 	}
-	m := Parse(b.T, string(ping))
+	m := parse(b.T, string(ping))
 	if m.Kind != jsonrpc.Request || m.Method != mcp.MethodPing {
 		b.Errorf("sent %s", ping)
 	}
@@ -55,7 +55,7 @@ func TestAnsweringClientIsPingedRepeatedly(t *testing.T) {
 				t.Fatalf("ping %q, %v after %d", id, lost, len(seen))
 			}
 			seen[id] = true
-			if !b.session.ReceiveResponse(Parse(t, `{"jsonrpc":"2.0","id":`+id+`,"result":{}}`)) {
+			if !b.session.ReceiveResponse(parse(t, `{"jsonrpc":"2.0","id":`+id+`,"result":{}}`)) {
 				t.Fatal("the response to a ping is unknown")
 			}
 		}
@@ -66,7 +66,7 @@ func TestActiveClientIsNotPinged(t *testing.T) {
 	withPinger(t, func(b *pingedSession) {
 		t := b.T
 		for range 10 {
-			b.session.ReceiveNotification(Parse(t, `{"jsonrpc":"2.0","method":"notifications/initialized"}`))
+			b.session.ReceiveNotification(parse(t, `{"jsonrpc":"2.0","method":"notifications/initialized"}`))
 			if id, lost := b.next(); id != "" || lost != nil {
 				t.Fatalf("ping %q, %v", id, lost)
 			}
@@ -100,7 +100,7 @@ func TestAnyMessageKeepsAClient(t *testing.T) {
 		for range 10 {
 			b.next()
 			b.next()
-			b.session.ReceiveResponse(Parse(t, `{"jsonrpc":"2.0","id":"unknown","result":{}}`))
+			b.session.ReceiveResponse(parse(t, `{"jsonrpc":"2.0","id":"unknown","result":{}}`))
 			if _, lost := b.next(); lost != nil {
 				t.Fatal(lost)
 			}
@@ -118,7 +118,7 @@ func TestClientWithAnInputRequestIsNotPinged(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() {
-			serve(ctx, b.session, Parse(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call"}`), discard{})
+			serve(ctx, b.session, parse(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call"}`), discard{})
 			close(done)
 		}()
 		synctest.Wait()
@@ -165,7 +165,7 @@ func TestActivityOnAnotherReplicaCounts(t *testing.T) {
 			if lost != nil {
 				t.Fatal(lost)
 			}
-			if other.ReceiveResponse(Parse(t, `{"jsonrpc":"2.0","id":`+id+`,"result":{}}`)) {
+			if other.ReceiveResponse(parse(t, `{"jsonrpc":"2.0","id":`+id+`,"result":{}}`)) {
 				t.Error("the other replica knows a request")
 			}
 			other.RecordActivity(t.Context())
@@ -199,7 +199,7 @@ func TestSessionOfALostClientExpiresSoon(t *testing.T) {
 				if want.serving {
 					done := make(chan struct{})
 					go func() {
-						serve(t.Context(), mine.Session, Parse(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call"}`), nil)
+						serve(t.Context(), mine.Session, parse(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call"}`), nil)
 						close(done)
 					}()
 					h := <-calls

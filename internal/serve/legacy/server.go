@@ -66,7 +66,8 @@ func (s *Server) Resume(who principal.Principal, state State, inflight *rpc.Infl
 		return nil, err
 	}
 	session := &Session{State: state, server: s, who: who, peer: peer, inflight: inflight, initialized: true}
-	session.Info, session.Capabilities, session.Subscribed, session.Index = nil, nil, nil, bucketIndex{} // see StoredSession.record
+	session.Info, session.Capabilities, session.Subscribed = nil, nil, nil // see StoredSession.record
+	session.Index = bucketIndex{}
 	session.inputRequests.seedIDs()
 	session.level.set(state.LogLevel)
 	session.subscriptions.session = session
@@ -74,77 +75,75 @@ func (s *Server) Resume(who principal.Principal, state State, inflight *rpc.Infl
 	return session, nil
 }
 
-// Serve serves one request and appends the response to *dst, also if a handler calls
-// runtime.Goexit; then Serve does not return. It appends nothing if the client has cancelled
-// the request. The handler sends its notifications on stream.
-//
-// Serve returns the limit that has rejected the request, or nil. It is safe for concurrent use
-// after the handshake.
+var _ rpc.Protocol = (*Session)(nil)
+
+// Serve serves one request and appends the response to *dst, as AppendReply does. It returns the limit that has
+// rejected the request, or nil. It is safe for concurrent use after the handshake.
 func (s *Session) Serve(ctx context.Context, dst *[]byte, m *jsonrpc.Message, stream rpc.Stream) *call.OverloadError {
+	c, fault := rpc.Accept(ctx, s, m, revision.Class{}, stream)
+	if fault != nil {
+		*dst = jsonrpc.AppendError(*dst, m.ID, fault, false)
+		return nil
+	}
+	s.AppendReply(dst, c)
+	return c.Overload
+}
+
+// NewCall implements rpc.Protocol.
+func (s *Session) NewCall(m *jsonrpc.Message, _ revision.Class) (*rpc.Call, *jsonrpc.Error) {
+	s.received.Add(1)
 	switch {
 	case m.Method == mcp.MethodInitialize:
-		s.received.Add(1)
-		s.initialize(ctx, dst, m)
+		return s.initialize(m), nil
 	case m.Method == mcp.MethodPing:
-		s.reply(ctx, dst, s.ping(m))
-	default:
-		c, fault := s.Accept(ctx, m, stream)
-		if fault != nil {
-			*dst = jsonrpc.AppendError(*dst, m.ID, fault, false)
-			return nil
-		}
-		s.AppendReply(dst, c)
-		return c.Overload
-	}
-	return nil
-}
-
-// Accept puts a request in flight, other than initialize and ping: it calls NewCall and Begin. The error is the
-// response.
-func (s *Session) Accept(ctx context.Context, m *jsonrpc.Message, stream rpc.Stream) (*rpc.Call, *jsonrpc.Error) {
-	c, fault := s.NewCall(m)
-	if fault == nil {
-		fault = s.Begin(ctx, c, stream)
-	}
-	if fault != nil {
-		return nil, fault
-	}
-	return c, nil
-}
-
-// NewCall returns the call of a request other than initialize. The error is the response.
-func (s *Session) NewCall(m *jsonrpc.Message) (*rpc.Call, *jsonrpc.Error) {
-	if m.Method == mcp.MethodPing {
 		return s.ping(m), nil
-	}
-	s.received.Add(1)
-	if !s.initialized {
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "session must be initialized: send initialize first"}
+	case !s.initialized:
+		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "session must be initialized: send initialize first")
 	}
 	c := &rpc.Call{Call: *call.New(s.describe(m)), LogLevel: s.level.get()}
 	c.Subscriber, c.SessionNotifier = &s.subscriptions, s
 	if meta, ok := m.Params.Get("_meta"); ok {
 		if token, ok := jsonrpc.Get(meta, mcp.MetaProgressToken); ok {
 			if c.ProgressToken.UnmarshalJSON(token) != nil {
-				return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "progressToken must be a string or an integer"}
+				return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "progressToken must be a string or an integer")
 			}
 		}
 	}
 	return c, nil
 }
 
-// Begin puts a call of NewCall in flight, unless it is a ping; see [rpc.Inflight.Accept]. The handler sends its
-// notifications on stream. The error is the response.
+// isOwn reports whether a method belongs to the session, not to the engine. Its calls have no place in flight.
+func isOwn(method string) bool { return method == mcp.MethodInitialize || method == mcp.MethodPing }
+
+// Begin implements rpc.Protocol.
 func (s *Session) Begin(ctx context.Context, c *rpc.Call, stream rpc.Stream) *jsonrpc.Error {
+	if isOwn(c.Method()) {
+		c.Bind(ctx)
+		return nil
+	}
 	if stream != nil {
 		c.Stream, c.InputRequester = stream, &s.inputRequests
 	}
 	return s.inflight.Accept(ctx, s.server.Engine, c)
 }
 
-// AppendReply serves an accepted request and appends the response to *dst, as Serve does.
+// AppendReply implements rpc.Protocol.
 func (s *Session) AppendReply(dst *[]byte, c *rpc.Call) {
-	s.inflight.AppendReply(dst, s.server.Engine, c, nil)
+	if !isOwn(c.Method()) {
+		s.inflight.AppendReply(dst, s.server.Engine, c, nil)
+		return
+	}
+	// Until the handshake is over, this goroutine reads from the connection, and middleware must not end it.
+	served := false
+	rpc.Isolate(func() { served = s.server.Engine.AppendReply(c.Context(), dst, c, nil) == nil })
+	if c.Method() == mcp.MethodInitialize {
+		s.begin(served)
+	}
+}
+
+// InOrder implements rpc.Protocol: the handshake decides how to read the next message.
+func (s *Session) InOrder(m *jsonrpc.Message) bool {
+	return !s.initialized || m.Method == mcp.MethodInitialize
 }
 
 // ReceiveNotification processes a notification of the protocol and ignores others. It reports false for the
@@ -166,9 +165,8 @@ func (s *Session) ReceiveNotification(m *jsonrpc.Message) (found bool) {
 	return true
 }
 
-// ServeNotification runs the handler of an extension's notification and returns when it
-// returns. Call it after ReceiveNotification.
-func (s *Session) ServeNotification(ctx context.Context, m *jsonrpc.Message) {
+// ServeNotification implements rpc.Protocol. Call it after ReceiveNotification.
+func (s *Session) ServeNotification(ctx context.Context, m *jsonrpc.Message, _ revision.Class) {
 	if !s.initialized || !s.server.Engine.AcceptsNotification(m.Method, s.Revision) {
 		return
 	}

@@ -36,7 +36,7 @@ func TestHandshakeAgreesOnARevision(t *testing.T) {
 	} {
 		server, _ := newServer()
 		s := server.NewSession(principal.Anonymous)
-		out := serve(t.Context(), s, Parse(t, initialize(offered)), nil)
+		out := serve(t.Context(), s, parse(t, initialize(offered)), nil)
 		var got struct{ Result mcp.InitializeResult }
 		if err := json.Unmarshal(out, &got); err != nil || got.Result.ProtocolVersion != want || s.Revision != want || !s.Initialized() {
 			t.Errorf("%q: %s", offered, out)
@@ -63,7 +63,7 @@ func TestMalformedHandshakeCanBeRepeated(t *testing.T) {
 		`,"params":{"protocolVersion":"2025-11-25","clientInfo":{"name":"c","version":"1"},"capabilities":{},"ProtocolVersion":"2024-11-05"}`,
 		`,"params":{"protocolVersion":"2025-11-25","clientInfo":{"name":"c","version":"1"},"capabilities":{"x":"` + strings.Repeat("y", maxCapabilities) + `"}}`,
 	} {
-		out := serve(t.Context(), s, Parse(t, `{"jsonrpc":"2.0","id":1,"method":"initialize"`+params+`}`), nil)
+		out := serve(t.Context(), s, parse(t, `{"jsonrpc":"2.0","id":1,"method":"initialize"`+params+`}`), nil)
 		if codeOf(t, out) != jsonrpc.CodeInvalidParams || s.Initialized() {
 			t.Errorf("%.200s: %s", params, out)
 		}
@@ -74,7 +74,7 @@ func TestMalformedHandshakeCanBeRepeated(t *testing.T) {
 func TestSessionBeginsWithItsHandshake(t *testing.T) {
 	server, _ := newServer()
 	s := server.NewSession(principal.Anonymous)
-	serve := func(raw string) []byte { return serve(t.Context(), s, Parse(t, raw), nil) }
+	serve := func(raw string) []byte { return serve(t.Context(), s, parse(t, raw), nil) }
 	if out := serve(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`); codeOf(t, out) != jsonrpc.CodeInvalidRequest {
 		t.Errorf("before the handshake: %s", out)
 	}
@@ -102,7 +102,7 @@ func TestLongClientInfoIsTruncated(t *testing.T) {
 	raw := `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"sampling":{}},"clientInfo":` +
 		`{"name":"` + strings.Repeat("n", 250) + `éééé","title":"T","version":"1","icons":[{"src":"` + picture + `"}]}}}`
 	s := server.NewSession(principal.Anonymous)
-	out := serve(t.Context(), s, Parse(t, raw), nil)
+	out := serve(t.Context(), s, parse(t, raw), nil)
 	if codeOf(t, out) != 0 || !s.Initialized() {
 		t.Fatalf("%s", out)
 	}
@@ -126,16 +126,16 @@ func TestDuplicateIDInFlightIsRejected(t *testing.T) {
 	s := newSession(t, server, "2025-11-25")
 	const raw = `{"jsonrpc":"2.0","id":7,"method":"tools/call"}`
 	first := make(chan []byte)
-	go func() { first <- serve(context.Background(), s, Parse(t, raw), nil) }()
+	go func() { first <- serve(context.Background(), s, parse(t, raw), nil) }()
 	h := <-calls
-	if out := serve(t.Context(), s, Parse(t, raw), nil); codeOf(t, out) != jsonrpc.CodeInvalidRequest {
+	if out := serve(t.Context(), s, parse(t, raw), nil); codeOf(t, out) != jsonrpc.CodeInvalidRequest {
 		t.Errorf("%s", out)
 	}
 	close(h.release)
 	if out := <-first; codeOf(t, out) != 0 {
 		t.Errorf("the first: %s", out)
 	}
-	go func() { first <- serve(context.Background(), s, Parse(t, raw), nil) }()
+	go func() { first <- serve(context.Background(), s, parse(t, raw), nil) }()
 	close((<-calls).release)
 	if out := <-first; codeOf(t, out) != 0 {
 		t.Errorf("the id again, after the first response: %s", out)
@@ -150,7 +150,7 @@ func TestCancelledRequestHasNoResponse(t *testing.T) {
 	done := make(chan []byte)
 	for _, id := range []string{`1`, `"1"`} {
 		go func() {
-			done <- serve(context.Background(), s, Parse(t, `{"jsonrpc":"2.0","id":`+id+`,"method":"tools/call"}`), nil)
+			done <- serve(context.Background(), s, parse(t, `{"jsonrpc":"2.0","id":`+id+`,"method":"tools/call"}`), nil)
 		}()
 	}
 	byID := make(map[string]handling)
@@ -159,14 +159,14 @@ func TestCancelledRequestHasNoResponse(t *testing.T) {
 		byID[h.call.ID().String()] = h
 	}
 	for _, about := range []string{`{"requestId":2}`, `{"requestId":null}`, `{"requestId":[1]}`, `{}`, `{"requestId":"2"}`} {
-		s.ReceiveNotification(Parse(t, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":`+about+`}`))
+		s.ReceiveNotification(parse(t, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":`+about+`}`))
 	}
 	for id, h := range byID {
 		if h.ctx.Err() != nil {
 			t.Errorf("%s was cancelled", id)
 		}
 	}
-	s.ReceiveNotification(Parse(t, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`))
+	s.ReceiveNotification(parse(t, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`))
 	if out := <-done; len(out) != 0 {
 		t.Errorf("answered: %s", out)
 	}
@@ -177,7 +177,7 @@ func TestCancelledRequestHasNoResponse(t *testing.T) {
 	if out := <-done; string(out) != `{"jsonrpc":"2.0","id":"1","result":{}}` {
 		t.Errorf("the other: %s", out)
 	}
-	s.ReceiveNotification(Parse(t, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)) // the request has ended
+	s.ReceiveNotification(parse(t, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)) // the request has ended
 }
 
 func TestSessionLimitsRequestsInFlight(t *testing.T) {
@@ -191,14 +191,14 @@ func TestSessionLimitsRequestsInFlight(t *testing.T) {
 		}
 		id := string(rune('1' + i))
 		go func() {
-			done <- serve(context.Background(), s, Parse(t, `{"jsonrpc":"2.0","id":`+id+`,"method":"tools/call"}`), nil)
+			done <- serve(context.Background(), s, parse(t, `{"jsonrpc":"2.0","id":`+id+`,"method":"tools/call"}`), nil)
 		}()
 		active = append(active, <-calls)
 	}
 	if s.Inflight().Reserve(1) {
 		t.Error("limit not reached")
 	}
-	if out := serve(t.Context(), s, Parse(t, `{"jsonrpc":"2.0","id":9,"method":"tools/call"}`), nil); codeOf(t, out) != jsonrpc.CodeInternalError {
+	if out := serve(t.Context(), s, parse(t, `{"jsonrpc":"2.0","id":9,"method":"tools/call"}`), nil); codeOf(t, out) != jsonrpc.CodeInternalError {
 		t.Errorf("one request more: %s", out)
 	}
 	s.Close()
@@ -218,14 +218,14 @@ func TestProgressTokenMustBeAnID(t *testing.T) {
 	server, calls := newServer()
 	s := newSession(t, server, "2025-11-25")
 	for _, token := range []string{`1.5`, `null`, `{}`, `[]`, `true`} {
-		out := serve(t.Context(), s, Parse(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"progressToken":`+token+`}}}`), nil)
+		out := serve(t.Context(), s, parse(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"progressToken":`+token+`}}}`), nil)
 		if codeOf(t, out) != jsonrpc.CodeInvalidParams {
 			t.Errorf("%s: %s", token, out)
 		}
 	}
 	done := make(chan []byte)
 	go func() {
-		done <- serve(context.Background(), s, Parse(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"progressToken":"t"}}}`), nil)
+		done <- serve(context.Background(), s, parse(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"progressToken":"t"}}}`), nil)
 	}()
 	h := <-calls
 	if h.call.ProgressToken != jsonrpc.StringID("t") || h.call.Revision() != mcp.V20251125 || h.call.Peer().Info.Name != "c" {

@@ -318,7 +318,7 @@ func TestDeleteCancelsRequestsInFlight(t *testing.T) {
 	defer l.Release()
 	done := make(chan []byte)
 	go func() {
-		done <- serve(context.Background(), l.Session, Parse(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call"}`), nil)
+		done <- serve(context.Background(), l.Session, parse(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call"}`), nil)
 	}()
 	h := <-calls
 	if err := s.Delete(t.Context(), principal.Anonymous, id); err != nil {

@@ -15,11 +15,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // serve serves one request of a stream and appends its response to dst.
 func serve(ctx context.Context, s *Server, dst []byte, m *jsonrpc.Message, who principal.Principal) []byte {
-	inflight := new(rpc.Inflight)
-	c, err := s.Accept(ctx, m, classify(m), who, nil, inflight)
+	p := &Peer{s, who, new(rpc.Inflight)}
+	c, err := rpc.Accept(ctx, p, m, classify(m), nil)
 	if err != nil {
 		return jsonrpc.AppendError(dst, m.ID, err, false)
 	}
-	s.AppendReply(&dst, c, inflight)
+	p.AppendReply(&dst, c)
 	return dst
 }

@@ -157,32 +157,43 @@ func Discover(capabilities mcp.ServerCapabilities, instructions string, hints mc
 	}
 }
 
-// Accept validates a request that arrived on a stream and puts it in flight; see
-// [rpc.Inflight.Accept]. The error is the response. The handler sends its notifications on
-// stream.
-func (s *Server) Accept(ctx context.Context, m *jsonrpc.Message, class revision.Class, who principal.Principal, stream rpc.Stream, inflight *rpc.Inflight) (*rpc.Call, *jsonrpc.Error) {
-	c, err := s.open(m, class, who, "", nil)
-	if err != nil {
-		return nil, err
-	}
-	c.Stream = stream
-	if err := inflight.Accept(ctx, s.Engine, c); err != nil {
-		return nil, err
-	}
-	return c, nil
+// Peer is a client whose requests have ids of their own for each connection, as on a byte stream.
+type Peer struct {
+	*Server
+	Who      principal.Principal
+	Inflight *rpc.Inflight // the requests of the connection
 }
 
-// AppendReply serves an accepted request and appends the response to *dst, also if a handler
-// calls runtime.Goexit; then AppendReply does not return. It appends nothing if the client has
-// cancelled the request.
-func (s *Server) AppendReply(dst *[]byte, c *rpc.Call, inflight *rpc.Inflight) {
+var _ rpc.Protocol = (*Peer)(nil)
+
+// NewCall implements rpc.Protocol. It does not restore the previous round of the request, which may read from the store.
+func (p *Peer) NewCall(m *jsonrpc.Message, class revision.Class) (*rpc.Call, *jsonrpc.Error) {
+	return p.open(m, class, p.Who, "", nil)
+}
+
+// Begin implements rpc.Protocol.
+func (p *Peer) Begin(ctx context.Context, c *rpc.Call, stream rpc.Stream) *jsonrpc.Error {
+	c.Stream = stream
+	return p.Inflight.Accept(ctx, p.Engine, c)
+}
+
+// AppendReply implements rpc.Protocol.
+func (p *Peer) AppendReply(dst *[]byte, c *rpc.Call) {
 	if err := restore(c.Context(), c); err != nil {
-		if inflight.End(c.ID()) {
+		if p.Inflight.End(c.ID()) {
 			*dst = jsonrpc.AppendError(*dst, c.ID(), err, false)
 		}
 		return
 	}
-	inflight.AppendReply(dst, s.Engine, c, s.Identity)
+	p.Inflight.AppendReply(dst, p.Engine, c, p.Identity)
+}
+
+// InOrder implements rpc.Protocol: no message of this era depends on another.
+func (p *Peer) InOrder(*jsonrpc.Message) bool { return false }
+
+// ServeNotification implements rpc.Protocol.
+func (p *Peer) ServeNotification(ctx context.Context, m *jsonrpc.Message, class revision.Class) {
+	p.Server.ServeNotification(ctx, m, class, p.Who, "")
 }
 
 // ServeNotification runs the handler of an extension's notification and returns when it

@@ -11,23 +11,19 @@ import (
 
 // job is an accepted request and the semaphore that limits requests of its kind.
 type job struct {
-	call  *rpc.Call
-	pace  *pace
-	slots chan struct{}
+	protocol rpc.Protocol // has accepted call
+	call     *rpc.Call
+	pace     *pace
+	slots    chan struct{}
 }
 
 // errQueueFull is the error of requests that arrive when the queue is full and some of its
 // requests wait for responses of the client.
 var errQueueFull = &call.OverloadError{Limit: "queued requests while the server waits for responses of this client", RetryAfter: time.Second}
 
-// enqueue serves an accepted request when a slot is free, or answers with the fault. It blocks
-// while the queue is full.
-func (t *turn) enqueue(ctx context.Context, j job, id jsonrpc.ID, fault *jsonrpc.Error) {
+// enqueue serves an accepted request when a slot is free. It blocks while the queue is full.
+func (t *turn) enqueue(ctx context.Context, j job) {
 	c := t.c
-	if fault != nil {
-		c.writeError(ctx, id, fault)
-		return
-	}
 	if !c.begin() {
 		c.reject(ctx, j, errShuttingDown)
 		return
@@ -109,16 +105,8 @@ func (c *connection) serve(j job) {
 		rpc.FreeBuffer(buf)
 		c.release(j)
 	}()
-	c.appendReply(buf, j)
+	j.protocol.AppendReply(buf, j.call)
 	j.pace.record(start, true)
-}
-
-func (c *connection) appendReply(buf *[]byte, j job) {
-	if j.call.Revision().Modern() {
-		c.Modern.AppendReply(buf, j.call, c.session.Inflight())
-	} else {
-		c.session.AppendReply(buf, j.call)
-	}
 }
 
 // release releases the slot of a request that has been served.

@@ -57,7 +57,6 @@ func (s *Server) Serve(ctx, drain context.Context, conn transport.Conn, who prin
 	c := &connection{
 		Server:       s,
 		conn:         asBatcher(conn),
-		who:          who,
 		session:      s.Legacy.NewSession(who),
 		slots:        make(chan struct{}, max(s.MaxInflight, 1)),
 		queueSlots:   make(chan struct{}, max(s.MaxInflight, 1)),
@@ -71,6 +70,7 @@ func (s *Server) Serve(ctx, drain context.Context, conn transport.Conn, who prin
 	}
 	defer c.stopAccepting()
 	defer c.session.Close()
+	c.modern = modern.Peer{Server: s.Modern, Who: who, Inflight: c.session.Inflight()} // the requests of both share one set of ids
 	c.session.Inflight().Closing = closing.Done()
 	c.session.Inflight().Max = 0 // slots and queueSlots are the limits
 	defer context.AfterFunc(drain, func() {
@@ -124,8 +124,8 @@ func (s *Server) Serve(ctx, drain context.Context, conn transport.Conn, who prin
 type connection struct {
 	*Server
 	conn    batcher
-	who     principal.Principal
 	session *legacy.Session         // for the legacy messages of this connection
+	modern  modern.Peer             // for the modern ones
 	fail    context.CancelCauseFunc // cancels all requests; the connection is broken
 	ignored loglimit.Limiter        // of log lines for ignored messages
 
@@ -192,10 +192,8 @@ func (t *turn) receive(ctx context.Context, data []byte) {
 		c.notified(ctx, m, class)
 	case m.Kind == jsonrpc.Response:
 		c.session.ReceiveResponse(m)
-	case class.Era == revision.Modern:
-		t.requestModern(ctx, m, class)
 	default:
-		t.requestLegacy(ctx, m)
+		t.request(ctx, m, class)
 	}
 }
 
@@ -254,10 +252,6 @@ func (c *connection) notified(ctx context.Context, m *jsonrpc.Message, class rev
 		c.startNotifications(ctx)
 	}
 	c.paused.Store(true)
-	if class.Era == revision.Modern {
-		c.Modern.ServeNotification(ctx, m, class, c.who, "")
-	} else {
-		c.session.ServeNotification(ctx, m)
-	}
+	c.protocol(class.Era).ServeNotification(ctx, m, class)
 	c.paused.Store(false)
 }

@@ -182,7 +182,7 @@ func (t *turn) serve(j job) {
 			t.flush()
 		}
 	}()
-	c.appendReply(buf, j)
+	j.protocol.AppendReply(buf, j.call)
 	exited = false
 }
 
