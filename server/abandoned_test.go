@@ -174,7 +174,8 @@ func TestSubscriptionsCanBeOpenedAgain(t *testing.T) {
 	t.Run("HTTP", func(t *testing.T) {
 		e := endpointOf(t, changeable())
 		open := func() *wiretest.Events {
-			stream := wiretest.Stream(t, e.open(t.Context(), "POST", "/", listenRequest(`1`, `{"toolsListChanged":true}`), listenHeader...))
+			stream := wiretest.Stream(t, e.open(t.Context(), "POST", "/", listenRequest(`1`, `{"toolsListChanged":true}`),
+				listenHeader...))
 			if data := stream.Data(); data != acknowledged(`1`, `{"toolsListChanged":true}`) {
 				t.Fatal(data)
 			}

@@ -433,8 +433,8 @@ func TestChangesAtOneReplicaReachTheClientsOfAnother(t *testing.T) {
 	})
 }
 
-// Replicas with different keys cannot read announcements, some are too long, and others are lost. Any change is possible then,
-// so the clients are notified of all.
+// Replicas with different keys cannot read announcements, some are too long, and others are lost. Any change is
+// possible then, so the clients are notified of all.
 func TestAnnouncementsThatDoNotArriveBecomeAnyChange(t *testing.T) {
 	other := make([]byte, 32)
 	other[0] = 1
@@ -442,8 +442,9 @@ func TestAnnouncementsThatDoNotArriveBecomeAnyChange(t *testing.T) {
 		keys   [][]byte
 		change func(s *server.Server)
 	}{
-		"unreadable": {[][]byte{make([]byte, 32), other}, func(s *server.Server) { s.ResourceUpdated("note://b") }}, // not subscribed
-		"too long":   {nil, func(s *server.Server) { s.ResourceUpdated("note://" + strings.Repeat("x", store.MaxMessage)) }},
+		"unreadable": {[][]byte{make([]byte, 32), other},
+			func(s *server.Server) { s.ResourceUpdated("note://b") }}, // not subscribed
+		"too long": {nil, func(s *server.Server) { s.ResourceUpdated("note://" + strings.Repeat("x", store.MaxMessage)) }},
 		"too many": {nil, func(s *server.Server) {
 			for i := range 2000 { // more than can wait to be published
 				s.ResourceUpdated("note://" + strings.Repeat("x", i))

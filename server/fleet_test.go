@@ -68,8 +68,8 @@ func begin(t *testing.T, s *server.Server) []string {
 // hookedStore is a store whose operations a test can observe, delay and fail.
 type hookedStore struct {
 	*store.Memory
-	// before is called before each operation, and after when it has had its effect, with its name and key. The error is that
-	// of the operation. Each may be nil.
+	// before is called before each operation, and after when it has had its effect, with its name and key. The error is
+	// that of the operation. Each may be nil.
 	before, after func(ctx context.Context, op, key string, value []byte) error
 }
 
@@ -77,7 +77,9 @@ func newHookedStore(before func(ctx context.Context, op, key string, value []byt
 	return &hookedStore{Memory: store.NewMemory(store.MemoryOptions{}), before: before}
 }
 
-func hooked[T any](ctx context.Context, s *hookedStore, op, key string, value []byte, do func() (T, error)) (none T, err error) {
+func hooked[T any](
+	ctx context.Context, s *hookedStore, op, key string, value []byte, do func() (T, error),
+) (none T, err error) {
 	if s.before != nil {
 		if err := s.before(ctx, op, key, value); err != nil {
 			return none, err
@@ -111,11 +113,14 @@ func (s *hookedStore) Delete(ctx context.Context, key string) error {
 }
 
 func (s *hookedStore) Add(ctx context.Context, set, member string, opt store.AddOptions) error {
-	_, err := hooked(ctx, s, "add", set, []byte(member), func() (any, error) { return nil, s.Memory.Add(ctx, set, member, opt) })
+	_, err := hooked(ctx, s, "add", set, []byte(member), func() (any, error) {
+		return nil, s.Memory.Add(ctx, set, member, opt)
+	})
 	return err
 }
 
-func (s *hookedStore) Append(ctx context.Context, key store.StreamKey, seq uint64, entry []byte, opt store.AppendOptions) error {
+func (s *hookedStore) Append(ctx context.Context, key store.StreamKey, seq uint64, entry []byte,
+	opt store.AppendOptions) error {
 	_, err := hooked(ctx, s, "append", key.Group+" "+key.Stream, entry, func() (any, error) {
 		return nil, s.Memory.Append(ctx, key, seq, entry, opt)
 	})
@@ -123,16 +128,22 @@ func (s *hookedStore) Append(ctx context.Context, key store.StreamKey, seq uint6
 }
 
 func (s *hookedStore) ReadAfter(ctx context.Context, key store.StreamKey, seq uint64) ([][]byte, error) {
-	return hooked(ctx, s, "read", key.Group+" "+key.Stream, nil, func() ([][]byte, error) { return s.Memory.ReadAfter(ctx, key, seq) })
+	return hooked(ctx, s, "read", key.Group+" "+key.Stream, nil, func() ([][]byte, error) {
+		return s.Memory.ReadAfter(ctx, key, seq)
+	})
 }
 
 func (s *hookedStore) Publish(ctx context.Context, topic string, message []byte) error {
-	_, err := hooked(ctx, s, "publish", topic, message, func() (any, error) { return nil, s.Memory.Publish(ctx, topic, message) })
+	_, err := hooked(ctx, s, "publish", topic, message, func() (any, error) {
+		return nil, s.Memory.Publish(ctx, topic, message)
+	})
 	return err
 }
 
 func (s *hookedStore) Subscribe(ctx context.Context, topic string, queue int) (*store.Subscription, error) {
-	return hooked(ctx, s, "subscribe", topic, nil, func() (*store.Subscription, error) { return s.Memory.Subscribe(ctx, topic, queue) })
+	return hooked(ctx, s, "subscribe", topic, nil, func() (*store.Subscription, error) {
+		return s.Memory.Subscribe(ctx, topic, queue)
+	})
 }
 
 // kept is a store that records its keys.

@@ -59,8 +59,8 @@ func served(t *testing.T, c *client.Client, prefix string) (names []string) {
 
 const secretText = "s3cret"
 
-// trap returns a server of the directory "inside" at file:///d, which has links that lead out. The files outside, and those
-// that are not visible, contain secretText; the others "ok".
+// trap returns a server of the directory "inside" at file:///d, which has links that lead out. The files outside, and
+// those that are not visible, contain secretText; the others "ok".
 func trap(t testing.TB) (outer string, s *server.Server) {
 	outer, _ = tree(t, map[string]string{
 		"secret.txt": secretText, "inside/ok.txt": "ok", "inside/sub/ok.txt": "ok", "inside-too/secret.txt": secretText,
@@ -68,7 +68,8 @@ func trap(t testing.TB) (outer string, s *server.Server) {
 	})
 	inside := filepath.Join(outer, "inside")
 	for name, target := range map[string]string{
-		"absolute.txt": filepath.Join(outer, "secret.txt"), "relative.txt": "../secret.txt", "up": "..", "winding.txt": "sub/../../secret.txt",
+		"absolute.txt": filepath.Join(outer, "secret.txt"), "relative.txt": "../secret.txt",
+		"up": "..", "winding.txt": "sub/../../secret.txt",
 		"chain.txt": "chain2.txt", "chain2.txt": "relative.txt", "loop": "loop", "fine.txt": "sub/ok.txt",
 	} {
 		if err := os.Symlink(target, filepath.Join(inside, name)); err != nil {

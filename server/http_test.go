@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -18,8 +19,8 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// Rules T1, T2: the origin is checked for each method, in each era, on each of its endpoints. The error has no id and names
-// the origin.
+// Rules T1, T2: the origin is checked for each method, in each era, on each of its endpoints. The error has no id and
+// names the origin.
 func TestOriginIsCheckedOnEveryMethod(t *testing.T) {
 	e := newEndpoint(t)
 	session := e.session("2025-11-25")
@@ -76,8 +77,8 @@ func TestTheServerUsesItsAllowedOriginsAndHosts(t *testing.T) {
 	}
 }
 
-// A client that does not accept event streams receives no progress, and gets its result. A client that accepts nothing else
-// gets its result as an event.
+// A client that does not accept event streams receives no progress, and gets its result. A client that accepts
+// nothing else gets its result as an event.
 func TestTheResponseHasATypeThatTheClientAccepts(t *testing.T) {
 	e := newEndpoint(t)
 	body, header := modernCall(`"name":"count","arguments":{"to":3}`)
@@ -85,7 +86,8 @@ func TestTheResponseHasATypeThatTheClientAccepts(t *testing.T) {
 		"modern": e.do("POST", "/", body, append(header, "Accept", "application/json")...),
 		"legacy": e.do("POST", "/", countCall, append(e.session("2025-11-25"), "Accept", "application/json")...),
 	} {
-		if a.status != 200 || a.header.Get("Content-Type") != "application/json" || !strings.Contains(a.body, `"text":"done"`) {
+		if a.status != 200 || a.header.Get("Content-Type") != "application/json" ||
+			!strings.Contains(a.body, `"text":"done"`) {
 			t.Errorf("%s: %s", era, a)
 		}
 	}
@@ -116,6 +118,55 @@ func TestTheModernEraHasOnlyPOST(t *testing.T) {
 	}
 	if a := e.do("PUT", "/", ""); a.status != 405 || a.header.Get("Allow") == "" {
 		t.Errorf("PUT: %s", a)
+	}
+}
+
+// A request with a fault gets the status of the fault, in each era. internal/corpus has many more faults.
+func TestFaultsOfRequestsHaveAStatus(t *testing.T) {
+	e := newEndpoint(t)
+	session := e.session("2025-11-25")
+	call, own := wiretest.Modern("1", mcp.MethodCallTool, `"name":"echo","arguments":{"text":"a"}`)
+	with := func(header []string, more ...string) []string { return append(slices.Clip(header), more...) }
+	nameless := own[:4]
+	long := strings.Repeat("A", 1<<20)
+	capable := `{"experimental":{"x":{"y":"` + long + `"}}}`
+	handshake := fmt.Sprintf(wiretest.Initialize, "2025-11-25")
+	for what, tc := range map[string]struct {
+		method, body string
+		header       []string
+		status       int
+	}{
+		"another Content-Type":      {"POST", call, with(own, "Content-Type", "text/plain"), 415},
+		"a Content-Type with more":  {"POST", call, with(own, "Content-Type", "application/json; charset=utf-8"), 200},
+		"an Accept of another type": {"POST", call, with(own, "Accept", "text/html"), 406},
+		"two Origins":               {"POST", call, with(own, "Origin", e.http.URL, "Origin", e.http.URL), 403},
+		"no name":                   {"POST", call, nameless, 400},
+		"a name in base64":          {"POST", call, with(nameless, "Mcp-Name", "=?base64?ZWNobw==?="), 200},
+		"a name in bad base64":      {"POST", call, with(nameless, "Mcp-Name", "=?base64?ZWNobw?="), 400},
+		"a name beyond ASCII":       {"POST", strings.Replace(call, "echo", "é", 1), with(nameless, "Mcp-Name", "é"), 400},
+		"no session":                {"POST", pingBody, nil, 400},
+		"DELETE without a session":  {"DELETE", "", nil, 400},
+		"POST in no session":        {"POST", pingBody, []string{"Mcp-Session-Id", "x"}, 404},
+		"GET in no session":         {"GET", "", []string{"Mcp-Session-Id", "x"}, 404},
+		"DELETE of no session":      {"DELETE", "", []string{"Mcp-Session-Id", "AAAAAAAAAAAAAAAAAAAAAA"}, 404},
+		"handshake in no session":   {"POST", handshake, []string{"Mcp-Session-Id", "x"}, 404},
+		"two sessions":              {"POST", pingBody, with(session, session[:2]...), 400},
+		"an unknown version":        {"POST", pingBody, with(session[:2], "MCP-Protocol-Version", "2199-01-01"), 400},
+		"an odd version":            {"GET", "", []string{"MCP-Protocol-Version", "x", "Accept", "text/event-stream"}, 400},
+		"a GET of JSON":             {"GET", "", with(session, "Accept", "application/json"), 406},
+		"half a message":            {"POST", pingBody[:20], session, 400},
+		"not UTF-8":                 {"POST", "{\"jsonrpc\":\"\xff\"}", session, 400},
+		"a lone surrogate":          {"POST", `{"jsonrpc":"\ud800"}`, session, 400},
+		"a long client":             {"POST", strings.Replace(handshake, `"name":"c"`, `"name":"`+long+`"`, 1), nil, 200},
+		"long capabilities":         {"POST", strings.Replace(handshake, `{}`, capable, 1), nil, 200},
+	} {
+		a := e.do(tc.method, "/", tc.body, tc.header...)
+		if a.status != tc.status || a.status >= 400 && !strings.Contains(a.body, `"code":-32`) {
+			t.Errorf("%s: %.500s", what, a)
+		}
+	}
+	if a := e.do("POST", "/", pingBody, session...); a.status != 200 {
+		t.Errorf("the session: %s", a)
 	}
 }
 
@@ -214,8 +265,8 @@ func TestBodiesAreBounded(t *testing.T) {
 	}
 }
 
-// Rule T20: closing the response cancels the request. A client may close its half of the connection and keep reading. It
-// receives no further message, neither before nor after the first event.
+// Rule T20: closing the response cancels the request. A client may close its half of the connection and keep reading.
+// It receives no further message, neither before nor after the first event.
 func TestNoMessageIsSentForACancelledRequest(t *testing.T) {
 	e := newEndpoint(t)
 	watched, _ := modernCall(`"name":"wait"`)
@@ -316,8 +367,8 @@ func counting(runs *atomic.Int64) *server.Server {
 	return s
 }
 
-// A request with the name of a notification is no request of the protocol: its response is the error for an unknown method. A
-// notification with the name of a request has no response. No handler runs.
+// A request with the name of a notification is no request of the protocol: its response is the error for an unknown
+// method. A notification with the name of a request has no response. No handler runs.
 func TestMessagesOfAnotherKindThanTheirNameRunNoHandler(t *testing.T) {
 	var runs atomic.Int64
 	requests, notifications := []string{"notifications/x", "notifications/unknown"}, []string{"x/run", "unknown"}
@@ -364,8 +415,8 @@ func TestARequestInABatchDoesNotCompleteTheHandshake(t *testing.T) {
 	})
 }
 
-// Rules T1, T2: a preflight of an allowed origin gets the allowed methods and headers only, and one of another origin gets no
-// CORS headers.
+// Rules T1, T2: a preflight of an allowed origin gets the allowed methods and headers only, and one of another origin
+// gets no CORS headers.
 func TestPreflightsOfAllowedOriginsAreAnswered(t *testing.T) {
 	const page, own = "https://app.example.com", "content-type, Mcp-Method,mcp-param-region, x-other, mcp-param-a b,authorization"
 	for origin, want := range map[string]int{
@@ -374,7 +425,8 @@ func TestPreflightsOfAllowedOriginsAreAnswered(t *testing.T) {
 	} {
 		s := quiet()
 		s.AllowedOrigins = []string{page}
-		w := inBubble(s, "OPTIONS", "", "Origin", origin, "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", own)
+		w := inBubble(s, "OPTIONS", "", "Origin", origin, "Access-Control-Request-Method", "POST",
+			"Access-Control-Request-Headers", own)
 		if w.Code != want || want == 204 && w.Body.Len() > 0 {
 			t.Errorf("%s: %d %s", origin, w.Code, w.Body)
 		}
@@ -404,7 +456,8 @@ func TestAllowedOriginsCanReadResponses(t *testing.T) {
 	s := quiet()
 	s.AllowedOrigins = []string{page}
 	ask := func(method, body string, header ...string) http.Header {
-		return inBubble(s, method, body, append(header, "MCP-Protocol-Version", "2026-07-28", "Mcp-Method", mcp.MethodDiscover)...).Header()
+		return inBubble(s, method, body, append(header, "MCP-Protocol-Version", "2026-07-28", "Mcp-Method",
+			mcp.MethodDiscover)...).Header()
 	}
 	for _, body := range []string{request(1, mcp.MethodDiscover, ""), "{"} {
 		h := ask("POST", body, "Origin", page)
@@ -414,10 +467,12 @@ func TestAllowedOriginsCanReadResponses(t *testing.T) {
 			t.Errorf("%s: %v", body, h)
 		}
 	}
-	if h := ask("POST", request(1, mcp.MethodDiscover, "")); h.Get("Access-Control-Allow-Origin") != "" || h.Get("Vary") != "Origin" {
+	if h := ask("POST", request(1, mcp.MethodDiscover, "")); h.Get("Access-Control-Allow-Origin") != "" ||
+		h.Get("Vary") != "Origin" {
 		t.Errorf("without an origin: %v", h)
 	}
-	if h := ask("OPTIONS", "", "Origin", "http://localhost"); h.Get("Access-Control-Allow-Origin") != "" || h.Get("Allow") == "" {
+	if h := ask("OPTIONS", "", "Origin", "http://localhost"); h.Get("Access-Control-Allow-Origin") != "" ||
+		h.Get("Allow") == "" {
 		t.Errorf("OPTIONS without a preflight: %v", h)
 	}
 }

@@ -24,8 +24,8 @@ import (
 	"github.com/parley-mcp/parley/store"
 )
 
-// A request over the limit gets the HTTP status that asks for a retry, however many arrive at the same moment, and not an
-// error in a response. The limit is logged.
+// A request over the limit gets the HTTP status that asks for a retry, however many arrive at the same moment, and
+// not an error in a response. The limit is logged.
 func TestConcurrentRequestsOverTheLimitAreToldToRetry(t *testing.T) {
 	const most, all = 2, 40
 	var log syncbuffer.Buffer
@@ -173,8 +173,8 @@ func wantOverload(t *testing.T, name string, a answer, status int, limit string)
 	checkOverload(t, name, a.body, limit)
 }
 
-// Each limit rejects requests with the same error on every wire. Over HTTP the status is 429 or 503 with Retry-After. The
-// limit is logged.
+// Each limit rejects requests with the same error on every wire. Over HTTP the status is 429 or 503 with Retry-After.
+// The limit is logged.
 func TestOverloadHasOneErrorOnEveryWire(t *testing.T) {
 	const echo = `"name":"echo","arguments":{"text":"x"}`
 	var log bytes.Buffer

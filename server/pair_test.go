@@ -178,7 +178,8 @@ func TestMessagesOfAPairReachTheReplicaWithItsEventStream(t *testing.T) {
 func TestMessagesOfAPairThatHasEndedAreRejected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newBubbleFleet(t, 3)
-		if status, text := f.post(1, "/?sessionId=unknown", pingBody); status != http.StatusNotFound || !strings.Contains(text, "session not found: open") {
+		if status, text := f.post(1, "/?sessionId=unknown", pingBody); status != http.StatusNotFound ||
+			!strings.Contains(text, "session not found: open") {
 			t.Errorf("an unknown pair: %d %s", status, text)
 		}
 		x, endpoint := openPair(t, f.servers[0])
@@ -196,13 +197,15 @@ func TestMessagesOfAPairThatHasEndedAreRejected(t *testing.T) {
 		f.accept(1, endpoint, fmt.Sprintf(wiretest.Initialize, "2024-11-05"), wiretest.Initialized)
 		f.stores[0].cut.Store(true)
 		time.Sleep(20 * time.Second)
-		if status, text := f.post(1, endpoint, pingBody); status != http.StatusNotFound || !strings.Contains(text, "the server process with its event stream has ended: open a new event stream") {
+		if status, text := f.post(1, endpoint, pingBody); status != http.StatusNotFound ||
+			!strings.Contains(text, "the server process with its event stream has ended: open a new event stream") {
 			t.Errorf("after the end of the replica: %d %s", status, text)
 		}
 		f.stores[1].cut.Store(true)
 		f.stores[0].cut.Store(false)
 		time.Sleep(20 * time.Second)
-		if status, text := f.post(1, endpoint, pingBody); status != http.StatusServiceUnavailable || !strings.Contains(text, "send it again") {
+		if status, text := f.post(1, endpoint, pingBody); status != http.StatusServiceUnavailable ||
+			!strings.Contains(text, "send it again") {
 			t.Errorf("without the Bus: %d %s", status, text)
 		}
 		f.stores[1].cut.Store(false)

@@ -18,8 +18,8 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// listenTo opens an event stream until the test ends. Each second it passes the responses to new pings to answer, which may
-// be nil.
+// listenTo opens an event stream until the test ends. Each second it passes the responses to new pings to answer,
+// which may be nil.
 func listenTo(t *testing.T, s *server.Server, answer func(pong string), header ...string) *exchange {
 	x := openIn(t, s, http.MethodGet, "/", "", append(header, "Accept", "text/event-stream")...)
 	t.Cleanup(x.leave)
@@ -132,7 +132,8 @@ func TestSilentPairClientsAreDisconnected(t *testing.T) {
 			handling := <-calls
 			time.Sleep(2 * time.Minute)
 			if stream.ended() == answers || stream.pings() < 2 || (handling.ctx.Err() == nil) != answers {
-				t.Errorf("answers=%v: after %d pings the stream is over: %v; the call: %v", answers, stream.pings(), stream.ended(), handling.ctx.Err())
+				t.Errorf("answers=%v: after %d pings the stream is over: %v; the call: %v", answers, stream.pings(),
+					stream.ended(), handling.ctx.Err())
 			}
 			if code := post(pingBody); (code == 202) != answers {
 				t.Errorf("answers=%v: %d", answers, code)

@@ -130,7 +130,8 @@ func TestIdleSessionsNeedLittleMemory(t *testing.T) {
 	runtime.KeepAlive(s)
 }
 
-// Rules T21, T23: a long call sends a comment every 15 seconds, or at the interval of Server.KeepAlive, and then the result.
+// Rules T21, T23: a long call sends a comment every 15 seconds, or at the interval of Server.KeepAlive, and then the
+// result.
 func TestALongCallIsKeptAlive(t *testing.T) {
 	for interval, comments := range map[time.Duration]int{0: 3, 9 * time.Second: 5} {
 		synctest.Test(t, func(t *testing.T) {

@@ -120,7 +120,9 @@ func TestAClientThatDoesNotReadEndsItsRequest(t *testing.T) {
 	modernBody, modernHeader := wiretest.Modern("1", mcp.MethodDiscover, "")
 	for name, request := range map[string]func(session []string) string{
 		"stateless": func([]string) string { return rawPost(modernBody, modernHeader...) },
-		"as events": func([]string) string { return rawPost(modernBody, append(modernHeader, asked, "text/event-stream")...) },
+		"as events": func([]string) string {
+			return rawPost(modernBody, append(modernHeader, asked, "text/event-stream")...)
+		},
 		"handshake": func([]string) string { return rawPost(fmt.Sprintf(wiretest.Initialize, "2025-11-25")) },
 		"session":   func(session []string) string { return rawPost(pingBody, session...) },
 		"3 KB":      func(session []string) string { return rawPost(fmt.Sprintf(call, 3<<10), session...) },

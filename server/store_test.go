@@ -174,7 +174,8 @@ func useEverything(t *testing.T, first, second *endpoint) (sessions []string) {
 		}
 		return strings.Contains(got, "canary-result")
 	})
-	failed := member(t, ask(first, mcp.MethodCallTool, "fail", `"name":"fail","arguments":{"text":"canary-argument"}`), "taskId")
+	failed := member(t, ask(first, mcp.MethodCallTool, "fail", `"name":"fail","arguments":{"text":"canary-argument"}`),
+		"taskId")
 	eventually(t, func() bool {
 		return strings.Contains(ask(second, mcp.MethodGetTask, failed, `"taskId":"`+failed+`"`), "canary-error")
 	})

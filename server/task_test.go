@@ -94,9 +94,10 @@ func TestDiscoverDeclaresTheTasksExtension(t *testing.T) {
 	})
 }
 
-// Capability Negotiation: the server MUST NOT return CreateTaskResult to a client that did not declare the extension on its
-// request, regardless of prior declarations. Protocol Errors: the server MUST return -32021 with the required extension, if the
-// tool requires a task, for requests about tasks, whether the task exists or not, and for subscriptions to tasks.
+// Capability Negotiation: the server MUST NOT return CreateTaskResult to a client that did not declare the extension
+// on its request, regardless of prior declarations. Protocol Errors: the server MUST return -32021 with the required
+// extension, if the tool requires a task, for requests about tasks, whether the task exists or not, and for
+// subscriptions to tasks.
 func TestClientsWithoutTheExtensionHaveNoTasks(t *testing.T) {
 	onWires(t, mcp.V20260728, func(t *testing.T, w taskWire) {
 		s, _ := taskServer()
@@ -104,7 +105,8 @@ func TestClientsWithoutTheExtensionHaveNoTasks(t *testing.T) {
 		id := p.create("work").TaskID
 		p.declared = tasklessClient
 		r := p.ask(mcp.MethodCallTool, p.taskCall("quick", ""))
-		if !strings.Contains(r.raw, `"resultType":"complete"`) || !strings.Contains(r.raw, "done") || strings.Contains(r.raw, "taskId") {
+		if !strings.Contains(r.raw, `"resultType":"complete"`) || !strings.Contains(r.raw, "done") ||
+			strings.Contains(r.raw, "taskId") {
 			t.Errorf("not declared: %s", r.raw)
 		}
 		wantMissingExtension(t, w, p.ask(mcp.MethodCallTool, p.taskCall("only", "")))
@@ -205,10 +207,10 @@ func TestTaskStateHasTheDataOfItsStatus(t *testing.T) {
 	})
 }
 
-// Task Execution Errors: tasks/get, and in 2025-11-25 tasks/result, returns exactly what the request would have returned. A
-// tool error MUST complete the task; failed MUST NOT be used for it, only for a JSON-RPC error, which MUST be in error. In
-// 2025-11-25 (Result Retrieval, Associating Task-Related Messages) a tool error is a failed task, and the result MUST have the
-// related task.
+// Task Execution Errors: tasks/get, and in 2025-11-25 tasks/result, returns exactly what the request would have
+// returned. A tool error MUST complete the task; failed MUST NOT be used for it, only for a JSON-RPC error, which
+// MUST be in error. In 2025-11-25 (Result Retrieval, Associating Task-Related Messages) a tool error is a failed
+// task, and the result MUST have the related task.
 func TestTaskEndsWithTheOutcomeOfTheCall(t *testing.T) {
 	onTaskWires(t, func(t *testing.T, w taskWire) {
 		s, _ := taskServer()
@@ -255,21 +257,23 @@ func contentOf(result json.RawMessage) string {
 	return fmt.Sprintf("%s isError %s structured %s", content, isError, structured)
 }
 
-// Protocol Errors: an unknown or invalid taskId is -32602, with a message that names the cause, also if the store has no such
-// keys. Dispatch: each kind of tasks has its methods.
+// Protocol Errors: an unknown or invalid taskId is -32602, with a message that names the cause, also if the store has
+// no such keys. Dispatch: each kind of tasks has its methods.
 func TestUnknownTaskIsInvalid(t *testing.T) {
 	onTaskWires(t, func(t *testing.T, w taskWire) {
 		s, _ := taskServer()
 		p := w.connect(t, s)
 		const responses = `,"inputResponses":{}`
 		for _, method := range w.methods() {
-			for _, id := range []string{"unknown", strings.Repeat("x", 257), strings.Repeat("x", store.MaxKey), strings.Repeat("x", 3*store.MaxKey)} {
+			for _, id := range []string{"unknown", strings.Repeat("x", 257), strings.Repeat("x", store.MaxKey),
+				strings.Repeat("x", 3*store.MaxKey)} {
 				p.wantError(method, taskMembers(id)+responses, jsonrpc.CodeInvalidParams, "task not found")
 			}
 			if !w.http || !w.revision.Modern() { // the header would be another fault
 				p.wantError(method, `"taskId":""`+responses, jsonrpc.CodeInvalidParams, "task not found")
 				p.wantError(method, `"inputResponses":{}`, jsonrpc.CodeInvalidParams, "taskId must be a string")
 				p.wantError(method, `"taskId":7`+responses, jsonrpc.CodeInvalidParams, "taskId must be a string")
+				p.wantError(method, `"taskID":"x"`+responses, jsonrpc.CodeInvalidParams, `must be written "taskId"`)
 			}
 		}
 		others := []string{mcp.MethodUpdateTask}

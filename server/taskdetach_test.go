@@ -79,7 +79,8 @@ func TestLegacyClientDecidesBeforeDetach(t *testing.T) {
 		if !strings.Contains(r.raw, "Ada, \\u003cnil\\u003e, true") && !strings.Contains(r.raw, "Ada, <nil>, true") {
 			t.Errorf("a task: %s", r.raw)
 		}
-		if r := p.ask(mcp.MethodCallTool, `"name":"detach"`); !strings.Contains(r.raw, "Ada, not supported by the revision of the protocol or the connection of this call, true") {
+		if r := p.ask(mcp.MethodCallTool, `"name":"detach"`); !strings.Contains(r.raw,
+			"Ada, not supported by the revision of the protocol or the connection of this call, true") {
 			t.Errorf("no task: %s", r.raw)
 		}
 	})

@@ -31,7 +31,8 @@ func TestTaskSupportOfToolsIsEnforced(t *testing.T) {
 		s, _ := taskServer()
 		p := w.connect(t, s)
 		for _, tool := range []string{"plain", "never"} {
-			p.wantError(mcp.MethodCallTool, fmt.Sprintf(`"name":%q,"task":{}`, tool), jsonrpc.CodeMethodNotFound, "does not run as a task")
+			p.wantError(mcp.MethodCallTool, fmt.Sprintf(`"name":%q,"task":{}`, tool), jsonrpc.CodeMethodNotFound,
+				"does not run as a task")
 		}
 		p.wantError(mcp.MethodCallTool, `"name":"only"`, jsonrpc.CodeMethodNotFound, "runs only as a task")
 		for _, members := range []string{`"name":"plain"`, `"name":"quick"`} {
@@ -45,7 +46,8 @@ func TestTaskSupportOfToolsIsEnforced(t *testing.T) {
 	})
 	onWires(t, mcp.V20260728, func(t *testing.T, w taskWire) {
 		s, _ := taskServer()
-		if r := w.connect(t, s).must(mcp.MethodCallTool, `"name":"never"`); !strings.Contains(string(r), `"resultType":"complete"`) {
+		if r := w.connect(t, s).must(mcp.MethodCallTool, `"name":"never"`); !strings.Contains(string(r),
+			`"resultType":"complete"`) {
 			t.Errorf("a tool that never runs as a task: %s", r)
 		}
 	})

@@ -299,7 +299,8 @@ func TestRequestsAboutTasksCanBeRepeatedWhenTheStoreHasFailed(t *testing.T) {
 		}
 		if w.revision.Modern() { // and subscriptions
 			r := p.ask(mcp.MethodListen, fmt.Sprintf(`"notifications":{"taskIds":[%q]}`, id))
-			if r.err == nil || r.err.Code != jsonrpc.CodeInternalError || string(r.err.Data) != `{"limit":"store","retryAfterMs":2000}` {
+			if r.err == nil || r.err.Code != jsonrpc.CodeInternalError ||
+				string(r.err.Data) != `{"limit":"store","retryAfterMs":2000}` {
 				t.Errorf("%s: %s", mcp.MethodListen, r.raw)
 			}
 		}

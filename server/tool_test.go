@@ -386,7 +386,8 @@ func TestKeywordsThatCannotBeCheckedAreLogged(t *testing.T) {
 		if err := errors.Join(s.RegisterTool(mcp.Tool{Name: name, InputSchema: schema}, raw), s.Check()); err != nil {
 			t.Fatal(err)
 		}
-		if n := strings.Count(log.String(), "/properties/x/pattern"); n != 1 || !strings.Contains(log.String(), "tool="+name) {
+		if n := strings.Count(log.String(), "/properties/x/pattern"); n != 1 ||
+			!strings.Contains(log.String(), "tool="+name) {
 			t.Errorf("%d lines about %s: %s", n, name, log.String())
 		}
 		log.Reset()
