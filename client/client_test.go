@@ -78,18 +78,6 @@ func TestCallToolDecodesResults(t *testing.T) {
 	}
 }
 
-func TestCallToolReturnsTextAsString(t *testing.T) {
-	c, _ := dial(t, withToolAnswers(
-		content(`{"type":"text","text":"a"},{"type":"image","data":"AA==","mimeType":"image/png"},{"type":"text","text":"b"}`),
-		content(``),
-	))
-	for _, want := range []string{"a\nb", ""} {
-		if text, err := client.CallTool[string](t.Context(), c, "a", nil); err != nil || text != want {
-			t.Errorf("%q, %v, want %q", text, err, want)
-		}
-	}
-}
-
 // A content block of an unknown type is kept unchanged.
 func TestUnknownContentIsKept(t *testing.T) {
 	const block = `{"type":"hologram","rays":[1,2.50]}`
@@ -282,30 +270,6 @@ func liveHeap() uint64 {
 	}
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
-}
-
-func TestClientIsSafeForConcurrentUse(t *testing.T) {
-	c, _ := dial(t, modernServer())
-	var wg sync.WaitGroup
-	for range 16 {
-		wg.Go(func() {
-			for range 20 {
-				if _, err := c.CallTool(t.Context(), "a", nil); err != nil {
-					t.Error(err)
-				}
-				if err := c.Ping(t.Context()); err != nil {
-					t.Error(err)
-				}
-				for _, err := range c.Tools(t.Context()) {
-					if err != nil {
-						t.Error(err)
-					}
-				}
-				_, _ = c.Revision(), c.Server()
-			}
-		})
-	}
-	wg.Wait()
 }
 
 // The client works after a message above the limit.

@@ -383,9 +383,10 @@ func TestCancelOfTaskIsBounded(t *testing.T) {
 	})
 }
 
+// Close ends the wait for a task, with its subscription.
 func TestCloseEndsTheWaitForTask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, _ := dialTask(t, nil, taskServer(state("working", "")))
+		c, _ := dialTask(t, nil, seldomPolled(``, state("working", "")))
 		ended := make(chan error, 1)
 		go func() {
 			_, err := c.CallTool(t.Context(), "a", nil)

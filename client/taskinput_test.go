@@ -405,25 +405,6 @@ func TestSubscriptionThatDoesNotLastIsNotRepeatedAtOnce(t *testing.T) {
 	})
 }
 
-// The subscription ends when the wait does, also when the client is closed.
-func TestSubscriptionEndsWithTheWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, _ := dialTask(t, nil, seldomPolled(``, state("working", "")))
-		ended := make(chan error, 1)
-		go func() {
-			_, err := c.CallTool(t.Context(), "a", nil)
-			ended <- err
-		}()
-		synctest.Wait()
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
-		if err := <-ended; !errors.Is(err, call.ErrClosed) {
-			t.Errorf("%v, want ErrClientClosed", err)
-		}
-	})
-}
-
 // In 2025-11-25 a server may report a change before it sends the response that creates the task, or before the client
 // waits for the task. The client polls at once.
 func TestChangeThatIsReportedBeforeTheWaitIsNotLost(t *testing.T) {

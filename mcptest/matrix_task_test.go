@@ -349,9 +349,8 @@ func TestNoTasksTurnsOffTasks(t *testing.T) {
 
 // Clients of 2025-11-25 run questions as tasks (basic/utilities/tasks). The comments name its sections.
 
-// patientServer returns a server whose tools ask with server.Within. The tool "impatient" gives up
-// when the client gets the question.
-func patientServer(asked <-chan struct{}) *server.Server {
+// patientServer returns a server whose tools ask with server.Within.
+func patientServer() *server.Server {
 	s := newServer()
 	within := server.Within(time.Minute)
 	server.AddTool(s, mcp.Tool{Name: "form"}, func(ctx context.Context, _ struct{}) (string, error) {
@@ -367,16 +366,6 @@ func patientServer(asked <-chan struct{}) *server.Server {
 		}
 		return sampled.Content[0].(*mcp.TextContent).Text, nil
 	})
-	server.AddTool(s, mcp.Tool{Name: "impatient"}, func(ctx context.Context, _ struct{}) (string, error) {
-		ctx, cancel := context.WithCancelCause(ctx)
-		defer cancel(nil)
-		go func() {
-			<-asked
-			cancel(errors.New("no time left"))
-		}()
-		_, err := server.Elicit[place](ctx, "which city?", within)
-		return "", err
-	})
 	return s
 }
 
@@ -385,6 +374,16 @@ type sentCount struct {
 	mu    sync.Mutex
 	count map[string]int // by "> " for sent or "< " for received, and the method
 	texts []string
+}
+
+// counting returns the messages of a connection that d dials.
+func counting(d *client.Dialer) *sentCount {
+	n, tap := &sentCount{count: make(map[string]int)}, d.Trace
+	d.Trace = func(sent bool, raw []byte) {
+		tap(sent, raw)
+		n.message(sent, raw)
+	}
+	return n
 }
 
 func (n *sentCount) message(sent bool, raw []byte) {
@@ -414,42 +413,12 @@ func (n *sentCount) has(text string) bool {
 	return strings.Contains(strings.Join(n.texts, "\n"), text)
 }
 
-// withPatientServer runs f on each transport of the revisions.
-func withPatientServer(t *testing.T, revisions []mcp.Revision, asked chan struct{}, f func(t *testing.T, dial func(...func(*client.Dialer)) (*client.Client, *sentCount))) {
-	for _, r := range revisions {
-		for _, tr := range mcptest.Transports() {
-			if !tr.Supports(r) {
-				continue
-			}
-			t.Run(string(r)+"/"+tr.Name, func(t *testing.T) {
-				f(t, func(configure ...func(*client.Dialer)) (*client.Client, *sentCount) {
-					n := &sentCount{count: make(map[string]int)}
-					tp := &tap{t: t, revision: r, transport: tr.Name, methods: make(map[jsonrpc.ID]string), seen: make(map[string]int)}
-					answers := func(d *client.Dialer) {
-						d.Trace = func(sent bool, raw []byte) {
-							tp.message(sent, raw)
-							n.message(sent, raw)
-						}
-						d.Elicit = func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
-							return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: []byte(`{"city":"Oslo"}`)}, nil
-						}
-						d.Sample = func(context.Context, *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
-							return &mcp.CreateMessageResult{Role: mcp.RoleAssistant, Model: "m", Content: []mcp.Content{mcp.Text("Rome")}}, nil
-						}
-					}
-					return tr.Dial(t, patientServer(asked), append([]func(*client.Dialer){mcptest.WithRevision(r), answers}, configure...)...), n
-				})
-			})
-		}
-	}
-}
-
-// Creating Tasks, Retrieving Task Results: the client creates a task at once, and the server retrieves
-// its result. Capability Negotiation: the server does not ask for a task unless the client declares it.
+// Creating Tasks, Retrieving Task Results: the client creates a task at once, and the server retrieves its result.
+// Capability Negotiation: the server does not ask for a task unless the client declares it.
 func TestQuestionsWithinATimeRunAsTasksOfTheClient(t *testing.T) {
-	withPatientServer(t, mcp.Revisions(), nil, func(t *testing.T, dial func(...func(*client.Dialer)) (*client.Client, *sentCount)) {
-		for _, noTasks := range []bool{false, true} {
-			c, n := dial(func(d *client.Dialer) { d.NoTasks = noTasks })
+	for _, noTasks := range []bool{false, true} {
+		var n *sentCount
+		everywhere(t, patientServer, func(t *testing.T, c *client.Client) {
 			for tool, want := range map[string]string{"form": "Oslo", "model": "Rome"} {
 				if tool == "form" && c.Revision() < mcp.V20250618 {
 					continue
@@ -471,26 +440,42 @@ func TestQuestionsWithinATimeRunAsTasksOfTheClient(t *testing.T) {
 			if got := n.of("> notifications/tasks/status"); got != results {
 				t.Errorf("NoTasks %t: the client sent %d notifications, want %d", noTasks, got, results)
 			}
-		}
-	})
-}
-
-// Task Cancellation: the server cancels the task when its handler gives up, and the handler of the
-// client ends. Cancellation: tasks/cancel MUST be used instead of notifications/cancelled.
-func TestServerThatGivesUpCancelsTheTaskOfTheClient(t *testing.T) {
-	asked := make(chan struct{})
-	withPatientServer(t, []mcp.Revision{mcp.V20251125}, asked, func(t *testing.T, dial func(...func(*client.Dialer)) (*client.Client, *sentCount)) {
-		ended := make(chan error, 1)
-		c, n := dial(func(d *client.Dialer) {
-			d.Elicit = func(ctx context.Context, _ *mcp.ElicitParams) (*mcp.ElicitResult, error) {
-				asked <- struct{}{}
-				<-ctx.Done()
-				ended <- context.Cause(ctx)
-				return nil, ctx.Err()
+		}, func(d *client.Dialer) {
+			d.NoTasks, n = noTasks, counting(d)
+			d.Elicit = func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+				return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: []byte(`{"city":"Oslo"}`)}, nil
+			}
+			d.Sample = func(context.Context, *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
+				return &mcp.CreateMessageResult{Role: mcp.RoleAssistant, Model: "m", Content: []mcp.Content{mcp.Text("Rome")}}, nil
 			}
 		})
-		_, err := client.CallTool[string](t.Context(), c, "impatient", nil)
-		if err == nil || !strings.Contains(err.Error(), "no time left") {
+	}
+}
+
+// Task Cancellation: the server cancels the task when its handler gives up, and the handler of the client ends.
+// Cancellation: tasks/cancel MUST be used instead of notifications/cancelled.
+func TestServerThatGivesUpCancelsTheTaskOfTheClient(t *testing.T) {
+	asked, ended := make(chan struct{}), make(chan error, 1)
+	impatient := func() *server.Server {
+		s := newServer()
+		server.AddTool(s, mcp.Tool{Name: "impatient"}, func(ctx context.Context, _ struct{}) (string, error) {
+			ctx, cancel := context.WithCancelCause(ctx)
+			defer cancel(nil)
+			go func() {
+				<-asked
+				cancel(errors.New("no time left"))
+			}()
+			_, err := server.Elicit[place](ctx, "which city?", server.Within(time.Minute))
+			return "", err
+		})
+		return s
+	}
+	var n *sentCount
+	everywhere(t, impatient, func(t *testing.T, c *client.Client) {
+		if c.Revision() != mcp.V20251125 {
+			return
+		}
+		if _, err := client.CallTool[string](t.Context(), c, "impatient", nil); err == nil || !strings.Contains(err.Error(), "no time left") {
 			t.Errorf("the tool has %v", err)
 		}
 		if err := <-ended; err == nil || !strings.Contains(err.Error(), "cancelled the task") {
@@ -499,29 +484,13 @@ func TestServerThatGivesUpCancelsTheTaskOfTheClient(t *testing.T) {
 		if n.of("< tasks/cancel") != 1 || n.of("< notifications/cancelled") != 0 || !n.has(`"status":"cancelled"`) {
 			t.Errorf("%q", n.texts)
 		}
-	})
-}
-
-// Task Execution Errors: an error of the handler is that of tasks/result. User Interaction: declined
-// questions are results.
-func TestServerReceivesTheErrorOfTheTaskOfTheClient(t *testing.T) {
-	withPatientServer(t, []mcp.Revision{mcp.V20251125}, nil, func(t *testing.T, dial func(...func(*client.Dialer)) (*client.Client, *sentCount)) {
-		c, n := dial(func(d *client.Dialer) {
-			d.Elicit = func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
-				return &mcp.ElicitResult{Action: mcp.ElicitDecline}, nil
-			}
-			d.Sample = func(context.Context, *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
-				return nil, jsonrpc.Errorf(-32099, "no model today")
-			}
-		})
-		if _, err := client.CallTool[string](t.Context(), c, "form", nil); err == nil || !strings.Contains(err.Error(), "declined") {
-			t.Errorf("%v", err)
-		}
-		if _, err := client.CallTool[string](t.Context(), c, "model", nil); err == nil || !strings.Contains(err.Error(), "no model today") {
-			t.Errorf("%v", err)
-		}
-		if !n.has(`"status":"failed"`) || !n.has(`"statusMessage":"no model today"`) {
-			t.Errorf("%q", n.texts)
+	}, func(d *client.Dialer) {
+		n = counting(d)
+		d.Elicit = func(ctx context.Context, _ *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+			asked <- struct{}{}
+			<-ctx.Done()
+			ended <- context.Cause(ctx)
+			return nil, ctx.Err()
 		}
 	})
 }
