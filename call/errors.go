@@ -134,16 +134,6 @@ func (e *AnswerError) Error() string {
 	return fmt.Sprintf("%s: the client answered with an error: %s", e.Method, e.Err)
 }
 
-// PanicError is the error that [RecoverCalls] returns for a panic. A server's client receives
-// an internal error without its text.
-type PanicError struct {
-	Method string
-	Value  any // the argument of panic
-}
-
-// Error implements the error interface.
-func (e *PanicError) Error() string { return fmt.Sprintf("%s: panic: %v", e.Method, e.Value) }
-
 // OverloadError reports that a server did not serve a request because it has reached a limit.
 // The same request may succeed later. Over HTTP the response has status 429 or 503 and the
 // header Retry-After.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,7 +19,9 @@ import (
 const maxLoggedName = 128
 
 // LogCalls returns middleware that logs one line when a call ends: its method, the tool, prompt
-// or URI that it names, the revision, the duration and the outcome (see [Timing.Outcome]).
+// or URI that it names (at most 128 bytes of it), the revision, the duration and the outcome: "ok",
+// "failed" for a tool result with isError, "input required", "cancelled", "error" followed by a
+// JSON-RPC error code, "capability missing", "scope missing", "internal error" or "panic".
 // Internal errors and panics are warnings; all other outcomes are information.
 //
 // The line has no parameters, no result and no principal, because they can be personal or
@@ -44,7 +45,7 @@ func LogCalls(logger *slog.Logger) Middleware {
 	}
 }
 
-// outcomeOf returns the outcome of a call, as in Timing, and the level at which it is logged.
+// outcomeOf returns the outcome of a call and the level at which it is logged.
 func outcomeOf(ctx context.Context, result any, err error) (string, slog.Level) {
 	var reported *jsonrpc.Error
 	var capability *CapabilityError
@@ -165,58 +166,4 @@ func isTransient(err error) (wait time.Duration, transient bool) {
 		return 0, true
 	}
 	return 0, errors.Is(err, ErrConnectionLost)
-}
-
-// RecoverCalls returns middleware that turns a panic of the middleware and handlers that it
-// wraps into a *PanicError, and logs the panic with its stack. A nil logger means
-// slog.Default().
-//
-// A server recovers from panics without it; RecoverCalls lets middleware outside of it see the
-// error. On a client, whose middleware runs in the caller's goroutine, it keeps a panic from
-// ending the program.
-func RecoverCalls(logger *slog.Logger) Middleware {
-	if logger == nil {
-		logger = slog.Default()
-	}
-	return func(next Handler) Handler {
-		return func(ctx context.Context, c *Call) (result any, err error) {
-			defer func() {
-				if v := recover(); v != nil {
-					logger.ErrorContext(ctx, "panic in a call", "method", c.Method(), "panic", v, "stack", string(debug.Stack()))
-					result, err = nil, &PanicError{Method: c.Method(), Value: v}
-				}
-			}()
-			return next(ctx, c)
-		}
-	}
-}
-
-// Timing describes a call that has ended.
-type Timing struct {
-	Method string
-	Name   string // the tool, prompt or URI, at most 128 bytes of it; may be empty
-	Took   time.Duration
-	// Outcome is "ok", "failed" for a tool result with isError, "input required", "cancelled",
-	// "error" followed by a JSON-RPC error code, "capability missing", "scope missing",
-	// "internal error" or "panic".
-	Outcome string
-}
-
-// TimeCalls returns middleware that reports the duration of each call: on a server the time
-// that handling takes, on a client the time until the response is there. Report runs in the
-// goroutine of the call, which waits for it, and concurrently for concurrent calls.
-func TimeCalls(report func(ctx context.Context, t Timing)) Middleware {
-	return func(next Handler) Handler {
-		return func(ctx context.Context, c *Call) (any, error) {
-			t := Timing{Method: c.Method(), Name: c.shortName(), Outcome: "panic"}
-			begin := time.Now()
-			defer func() {
-				t.Took = time.Since(begin)
-				report(ctx, t)
-			}()
-			result, err := next(ctx, c)
-			t.Outcome, _ = outcomeOf(ctx, result, err)
-			return result, err
-		}
-	}
 }

@@ -105,31 +105,10 @@ func TestRetryRequestsDoesNothingOnAServer(t *testing.T) {
 	}
 }
 
-func TestTimeCallsReportsTheErrorThatRecoverCallsReturns(t *testing.T) {
-	var seen []call.Timing
-	timing := call.TimeCalls(func(_ context.Context, timed call.Timing) { seen = append(seen, timed) })
-	recovery := call.RecoverCalls(slog.New(slog.DiscardHandler))
-	c := call.New(call.Description{Method: mcp.MethodCallTool, Params: jsonrpc.MembersOf([]byte(`{"name":"x"}`))})
-
-	_, err := timing(recovery(func(context.Context, *call.Call) (any, error) { panic("odd") }))(t.Context(), c)
-	var panicked *call.PanicError
-	if !errors.As(err, &panicked) || panicked.Value != "odd" {
-		t.Errorf("error %v", err)
-	}
-	if _, err := timing(func(context.Context, *call.Call) (any, error) { return &mcp.CallToolResult{}, nil })(t.Context(), c); err != nil {
-		t.Error(err)
-	}
-	if len(seen) != 2 || seen[0].Outcome != "internal error" || seen[0].Name != "x" || seen[1].Outcome != "ok" || seen[1].Method != mcp.MethodCallTool {
-		t.Errorf("%+v", seen)
-	}
-}
-
 // A client that repeats requests and logs how long they took.
 func ExampleRetryRequests() {
 	middleware := []call.Middleware{ // of a client.Dialer
-		call.TimeCalls(func(ctx context.Context, t call.Timing) {
-			slog.InfoContext(ctx, "request", "method", t.Method, "took", t.Took, "outcome", t.Outcome)
-		}),
+		call.LogCalls(slog.Default()),
 		call.RetryRequests(call.Retry{Attempts: 5}),
 	}
 	_ = middleware

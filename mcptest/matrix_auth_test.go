@@ -212,11 +212,21 @@ func TestMiddlewareSeesCallsWithMissingScopes(t *testing.T) {
 	var outcomes []string
 	observed := func() *server.Server {
 		s := guarded()
-		s.Middleware = []call.Middleware{call.TimeCalls(func(_ context.Context, timing call.Timing) {
-			mu.Lock()
-			defer mu.Unlock()
-			outcomes = append(outcomes, timing.Method+" "+timing.Outcome)
-		})}
+		s.Middleware = []call.Middleware{func(next call.Handler) call.Handler {
+			return func(ctx context.Context, c *call.Call) (any, error) {
+				result, err := next(ctx, c)
+				outcome := "ok"
+				if errors.As(err, new(*auth.ScopeError)) {
+					outcome = "scope missing"
+				} else if err != nil {
+					outcome = err.Error()
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				outcomes = append(outcomes, c.Method()+" "+outcome)
+				return result, err
+			}
+		}}
 		return s
 	}
 	guardedEverywhere(t, observed, func(t *testing.T, r mcp.Revision, w *realm) {

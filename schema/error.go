@@ -13,7 +13,7 @@ import (
 var ErrLimit = errors.New("schema: limit exceeded")
 
 // ErrTooSlow is matched by the [LimitError] of a validation that has taken longer
-// than [Limits].MaxTime. The instance is then neither known to be valid nor to be
+// than 100 ms. The instance is then neither known to be valid nor to be
 // invalid; treat it as rejected.
 var ErrTooSlow = errors.New("schema: validation takes too long")
 

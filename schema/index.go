@@ -10,7 +10,7 @@ import (
 // anything is compiled.
 type index struct {
 	*document
-	limits Limits
+	limits limits
 	// load returns a document that is not part of the schema, or nil. Only tests set
 	// it: the package itself never fetches anything.
 	load func(uri string) []byte
@@ -71,7 +71,7 @@ const (
 )
 
 // newIndex indexes the document from its root.
-func newIndex(d *document, l Limits, load func(uri string) []byte) (*index, error) {
+func newIndex(d *document, l limits, load func(uri string) []byte) (*index, error) {
 	x := &index{
 		document: d, limits: l, load: load,
 		entries:   make([]entry, len(d.Tokens)),

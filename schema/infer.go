@@ -64,7 +64,7 @@ func infer(t reflect.Type) (*Schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, c, err := Limits{}.compile(b, nil)
+	s, c, err := limits{}.compile(b, nil)
 	if err != nil {
 		return nil, &TypeError{Path: typeName(base), Reason: err.Error()}
 	}
@@ -82,7 +82,7 @@ func infer(t reflect.Type) (*Schema, error) {
 }
 
 // check validates raw against one node of a program.
-func check(n *node, raw []byte, l Limits) error {
+func check(n *node, raw []byte, l limits) error {
 	if n == nil {
 		return errors.New("subschema must exist")
 	}
@@ -151,7 +151,7 @@ func (in *inference) appendType(b []byte, t reflect.Type, at place, tg tags, quo
 	if err != nil {
 		return nil, at.fail(err.Error())
 	}
-	if in.count++; in.count > (Limits{}).withDefaults().MaxSubschemas {
+	if in.count++; in.count > (limits{}).withDefaults().MaxSubschemas {
 		return nil, at.fail("the schema is too large; use json.RawMessage for a part of the type")
 	}
 	name, recursive := in.names[t]

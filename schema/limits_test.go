@@ -13,7 +13,7 @@ import (
 )
 
 func TestSchemasAtALimitPassAndLargerOnesFail(t *testing.T) {
-	small := Limits{MaxSubschemas: 3, MaxDepth: 2, MaxRegexp: 5}
+	small := limits{MaxSubschemas: 3, MaxDepth: 2, MaxRegexp: 5}
 	for _, test := range []struct{ name, within, beyond string }{
 		{"subschemas", `{"anyOf":[true,true]}`, `{"anyOf":[true,true,true]}`},
 		{"depth", `{"not":true}`, `{"not":{"not":true}}`},
@@ -79,7 +79,7 @@ func TestInstancesAreBounded(t *testing.T) {
 
 func TestTimeIsBounded(t *testing.T) {
 	for _, schema := range []string{`{` + doubling("oneOf", 60) + `}`, `{"unevaluatedItems":true,` + doubling("oneOf", 60) + `}`} {
-		s, err := Limits{MaxTime: time.Millisecond}.Compile([]byte(schema))
+		s, err := limits{MaxTime: time.Millisecond}.Compile([]byte(schema))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -91,7 +91,7 @@ func TestTimeIsBounded(t *testing.T) {
 }
 
 func TestShortValidationsIgnoreTheTimeLimit(t *testing.T) {
-	s, err := Limits{MaxTime: time.Nanosecond}.Compile([]byte(`{"type":"string"}`))
+	s, err := limits{MaxTime: time.Nanosecond}.Compile([]byte(`{"type":"string"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,12 +99,6 @@ func TestShortValidationsIgnoreTheTimeLimit(t *testing.T) {
 	if err := s.Validate([]byte(`1`)); !errors.As(err, &invalid) {
 		t.Errorf("%v, want a *ValidationError: a short check never looks at the clock", err)
 	}
-}
-
-func ExampleLimits_Compile() {
-	_, err := Limits{MaxDepth: 2}.Compile([]byte(`{"items": {"items": {"type": "string"}}}`))
-	fmt.Println(err)
-	// Output: schema: limit exceeded: depth of subschemas must be at most 2
 }
 
 // hostile is a schema with an instance whose validation takes seconds or hours if it is not stopped.
@@ -301,7 +295,7 @@ func TestRemoteRefIsNeverFetched(t *testing.T) {
 
 // Rule V2.
 func TestFetchingCannotBeTurnedOn(t *testing.T) {
-	limits := reflect.TypeFor[Limits]()
+	limits := reflect.TypeFor[limits]()
 	for i := range limits.NumField() {
 		switch f := limits.Field(i); f.Type.Kind() {
 		case reflect.Int, reflect.Int64: // bounds

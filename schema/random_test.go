@@ -521,7 +521,7 @@ func FuzzSchemaCompileValidate(f *testing.F) {
 			f.Add(test.schema, instance)
 		}
 	}
-	limits := Limits{MaxTime: time.Second}
+	limits := limits{MaxTime: time.Second}
 	f.Fuzz(func(t *testing.T, schema, instance string) {
 		if len(schema) > 4096 || len(instance) > 4096 || hasHugeNumber(schema) || hasHugeNumber(instance) {
 			return // the oracle takes minutes, or panics

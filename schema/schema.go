@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Limits bounds the work that a schema can cause. A field that is zero or less has
+// limits bounds the work that a schema can cause. A field that is zero or less has
 // its default. Instances have bounds too: 128 levels and a million values.
-type Limits struct {
+type limits struct {
 	// MaxSubschemas bounds the subschemas of one document. The default is 10,000.
 	MaxSubschemas int
 	// MaxDepth bounds the nesting of subschemas. The default is 64.
@@ -21,7 +21,7 @@ type Limits struct {
 	MaxTime time.Duration
 }
 
-func (l Limits) withDefaults() Limits {
+func (l limits) withDefaults() limits {
 	if l.MaxSubschemas <= 0 {
 		l.MaxSubschemas = 10_000
 	}
@@ -40,7 +40,7 @@ func (l Limits) withDefaults() Limits {
 // Schema is a compiled JSON Schema. It is immutable and safe for concurrent use.
 type Schema struct {
 	raw       json.RawMessage
-	limits    Limits
+	limits    limits
 	object    bool
 	program   *node
 	unchecked []Unchecked
@@ -58,7 +58,7 @@ type Unchecked struct {
 	Reason string
 }
 
-// Compile compiles a schema document with the default [Limits]. The document may
+// Compile compiles a schema document. The document may
 // be of draft 4, 6, 7, 2019-09 or 2020-12; without $schema it is of 2020-12.
 //
 // Compile never fetches anything: references lead to places in the document, or to
@@ -67,17 +67,17 @@ type Unchecked struct {
 //
 // The error is a [*DialectError], [*RefError], [*LimitError],
 // [*InvalidSchemaError], or a [*ValidationError] if raw is not strict JSON.
-func Compile(raw []byte) (*Schema, error) { return Limits{}.Compile(raw) }
+func Compile(raw []byte) (*Schema, error) { return limits{}.Compile(raw) }
 
-// Compile is [Compile] with other limits.
-func (l Limits) Compile(raw []byte) (*Schema, error) {
+// Compile is the function Compile with other limits.
+func (l limits) Compile(raw []byte) (*Schema, error) {
 	s, _, err := l.compile(raw, nil)
 	return s, err
 }
 
 // compile also returns the compiler, which knows the nodes of the program by their
 // places in the document.
-func (l Limits) compile(raw []byte, load func(uri string) []byte) (*Schema, *compiler, error) {
+func (l limits) compile(raw []byte, load func(uri string) []byte) (*Schema, *compiler, error) {
 	l = l.withDefaults()
 	s := &Schema{raw: slices.Clone(json.RawMessage(raw)), limits: l}
 	d := &document{}

@@ -86,7 +86,7 @@ func runSuite(t *testing.T, suite fs.FS, pattern string) (tests int) {
 }
 
 func (g *suiteGroup) run(t *testing.T, file string, d draft) (tests int) {
-	s, _, err := Limits{}.compile(withDialect(t, g.Schema, d, strings.Contains(file, "/format/")), suiteDocuments(d))
+	s, _, err := limits{}.compile(withDialect(t, g.Schema, d, strings.Contains(file, "/format/")), suiteDocuments(d))
 	if err != nil {
 		t.Errorf("%s: %s: %v", file, g.Description, err)
 		return 0

@@ -11,9 +11,9 @@ import (
 
 // Defaults of [MemoryOptions].
 const (
-	DefaultMaxBytes    = 256 << 20
-	DefaultMaxEntries  = 1 << 20
-	DefaultMaxLogBytes = 256 << 20
+	defaultMaxBytes    = 256 << 20
+	defaultMaxEntries  = 1 << 20
+	defaultMaxLogBytes = 256 << 20
 )
 
 // entryOverhead approximates the memory of an entry in addition to its key and value: the struct, its
@@ -23,16 +23,16 @@ const entryOverhead = 160
 // MemoryOptions are the limits of a [Memory]. The zero value means the defaults.
 type MemoryOptions struct {
 	// MaxBytes limits the size of the KV in bytes: the sum of keys, values, members of sets and names
-	// of sets, plus 160 for each item, member and set. 0 means DefaultMaxBytes.
+	// of sets, plus 160 for each item, member and set. 0 means 256 MiB.
 	MaxBytes int64
 
 	// MaxEntries limits the number of entries of the KV: the items and the members of sets. 0 means
-	// DefaultMaxEntries.
+	// 1,048,576.
 	MaxEntries int
 
 	// MaxLogBytes limits the size of the Log in bytes: the sum of the entries, the names of streams
 	// and the names of groups, plus LogOverhead for each entry and 320 for each stream and group. 0
-	// means DefaultMaxLogBytes.
+	// means 256 MiB.
 	MaxLogBytes int64
 
 	// Now is the clock. Nil means time.Now. It must never go backwards: return times with a monotonic
@@ -94,17 +94,17 @@ func NewMemory(opts MemoryOptions) *Memory {
 		entries:    make(map[string]*entry),
 	}
 	if m.maxBytes <= 0 {
-		m.maxBytes = DefaultMaxBytes
+		m.maxBytes = defaultMaxBytes
 	}
 	if m.maxEntries <= 0 {
-		m.maxEntries = DefaultMaxEntries
+		m.maxEntries = defaultMaxEntries
 	}
 	if m.now == nil {
 		m.now = time.Now
 	}
 	m.log.max = opts.MaxLogBytes
 	if m.log.max <= 0 {
-		m.log.max = DefaultMaxLogBytes
+		m.log.max = defaultMaxLogBytes
 	}
 	m.start = m.now()
 	return m

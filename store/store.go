@@ -255,7 +255,7 @@ type AppendOptions struct {
 // call it first. Its errors wrap [ErrInvalidArgument], or [ErrFull] if the entry by itself
 // exceeds MaxBytes.
 func CheckAppend(key StreamKey, seq uint64, entry []byte, opt AppendOptions) error {
-	if err := CheckStreamKey(key); err != nil {
+	if err := checkStreamKey(key); err != nil {
 		return err
 	}
 	if seq == 0 || seq > MaxSeq {
@@ -276,9 +276,9 @@ func CheckAppend(key StreamKey, seq uint64, entry []byte, opt AppendOptions) err
 	return nil
 }
 
-// CheckStreamKey reports whether both names of a stream are valid keys. Its errors
+// checkStreamKey reports whether both names of a stream are valid keys. Its errors
 // wrap [ErrInvalidArgument].
-func CheckStreamKey(key StreamKey) error {
+func checkStreamKey(key StreamKey) error {
 	if err := CheckKey(key.Group); err != nil {
 		return fmt.Errorf("group: %w", err)
 	}

@@ -24,8 +24,8 @@ import (
 // Defaults of [Config], and limits.
 const (
 	DefaultUser                 = "developer"
-	DefaultAccessTokenLifetime  = 5 * time.Minute
-	DefaultRefreshTokenLifetime = 24 * time.Hour
+	defaultAccessTokenLifetime  = 5 * time.Minute
+	defaultRefreshTokenLifetime = 24 * time.Hour
 
 	consentLifetime = 10 * time.Minute
 	codeLifetime    = time.Minute
@@ -58,7 +58,7 @@ type Config struct {
 	Clients []Client
 
 	// AccessTokenLifetime and RefreshTokenLifetime are the lifetimes of tokens; zero means
-	// [DefaultAccessTokenLifetime] and [DefaultRefreshTokenLifetime].
+	// five minutes and 24 hours.
 	AccessTokenLifetime  time.Duration
 	RefreshTokenLifetime time.Duration
 
@@ -135,10 +135,10 @@ func newIssuer(config Config, host string) (*Issuer, error) {
 		config.Users = []string{DefaultUser}
 	}
 	if config.AccessTokenLifetime <= 0 {
-		config.AccessTokenLifetime = DefaultAccessTokenLifetime
+		config.AccessTokenLifetime = defaultAccessTokenLifetime
 	}
 	if config.RefreshTokenLifetime <= 0 {
-		config.RefreshTokenLifetime = DefaultRefreshTokenLifetime
+		config.RefreshTokenLifetime = defaultRefreshTokenLifetime
 	}
 	for _, resource := range config.Resources {
 		if err := checkResource(resource); err != nil {
