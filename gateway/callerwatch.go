@@ -50,7 +50,7 @@ func (g *Gateway) watchListsOf(ctx context.Context, serverName string) {
 		_, changed := g.registered.version("")
 		err := upstream.WatchCaller(g.host, ctx, serverName, func() {
 			g.personal.forget(who, serverName)
-			g.server.PersonalChanged(who)
+			g.server.CatalogsChanged(who)
 		})
 		if !errors.Is(err, host.ErrUnknownServer) {
 			if err != nil && !errors.Is(err, host.ErrClosed) {

@@ -56,7 +56,7 @@ func (g *Gateway) followPolicy(ctx context.Context) {
 		select {
 		case <-changed:
 			changed = upstream.PolicyChanges(g.host) // first, so that no change is missed
-			g.server.PersonalChanged()
+			g.server.CatalogsChanged()
 			downstream.RecheckSubscriptions(g.server)
 		case <-ctx.Done():
 			return

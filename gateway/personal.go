@@ -172,7 +172,7 @@ func (g *Gateway) show(ctx context.Context, serverName string, version uint64) {
 	p.shown[key] = version
 	p.mu.Unlock()
 	if known && before != version {
-		g.server.PersonalChanged(key.caller)
+		g.server.CatalogsChanged(key.caller)
 	}
 }
 
@@ -263,7 +263,7 @@ func (g *Gateway) setCallerServer(order []string, status host.ServerStatus) {
 	})
 	g.personal.servers.Store(&now)
 	if !same {
-		g.server.PersonalChanged()
+		g.server.CatalogsChanged()
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"weak"
 
 	"github.com/parley-mcp/parley/internal/changes"
 )
@@ -13,6 +14,8 @@ import (
 // server that serves the Catalog are notified when its tools, prompts, resources or templates are added or removed, and
 // when [Catalog.ResourceUpdated] is called, if they have subscribed. Changes of one kind within 50 ms become one
 // notification. A client that was not connected at the time is not notified later.
+//
+// [Server.Catalogs] has further catalogs for some callers, such as those of a tenant, a session or a plug-in.
 //
 // The zero Catalog is empty. A Catalog is safe for concurrent use and must not be copied.
 type Catalog struct {
@@ -26,8 +29,8 @@ type Catalog struct {
 	runsTasks atomic.Bool // a tool runs as a task
 	follows   atomic.Bool // a resource has WhileSubscribed
 
-	serving sync.RWMutex
-	servers []*Server // that serve it
+	attached sync.RWMutex
+	servers  []weak.Pointer[Server] // that serve it; it may live longer than they do
 }
 
 // Registrar is a [*Server] or a [*Catalog], or a struct that embeds one of them. The functions of this package add to
@@ -38,18 +41,32 @@ func (c *Catalog) catalog() *Catalog { return c }
 
 // attach makes s serve c: its clients are notified of changes, and it logs what cannot be checked.
 func (c *Catalog) attach(s *Server) {
-	c.serving.Lock()
-	c.servers = append(c.servers, s)
-	c.serving.Unlock()
+	is := func(p weak.Pointer[Server]) bool { return p.Value() == s }
+	c.attached.RLock()
+	known := slices.ContainsFunc(c.servers, is)
+	c.attached.RUnlock()
+	if known {
+		return
+	}
+	c.attached.Lock()
+	c.servers = slices.DeleteFunc(c.servers, func(p weak.Pointer[Server]) bool { return p.Value() == nil || is(p) })
+	c.servers = append(c.servers, weak.Make(s))
+	c.attached.Unlock()
 	for _, e := range c.tools.snapshot().entries {
 		e.logUnchecked(s.logger())
 	}
 }
 
 func (c *Catalog) servedBy() []*Server {
-	c.serving.RLock()
-	defer c.serving.RUnlock()
-	return slices.Clone(c.servers)
+	c.attached.RLock()
+	defer c.attached.RUnlock()
+	servers := make([]*Server, 0, len(c.servers))
+	for _, p := range c.servers {
+		if s := p.Value(); s != nil {
+			servers = append(servers, s)
+		}
+	}
+	return servers
 }
 
 func (c *Catalog) logger() *slog.Logger {
@@ -80,8 +97,12 @@ func unregister[E entry](c *Catalog, k *kind[E], name string) bool {
 // changed notifies clients of a change of an entry.
 func (c *Catalog) changed(kind changes.Kind, of *offer) {
 	for _, s := range c.servedBy() {
-		s.changes.PublishTo(of.audience(), changes.Change{Kind: kind})
-		s.replicas.announce(announcement{Kind: kind, Name: of.name, Hidden: of.restricted()})
+		if c == &s.Catalog {
+			s.changes.PublishTo(of.audience(), changes.Change{Kind: kind})
+			s.replicas.announce(announcement{Kind: kind, Name: of.name, Hidden: of.restricted()})
+		} else {
+			s.publishOf(c, changes.Change{Kind: kind}, of.audience())
+		}
 		s.followers.changed()
 	}
 }
@@ -92,7 +113,11 @@ func (c *Catalog) changed(kind changes.Kind, of *offer) {
 // concurrent use. (2026-07-28, server/resources, Subscriptions.)
 func (c *Catalog) ResourceUpdated(uri string) {
 	for _, s := range c.servedBy() {
-		s.changes.PublishTo(s.notifiedOf(uri), changes.Change{Kind: changes.ResourceUpdated, URI: uri})
-		s.replicas.announce(announcement{Kind: changes.ResourceUpdated, URI: uri})
+		if c == &s.Catalog {
+			s.changes.PublishTo(s.notifiedOf(uri), changes.Change{Kind: changes.ResourceUpdated, URI: uri})
+			s.replicas.announce(announcement{Kind: changes.ResourceUpdated, URI: uri})
+		} else {
+			s.publishOf(c, changes.Change{Kind: changes.ResourceUpdated, URI: uri}, c.readersOf(uri))
+		}
 	}
 }

@@ -124,6 +124,13 @@ func (s *Server) build() error {
 	c.engine.Store, c.engine.Auth = kv, s.Auth
 	s.followers.start(s)
 	s.attach(s)
+	if s.Catalogs != nil {
+		s.tools.offer()
+		s.prompts.offer()
+		s.resources.offer()
+		s.completes.Store(true)
+		s.runsTasks.Store(true)
+	}
 	s.changes.OnSubscribersChanged(s.followers.changed)
 	c.lease.KV, c.lease.Shared, c.lease.Logger = plain, s.KV != nil, logger
 	s.buildTasks(plain, memory, seals)

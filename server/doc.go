@@ -75,6 +75,13 @@
 // clients may cache responses. [AddExtension] adds methods to the protocol for clients that
 // declare the extension.
 //
+// # Catalogs
+//
+// What a server offers is a [Catalog]. A Server has one for all callers, and Server.Catalogs returns further ones for a
+// caller: those of a tenant, of a session or of a plug-in. [AddTool] and the other functions add to a Server or to a
+// Catalog. Callers without a catalog neither see nor learn of what it has. [VisibleTo] and [RequireScopes] restrict single
+// entries of a catalog.
+//
 // # Several replicas
 //
 // Replicas of a server that receive requests of the same clients must share some fields. With

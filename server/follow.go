@@ -20,7 +20,7 @@ const maxFollowed = 10_000
 // have subscribed to. It must return when its context ends: when the last client has
 // unsubscribed, the resource is removed, or the server shuts down.
 //
-// One call of follow serves all clients, or, in a server of [Server.Personal], those of one caller. If follow returns early or panics, it is not called
+// One call of follow serves all clients, or, in a catalog of [Server.Catalogs] or a server of [Server.Personal], those of one caller. If follow returns early or panics, it is not called
 // again until all clients have unsubscribed and another client subscribes. A panic is logged.
 //
 // For a template or a directory, follow is called for each URI that clients have subscribed to.
@@ -115,7 +115,7 @@ type follower struct {
 // followed identifies a resource that is followed.
 type followed struct {
 	uri    string              // empty for the lists of a caller
-	caller principal.Principal // who has the resource of a server of Personal, or the lists; Anonymous otherwise
+	caller principal.Principal // who has the resource besides those of the server, or the lists; Anonymous otherwise
 }
 
 func (f *followers) run(ctx context.Context, s *Server) {
@@ -196,14 +196,18 @@ func (s *Server) wanted(ctx context.Context) map[followed]*resourceOffer {
 	}
 	for _, of := range s.changes.SubscribedResources() {
 		offer := s.serving(of.URI, of.Subscribers)
-		if offer != nil || s.Personal == nil {
+		if offer != nil || !s.hasOthers() {
 			if add(followed{uri: of.URI}, offer) {
 				return wanted
 			}
 			continue
 		}
 		for _, who := range of.Subscribers {
-			if add(followed{of.URI, who}, s.servingFor(subscriberContext(ctx, who), of.URI, who)) {
+			offer, err := s.servingFor(subscriberContext(ctx, who), of.URI, who)
+			if err != nil {
+				s.logger().WarnContext(ctx, "cannot find the resource of a subscription: it is not followed", "error", err)
+			}
+			if add(followed{of.URI, who}, offer) {
 				return wanted
 			}
 		}

@@ -85,7 +85,7 @@ func TestOtherReplicasLearnThatPersonalListsHaveChanged(t *testing.T) {
 		client.Send(request(1, mcp.MethodListen, `"notifications":{"toolsListChanged":true}`))
 		client.Receive()
 		replicas[0].PersonalUpdated(ada, "note://a") // which does not concern lists
-		replicas[0].PersonalChanged(ada)
+		replicas[0].CatalogsChanged(ada)
 		client.Receive()
 		for range 3 { // tools, prompts and resources, at the other replica only
 			if caller := <-outdated; caller != ada.Key() {

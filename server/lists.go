@@ -100,35 +100,42 @@ func (s *Server) listTemplates(ctx context.Context, c *rpc.Call) (any, error) {
 	return list(ctx, s, c, &templateKind)
 }
 
-// list serves a request for a page of a list. The list is merged from parts: the entries of the server, the files of
-// each directory, and the entries of each server of Personal.
+// list serves a request for a page of a list. The list is merged from parts: the entries of the server's catalog and
+// the files of each of its directories, followed by those of each other catalog of the caller.
 func list[E entry](ctx context.Context, s *Server, c *rpc.Call, k *kind[E]) (any, error) {
 	after, err := s.core.cursors.of(c)
 	if err != nil {
 		return nil, err
 	}
 	who, size := c.Principal(), s.pageSize()
-	others := s.personal(ctx) // which may add entries to s
+	others, err := s.others(ctx) // which may add entries to s
+	if err != nil {
+		return nil, err
+	}
 	own, hidden := k.of(&s.Catalog).snapshot(), s.hiddenFrom(who, c.Method())
+	rest := own.after(after)
 	var files files[E]
 	if k.files != nil {
 		files = k.files(ctx, &s.Catalog, who, after, size+1)
 	}
-	rest := own.after(after)
 	key := pageKey{c.Revision(), len(rest)}
-	personal := own.restricted || hidden != nil || len(others) > 0 || files.restricted
+	personal := own.restricted || hidden != nil || s.Catalogs != nil || len(others) > 0 || files.restricted
 	kept := !personal && len(files.lists) == 0
 	if page := own.pages.get(key); kept && page != nil {
 		return page, nil
 	}
-	m := merge[E]{who: who, parts: []part[E]{{rest: rest, hidden: hidden}}, until: files.reached}
-	for _, list := range files.lists {
-		m.parts = append(m.parts, part[E]{rest: list, hidden: hidden})
-	}
-	for _, other := range others {
-		m.parts = append(m.parts, part[E]{
-			rest: k.of(&other.Catalog).snapshot().after(after), hidden: either(hidden, other.hiddenFrom(who, c.Method())), unscoped: true,
-		})
+	m := merge[E]{who: who, parts: make([]part[E], 0, 1+len(files.lists)+len(others))}
+	m.parts = append(m.parts, part[E]{rest: rest, hidden: hidden})
+	m.addFiles(files, hidden)
+	for _, o := range others {
+		of := part[E]{rest: k.of(o.catalog).snapshot().after(after), hidden: hidden}
+		if o.server != nil {
+			of.hidden, of.unscoped = either(hidden, o.server.hiddenFrom(who, c.Method())), true
+		}
+		m.parts = append(m.parts, of)
+		if k.files != nil && o.server == nil {
+			m.addFiles(k.files(ctx, o.catalog, who, after, size+1), hidden)
+		}
 	}
 	found, last := m.next(size)
 	page, err := encodePage(s, c, k, found, last, personal)
@@ -191,6 +198,16 @@ type merge[E entry] struct {
 	who   principal.Principal
 	parts []part[E]
 	until string // the last name for which the parts have all entries; "" if there is none
+}
+
+// addFiles adds a part for each list of files.
+func (m *merge[E]) addFiles(all files[E], hidden func(name string) bool) {
+	for _, list := range all.lists {
+		m.parts = append(m.parts, part[E]{rest: list, hidden: hidden})
+	}
+	if all.reached != "" && (m.until == "" || all.reached < m.until) {
+		m.until = all.reached
+	}
 }
 
 // next returns the first n entries, and the name after which the next page begins, or "" for the last page. It calls

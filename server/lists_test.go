@@ -25,7 +25,7 @@ var listMethods = map[string]string{ // and the arrays of their results
 }
 
 // addEntries adds a tool, a prompt, a resource and a template of each name.
-func addEntries(s *server.Server, names string, options ...server.Option) {
+func addEntries(to server.Registrar, names string, options ...server.Option) {
 	nothing := func(context.Context, struct{}) (string, error) { return "", nil }
 	for name := range strings.FieldsSeq(names) {
 		var tool []server.ToolOption
@@ -34,10 +34,10 @@ func addEntries(s *server.Server, names string, options ...server.Option) {
 		for _, o := range options {
 			tool, prompt, resource = append(tool, o), append(prompt, o), append(resource, o)
 		}
-		server.AddTool(s, mcp.Tool{Name: name}, nothing, tool...)
-		server.AddPrompt(s, mcp.Prompt{Name: name}, nothing, prompt...)
-		server.AddStatic(s, mcp.Resource{URI: "x:" + name, Name: name}, "", resource...)
-		server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "x:" + name + "/{v}", Name: name},
+		server.AddTool(to, mcp.Tool{Name: name}, nothing, tool...)
+		server.AddPrompt(to, mcp.Prompt{Name: name}, nothing, prompt...)
+		server.AddStatic(to, mcp.Resource{URI: "x:" + name, Name: name}, "", resource...)
+		server.AddTemplate(to, mcp.ResourceTemplate{URITemplate: "x:" + name + "/{v}", Name: name},
 			func(context.Context, map[string]string) (string, error) { return "", nil }, resource...)
 	}
 }

@@ -90,11 +90,11 @@ func TestSubscriptionsToPersonalResources(t *testing.T) {
 	if got := hers.Receive(); !strings.Contains(got, "resources/updated") {
 		t.Error(got)
 	}
-	s.PersonalChanged(ada)
+	s.CatalogsChanged(ada)
 	if got := hers.Receive(); !strings.Contains(got, "tools/list_changed") {
 		t.Error(got)
 	}
-	s.PersonalChanged(bob)
+	s.CatalogsChanged(bob)
 	if got := his.Receive(); !strings.Contains(got, "tools/list_changed") { // and nothing before it
 		t.Error(got)
 	}

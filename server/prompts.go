@@ -20,7 +20,10 @@ func (s *Server) resolvePrompt(ctx context.Context, c *rpc.Call) (any, []string,
 	if err != nil {
 		return nil, nil, err
 	}
-	entry, _, ok := findFor(ctx, s, &promptKind, name, c.Principal())
+	entry, _, ok, err := findFor(ctx, s, &promptKind, name, c.Principal())
+	if err != nil {
+		return nil, nil, err
+	}
 	if !ok {
 		return nil, nil, unknownPrompt(name)
 	}

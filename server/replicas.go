@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -244,6 +246,9 @@ type announcement struct {
 	All    bool         `json:"a,omitzero"` // any list and resource may have changed
 	Caller string       `json:"c,omitzero"` // the key of the only principal that may learn of it; empty for all
 	Again  bool         `json:"r,omitzero"` // of a replica that had the previous lists of Caller
+	// Callers are the digests of the only principals that may learn of it, at most maxDigests with spaces between them;
+	// empty for all.
+	Callers string `json:"d,omitzero"`
 }
 
 type announcementMessage struct {
@@ -285,6 +290,12 @@ func (s *Server) resyncAll() {
 
 // apply notifies the clients of this replica of a change at another.
 func (s *Server) apply(c announcement) {
+	if c.Callers != "" {
+		digests := strings.Fields(c.Callers)
+		s.changes.PublishTo(func(who principal.Principal) bool { return slices.Contains(digests, shortDigest(who)) },
+			changes.Change{Kind: c.Kind, URI: c.URI})
+		return
+	}
 	if c.Caller != "" {
 		if s.PersonalOutdated != nil && c.URI == "" && !c.Again && s.PersonalOutdated(c.Caller) {
 			// A client that was notified before may have got the previous lists of this replica.

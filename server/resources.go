@@ -35,7 +35,8 @@ func (s *Server) resolveResource(ctx context.Context, c *rpc.Call) (any, []strin
 		return nil, nil, err
 	}
 	if len(uri) > maxURI {
-		return nil, nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.uri has %d bytes, the limit is %d", len(uri), maxURI)
+		return nil, nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.uri has %d bytes, the limit is %d", len(uri),
+			maxURI)
 	}
 	found, err := s.resourceFor(ctx, uri, c.Principal())
 	if err != nil {
@@ -67,13 +68,13 @@ func (s *Server) readResource(ctx context.Context, c *rpc.Call) (any, error) {
 
 // resourceAt returns the resource with a URI. The error is for the client: there is no such resource
 // that the caller can see, or the URI is too long for the templates.
-func (s *Server) resourceAt(uri string, who principal.Principal) (*foundResource, error) {
-	if e, ok := s.resources.find(uri, who); ok {
+func (c *Catalog) resourceAt(uri string, who principal.Principal) (*foundResource, error) {
+	if e, ok := c.resources.find(uri, who); ok {
 		read := func(ctx context.Context) (*mcp.ReadResourceResult, error) { return e.read(ctx, uri) }
 		return &foundResource{uri, e.resource.MimeType, &e.resourceOffer, read}, nil
 	}
 	var found *foundResource
-	complete := s.templates.match(uri, func(e *templateEntry, values map[string][]string) bool {
+	complete := c.templates.match(uri, func(e *templateEntry, values map[string][]string) bool {
 		if !e.visibleTo(who) {
 			return true
 		}
@@ -93,12 +94,12 @@ func (s *Server) resourceAt(uri string, who principal.Principal) (*foundResource
 
 // serving returns the options of the resource or template that serves a URI to any of the
 // callers, or nil.
-func (s *Server) serving(uri string, who []principal.Principal) *resourceOffer {
-	if e, ok := s.resources.get(uri); ok && slices.ContainsFunc(who, e.visibleTo) {
+func (c *Catalog) serving(uri string, who []principal.Principal) *resourceOffer {
+	if e, ok := c.resources.get(uri); ok && slices.ContainsFunc(who, e.visibleTo) {
 		return &e.resourceOffer
 	}
 	var serving *resourceOffer
-	s.templates.match(uri, func(e *templateEntry, _ map[string][]string) bool {
+	c.templates.match(uri, func(e *templateEntry, _ map[string][]string) bool {
 		if slices.ContainsFunc(who, e.visibleTo) {
 			serving = &e.resourceOffer
 		}
@@ -111,16 +112,17 @@ func (s *Server) serving(uri string, who []principal.Principal) *resourceOffer {
 // that can see a resource or template that serves it. It returns nil, for every caller, if no
 // entry serves the URI, because a resource need not be listed. A URI that is too long for the
 // templates has no other readers than those of the templates that were found.
-func (s *Server) readersOf(uri string) func(principal.Principal) bool {
+func (c *Catalog) readersOf(uri string) func(principal.Principal) bool {
 	var serving []*resourceOffer
-	if e, ok := s.resources.get(uri); ok {
+	if e, ok := c.resources.get(uri); ok {
 		serving = append(serving, &e.resourceOffer)
 	}
-	complete := s.templates.match(uri, func(e *templateEntry, _ map[string][]string) bool {
+	complete := c.templates.match(uri, func(e *templateEntry, _ map[string][]string) bool {
 		serving = append(serving, &e.resourceOffer)
 		return true
 	})
-	if complete && len(serving) == 0 || slices.ContainsFunc(serving, func(o *resourceOffer) bool { return !o.restricted() }) {
+	if complete && len(serving) == 0 || slices.ContainsFunc(serving,
+		func(o *resourceOffer) bool { return !o.restricted() }) {
 		return nil
 	}
 	return func(who principal.Principal) bool {

@@ -116,20 +116,32 @@ type Server struct {
 	// input; see [RequireScopes].
 	LocalScopes []string
 
+	// Catalogs, if set, returns the catalogs that the caller of ctx has besides Catalog, in the order of precedence: of
+	// several entries with one name or URI, the caller has the first, and those of Catalog come first of all. It is called
+	// for each list, and for a name or URI that Catalog does not have, so it should be fast. An error fails the request.
+	// A nil *Catalog is left out. Callers may share catalogs; with Catalogs, clients cache lists privately.
+	// Extensions are those of Catalog alone. With Catalogs, the server declares the capabilities for tools, prompts,
+	// resources, completions and tasks.
+	//
+	// The context is that of a handler: see [PrincipalOf] and [call.From]. For a subscription ([WhileSubscribed]) or a
+	// stored task it has the principal only. Clients are notified of changes in the catalogs that their callers have;
+	// when Catalogs returns others, call [Server.CatalogsChanged]. Catalogs must be safe for concurrent use.
+	Catalogs func(ctx context.Context) ([]*Catalog, error)
+
 	// Personal, if set, returns servers whose tools, prompts, resources, templates and completions the caller of ctx
 	// has in addition to those of this server, which come first: of several entries with one name or URI, the caller
 	// has the first. It is called before each list, and when this server has no entry with a requested name or URI; it
 	// may add such an entry. The returned servers need not serve. Entries with [RequireScopes] and directories are left
-	// out. The context is that of a handler, or, for [WhileSubscribed], has the caller only. Personal must be safe for concurrent use, and should
-	// return soon. See [Server.PersonalChanged].
+	// out. The context is that of a handler, or, for [WhileSubscribed], has the caller only. Personal must be safe for
+	// concurrent use, and should return soon. See [Server.CatalogsChanged].
 	Personal func(ctx context.Context) []*Server
 	// WhileListening, if set, is called in a new goroutine when the first client of an authenticated caller subscribes to
 	// changes of lists; a session does so when its client opens the stream for notifications. The context has the
 	// caller. It ends when the last client of the caller has unsubscribed, or the server shuts down. WhileListening must
-	// return then. It can watch lists of Personal that change elsewhere, and call [Server.PersonalChanged]. A server
+	// return then. It can watch lists of Personal that change elsewhere, and call [Server.CatalogsChanged]. A server
 	// calls it for at most 10,000 callers at a time, and logs a warning if more have subscribed.
 	WhileListening func(ctx context.Context)
-	// PersonalOutdated, if set, is called when another replica that shares Bus has called [Server.PersonalChanged] for a
+	// PersonalOutdated, if set, is called when another replica that shares Bus has called [Server.CatalogsChanged] for a
 	// caller. Its argument is the [principal.Principal.Key] of the caller. It is empty if messages of other replicas may
 	// be lost: the lists of any caller may have changed then. PersonalOutdated reports whether this replica may have
 	// sent the previous lists to the caller. Its clients are notified again then, because one of them may have requested
@@ -159,6 +171,7 @@ type Server struct {
 	instructions atomic.Pointer[string]
 	changes      changes.Broadcaster
 	followers    followers
+	holders      holders
 	tasks        taskFeature
 	replicas     replicas
 

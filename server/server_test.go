@@ -131,6 +131,7 @@ var anyValue = map[string]string{
 	"KV": "nil is the memory", "Log": "nil is the memory", "Bus": "nil is the memory", "Logger": "nil is the default", "Middleware": "functions",
 	"Icons":        "clients ignore icons with unsafe sources",
 	"Catalog":      "what the server offers",
+	"Catalogs":     "a function",
 	"KeepAlive":    "a negative value disables pings",
 	"ListCache":    "a negative time means stale",
 	"LocalScopes":  "a scope that no tool requires has no effect",

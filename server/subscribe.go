@@ -49,7 +49,10 @@ func (s *Server) resolveListen(ctx context.Context, c *rpc.Call) (any, []string,
 	w := &watched{filter: filter, offers: make(map[string]*resourceOffer, len(filter.ResourceSubscriptions))}
 	var needs []string
 	for _, uri := range filter.ResourceSubscriptions {
-		offer, scopes := s.watchedFor(ctx, uri, c.Principal())
+		offer, scopes, err := s.watchedFor(ctx, uri, c.Principal())
+		if err != nil {
+			return nil, needs, err
+		}
 		w.offers[uri], needs = offer, challenge.Union(needs, scopes)
 	}
 	return w, needs, nil
@@ -90,8 +93,8 @@ func (s *Server) resolveSubscription(ctx context.Context, c *rpc.Call) (any, []s
 	if err != nil {
 		return nil, nil, err
 	}
-	offer, needs := s.watchedFor(ctx, uri, c.Principal())
-	return &subscribedURI{uri, offer}, needs, nil
+	offer, needs, err := s.watchedFor(ctx, uri, c.Principal())
+	return &subscribedURI{uri, offer}, needs, err
 }
 
 // subscribe serves resources/subscribe.
@@ -131,16 +134,14 @@ func subscriptionParam(c *rpc.Call) (uri string, err error) {
 	return textParam(c, "uri", "URI of a resource")
 }
 
-// watchedFor returns the resource or template of a URI that the caller of ctx can see, or nil, and the scopes that a
-// subscription needs. If the first template that matches cannot be read with the values of its variables, the
-// subscription also needs the scopes of the next ones, up to the one that a client reads.
-func (s *Server) watchedFor(
-	ctx context.Context, uri string, who principal.Principal,
-) (offer *resourceOffer, needs []string) {
-	if e, ok := s.resources.find(uri, who); ok {
+// watched returns the resource or template of a URI that a caller can see, or nil, and the scopes that a subscription
+// needs. If the first template that matches cannot be read with the values of its variables, the subscription also
+// needs the scopes of the next ones, up to the one that a client reads.
+func (c *Catalog) watched(uri string, who principal.Principal) (offer *resourceOffer, needs []string) {
+	if e, ok := c.resources.find(uri, who); ok {
 		return &e.resourceOffer, e.scopes
 	}
-	s.templates.match(uri, func(e *templateEntry, values map[string][]string) bool {
+	c.templates.match(uri, func(e *templateEntry, values map[string][]string) bool {
 		if !e.visibleTo(who) {
 			return true
 		}
@@ -151,19 +152,32 @@ func (s *Server) watchedFor(
 		_, err := e.open(uri, values)
 		return err != nil
 	})
-	if offer != nil || s.Personal == nil || rpc.From(ctx) == nil {
-		return offer, needs
-	}
-	if offer = s.servingFor(ctx, uri, who); offer != nil {
-		needs = offer.scopes
-	}
 	return offer, needs
+}
+
+// watchedFor is watched for the caller of ctx, also in its other catalogs.
+func (s *Server) watchedFor(
+	ctx context.Context, uri string, who principal.Principal,
+) (offer *resourceOffer, needs []string, err error) {
+	if offer, needs = s.watched(uri, who); offer != nil || !s.hasOthers() || rpc.From(ctx) == nil {
+		return offer, needs, nil
+	}
+	err = s.elsewhere(ctx, func(c *Catalog, unscoped bool) bool {
+		if other, scopes := c.watched(uri, who); other != nil && !(unscoped && len(scopes) > 0) {
+			offer, needs = other, scopes
+		}
+		return offer != nil
+	})
+	return offer, needs, err
 }
 
 // authorizedWatch is watchedFor for a decision that the engine has not authorized.
 func (s *Server) authorizedWatch(ctx context.Context, c *rpc.Call, uri string) (*resourceOffer, error) {
-	offer, needs := s.watchedFor(ctx, uri, c.Principal())
-	return offer, auth.Require(ctx, needs...)
+	offer, needs, err := s.watchedFor(ctx, uri, c.Principal())
+	if err == nil {
+		err = auth.Require(ctx, needs...)
+	}
+	return offer, err
 }
 
 // admitSubscription returns nil if the client may subscribe to a resource with an entry, or without one. The error is

@@ -173,7 +173,19 @@ func (s *Server) buildTasks(kv store.KV, memory *store.Memory, seals *seal.Keys)
 func (s *Server) toolOf(t *tasks.Task) (entry *toolEntry, arguments json.RawMessage, ok bool) {
 	params := jsonrpc.MembersOf(t.Request.Params)
 	raw, _ := params.Get("name")
-	if entry, ok = s.tools.find(jsonrpc.Unquote(raw), t.Request.Principal); !ok {
+	name, who := jsonrpc.Unquote(raw), t.Request.Principal
+	if entry, ok = s.tools.find(name, who); !ok {
+		catalogs, err := s.catalogsOf(subscriberContext(context.Background(), who))
+		if err != nil {
+			s.logger().Warn("cannot find the tool of a task", tasks.LogID(t.ID), "error", err)
+		}
+		for _, c := range catalogs {
+			if entry, ok = c.tools.find(name, who); ok {
+				break
+			}
+		}
+	}
+	if !ok {
 		return nil, nil, false
 	}
 	arguments, err := argumentsOf(params)

@@ -323,14 +323,26 @@ func unreadable(fails *atomic.Bool) *hookedStore {
 
 // handover starts a task on a replica, ends the replica when the task has asked a question, and returns a
 // client of another replica with the same store. Both have the tool "job".
-func handover(t *testing.T, w taskWire, o server.TaskOptions, job func(context.Context) (string, error)) (p *taskPeer, id string) {
+func handover(
+	t *testing.T, w taskWire, o server.TaskOptions, job func(context.Context) (string, error),
+) (p *taskPeer, id string) {
+	t.Helper()
+	return handoverOf(t, w, o, job, func(s *server.Server) server.Registrar { return s })
+}
+
+// handoverOf is handover for a tool of what to returns.
+func handoverOf(
+	t *testing.T, w taskWire, o server.TaskOptions, job func(context.Context) (string, error),
+	to func(*server.Server) server.Registrar,
+) (p *taskPeer, id string) {
 	t.Helper()
 	memory := store.NewMemory(store.MemoryOptions{})
 	replica := func() *server.Server {
 		s := quiet()
 		s.KV, s.Log, s.Bus = memory, memory, memory
 		s.Keys = [][]byte{make([]byte, 32)}
-		server.AddTool(s, mcp.Tool{Name: "job"}, func(ctx context.Context, _ struct{}) (string, error) { return job(ctx) }, server.AsTask(o))
+		server.AddTool(to(s), mcp.Tool{Name: "job"},
+			func(ctx context.Context, _ struct{}) (string, error) { return job(ctx) }, server.AsTask(o))
 		return s
 	}
 	first := replica()
@@ -382,26 +394,34 @@ func (p *taskPeer) finish(id, name string) string {
 // TaskOptions.Replay: the handler runs again on another replica, finds the answers to its questions, and
 // does not repeat what is in Once.
 func TestAnotherReplicaRunsTheHandlerAgain(t *testing.T) {
-	onTaskWires(t, func(t *testing.T, w taskWire) {
-		var runs, effects atomic.Int64
-		p, id := handover(t, w, server.TaskOptions{Replay: true}, func(ctx context.Context) (string, error) {
-			run := runs.Add(1)
-			effect, err := server.Once(ctx, "effect", func(_ context.Context, key string) (string, error) {
-				return fmt.Sprintf("%d, key %t", effects.Add(1), len(key) > 20), nil
-			})
-			if err != nil {
-				return "", err
+	own := func(s *server.Server) server.Registrar { return s }
+	ofCatalogs := func(s *server.Server) server.Registrar {
+		c := new(server.Catalog)
+		s.Catalogs = func(context.Context) ([]*server.Catalog, error) { return []*server.Catalog{c}, nil }
+		return c
+	}
+	for _, to := range []func(*server.Server) server.Registrar{own, ofCatalogs} {
+		onTaskWires(t, func(t *testing.T, w taskWire) {
+			var runs, effects atomic.Int64
+			p, id := handoverOf(t, w, server.TaskOptions{Replay: true}, func(ctx context.Context) (string, error) {
+				run := runs.Add(1)
+				effect, err := server.Once(ctx, "effect", func(_ context.Context, key string) (string, error) {
+					return fmt.Sprintf("%d, key %t", effects.Add(1), len(key) > 20), nil
+				})
+				if err != nil {
+					return "", err
+				}
+				who, err := server.Elicit[nameForm](ctx, "Who?", server.Key("who"))
+				return fmt.Sprintf("run %d effect %s %s", run, effect, who.Name), err
+			}, to)
+			if got := p.finish(id, "Ada"); !strings.Contains(got, "run 2 effect 1, key true Ada") {
+				t.Errorf("%s", got)
 			}
-			who, err := server.Elicit[nameForm](ctx, "Who?", server.Key("who"))
-			return fmt.Sprintf("run %d effect %s %s", run, effect, who.Name), err
+			if effects.Load() != 1 {
+				t.Errorf("%d effects", effects.Load())
+			}
 		})
-		if got := p.finish(id, "Ada"); !strings.Contains(got, "run 2 effect 1, key true Ada") {
-			t.Errorf("%s", got)
-		}
-		if effects.Load() != 1 {
-			t.Errorf("%d effects", effects.Load())
-		}
-	})
+	}
 }
 
 // Without TaskOptions.Replay the task fails, and its handler does not run again.

@@ -109,7 +109,10 @@ func (s *Server) resolveTool(ctx context.Context, c *rpc.Call) (any, []string, e
 	if err != nil {
 		return nil, nil, err
 	}
-	entry, _, ok := findFor(ctx, s, &toolKind, name, c.Principal())
+	entry, _, ok, err := findFor(ctx, s, &toolKind, name, c.Principal())
+	if err != nil {
+		return nil, nil, err
+	}
 	if !ok {
 		return nil, nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "unknown tool: %.128q", name)
 	}

@@ -34,8 +34,8 @@ func (s *Server) unlistTools(names ...string) {
 // The caller is that of the call with the context ctx; see [VisibleTo]. The definition must not be modified.
 func (s *Server) lookupTool(ctx context.Context, name string) (tool mcp.Tool, ok bool) {
 	who := PrincipalOf(ctx)
-	e, from, ok := findFor(ctx, s, &toolKind, name, who)
-	if !ok || s.hides(who, mcp.MethodListTools, name) || from != s && from.hides(who, mcp.MethodListTools, name) {
+	e, from, ok, err := findFor(ctx, s, &toolKind, name, who)
+	if err != nil || !ok || s.hides(who, mcp.MethodListTools, name) || from != nil && from.hides(who, mcp.MethodListTools, name) {
 		return mcp.Tool{}, false
 	}
 	return e.tool, true
@@ -82,8 +82,10 @@ func (s *Server) targetOf(ctx context.Context, entry *toolEntry, arguments json.
 	if arguments == nil {
 		arguments = json.RawMessage("{}")
 	}
-	target, _, ok := findFor(ctx, s, &toolKind, name, who)
+	target, _, ok, err := findFor(ctx, s, &toolKind, name, who)
 	switch {
+	case err != nil:
+		return nil, nil, err
 	case !ok:
 		return nil, nil, fmt.Errorf("unknown tool: %.128q", name)
 	case target.target != nil:

@@ -66,7 +66,7 @@ type Hooks struct {
 	// of a list, such as tools/list, and name the name, URI or URI template of an entry, which is left out of the
 	// list and of LookupTool. If list is resources/subscribe, name is a URI, and the caller is not notified of its
 	// updates. The caller can still use what is hidden. Lists with a function are computed for each caller. Hide and
-	// the function must be safe for concurrent use and fast, and must not panic. See Server.PersonalChanged.
+	// the function must be safe for concurrent use and fast, and must not panic. See Server.CatalogsChanged.
 	Hide func(caller principal.Principal) func(list, name string) bool
 	// UnknownSubscription is called when a client wants to subscribe to a URI that the server does not have for its
 	// caller. The server then looks for the URI again, and rejects the subscription with the error if it still does
