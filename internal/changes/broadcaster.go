@@ -17,8 +17,7 @@ const (
 	MaxSubscribedURIs = 1 << 20 // bytes of all URIs of one subscription
 )
 
-// CheckSubscriptions returns an error for the client if one subscription must not have these
-// resources.
+// CheckSubscriptions returns an error for the client if one subscription must not have these resources.
 func CheckSubscriptions(uris []string) error {
 	bytes := 0
 	for i, uri := range uris {
@@ -37,9 +36,11 @@ func CheckSubscription(uri string, n, bytes int) error {
 	case n > MaxSubscribed:
 		return jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "too many resources: the limit is %d", MaxSubscribed)
 	case uri == "" || len(uri) > MaxSubscribedURI:
-		return jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "the URI of a resource must have 1 to %d bytes, not %d", MaxSubscribedURI, len(uri))
+		return jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "the URI of a resource must have 1 to %d bytes, not %d",
+			MaxSubscribedURI, len(uri))
 	case bytes > MaxSubscribedURIs:
-		return jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "the URIs of the resources are too long: the limit is %d bytes", MaxSubscribedURIs)
+		return jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "the URIs of the resources are too long: the limit is %d bytes",
+			MaxSubscribedURIs)
 	}
 	return nil
 }
@@ -58,9 +59,8 @@ func SupportedFilter(filter mcp.SubscriptionFilter, capabilities mcp.ServerCapab
 	return out
 }
 
-// Broadcaster delivers changes to subscriptions. It has no goroutine and no queue: each
-// subscription records what has changed. The zero Broadcaster has no subscriptions. It is safe for
-// concurrent use.
+// Broadcaster delivers changes to subscriptions. It has no goroutine and no queue: each subscription records what has
+// changed. The zero Broadcaster has no subscriptions. It is safe for concurrent use.
 type Broadcaster struct {
 	mu            sync.RWMutex
 	subscriptions map[*Subscription]struct{}

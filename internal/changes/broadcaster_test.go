@@ -72,7 +72,8 @@ func TestSubscriptionReceivesOnlyWhatItsFilterIncludes(t *testing.T) {
 	sub := hub.Subscribe(principal.Local, subscribedTo("note://a"))
 	defer sub.Close()
 	for _, c := range []changes.Change{
-		{Kind: changes.PromptsChanged}, {Kind: changes.ResourcesChanged}, {Kind: changes.ResourceUpdated, URI: "note://b"}, {Kind: changes.ResourceUpdated, URI: "note://a/part"},
+		{Kind: changes.PromptsChanged}, {Kind: changes.ResourcesChanged}, {Kind: changes.ResourceUpdated, URI: "note://b"},
+		{Kind: changes.ResourceUpdated, URI: "note://a/part"},
 	} {
 		hub.Publish(c)
 		if got := drained(sub); got != nil {
@@ -197,11 +198,13 @@ func TestSubscribedResourcesListsEachSubscriberOnce(t *testing.T) {
 	if all := hub.ListSubscribers(); len(all) != 2 {
 		t.Errorf("subscribers to lists: %v", all)
 	}
-	expect(5, changes.SubscribedResource{URI: "a", Subscribers: both}, changes.SubscribedResource{URI: "b", Subscribers: []principal.Principal{principal.Local}})
+	expect(5, changes.SubscribedResource{URI: "a", Subscribers: both},
+		changes.SubscribedResource{URI: "b", Subscribers: []principal.Principal{principal.Local}})
 	other.Close()
 	again.Add("c")
 	one.Set(subscribedTo("a"))
-	expect(9, changes.SubscribedResource{URI: "a", Subscribers: []principal.Principal{principal.Local}}, changes.SubscribedResource{URI: "c", Subscribers: []principal.Principal{principal.Local}})
+	expect(9, changes.SubscribedResource{URI: "a", Subscribers: []principal.Principal{principal.Local}},
+		changes.SubscribedResource{URI: "c", Subscribers: []principal.Principal{principal.Local}})
 	again.Remove("c")
 	one.Close()
 	expect(10, changes.SubscribedResource{URI: "a", Subscribers: []principal.Principal{principal.Local}})

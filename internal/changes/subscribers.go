@@ -53,10 +53,9 @@ func (h *Broadcaster) ListSubscribers() (all []principal.Principal) {
 	return all
 }
 
-// OnSubscribersChanged sets a function that is called when a principal gets its first
-// subscription to a resource or to changes of lists, and when it loses its last one. The function must return at once
-// and must not call methods of Broadcaster. OnSubscribersChanged must be called before the first
-// subscription.
+// OnSubscribersChanged sets a function that is called when a principal gets its first subscription to a resource or to
+// changes of lists, and when it loses its last one. The function must return at once and must not call methods of
+// Broadcaster. OnSubscribersChanged must be called before the first subscription.
 func (h *Broadcaster) OnSubscribersChanged(changed func()) {
 	h.subscribers.mu.Lock()
 	defer h.subscribers.mu.Unlock()
@@ -67,8 +66,7 @@ func (h *Broadcaster) OnSubscribersChanged(changed func()) {
 const anyList = ""
 
 // subscriberCounter counts the subscriptions to resources and to changes of lists. Its lock may be taken while that of
-// a subscription is held; no other lock is taken while it is held. The nil subscriberCounter
-// does not count.
+// a subscription is held; no other lock is taken while it is held. The nil subscriberCounter does not count.
 type subscriberCounter struct {
 	mu      sync.Mutex
 	counts  map[subscriberKey]int
@@ -112,8 +110,7 @@ func (s *subscriberCounter) remove(uri string, p principal.Principal) {
 	}
 }
 
-// MaxOwnerSubscribed limits the bytes of all URIs to which one owner is subscribed, see
-// SubscribedBytes.
+// MaxOwnerSubscribed limits the bytes of all URIs to which one owner is subscribed, see SubscribedBytes.
 const MaxOwnerSubscribed = 8 << 20
 
 // uriOverhead is the number of bytes that each URI counts in addition to its length: its
@@ -150,9 +147,8 @@ func SubscribedSize(uris ...string) int {
 // SubscribedSizeOf returns the number of bytes that n URIs count, whose length is bytes together.
 func SubscribedSizeOf(n, bytes int) int { return bytes + n*uriOverhead }
 
-// SubscribedBytes counts the bytes of subscribed URIs by owner, in sessions and in
-// subscriptions/listen. The zero SubscribedBytes is ready for use; the nil SubscribedBytes does
-// not count. It is safe for concurrent use.
+// SubscribedBytes counts the bytes of subscribed URIs by owner, in sessions and in subscriptions/listen. The zero
+// SubscribedBytes is ready for use; the nil SubscribedBytes does not count. It is safe for concurrent use.
 type SubscribedBytes struct {
 	onFull func(context.Context, Owner)
 
@@ -160,9 +156,8 @@ type SubscribedBytes struct {
 	owners map[Owner]int
 }
 
-// OnFull sets a function that Add calls, without holding a lock, when an owner reaches the
-// limit. It may subtract bytes of subscriptions that have ended. OnFull must be called before
-// the first Add.
+// OnFull sets a function that Add calls, without holding a lock, when an owner reaches the limit. It may subtract bytes
+// of subscriptions that have ended. OnFull must be called before the first Add.
 func (b *SubscribedBytes) OnFull(release func(context.Context, Owner)) {
 	if b != nil {
 		b.onFull = release

@@ -10,16 +10,14 @@ import (
 	"github.com/parley-mcp/parley/principal"
 )
 
-// minDeliveryInterval is the minimum time between two deliveries on one subscription. Many
-// changes in a short time then cost few notifications, while a single change is delivered at
-// once.
+// minDeliveryInterval is the minimum time between two deliveries on one subscription. Many changes in a short time then
+// cost few notifications, while a single change is delivered at once.
 const minDeliveryInterval = 50 * time.Millisecond
 
 // Subscription records the changes that one peer subscribes to, until they are taken. Its size
 // is limited by its filter. It is safe for concurrent use.
 type Subscription struct {
-	// IncludeParts makes an update of a part of a resource one of the resource. It must be set
-	// before the first change.
+	// IncludeParts makes an update of a part of a resource one of the resource. It must be set before the first change.
 	IncludeParts bool
 
 	subscriber principal.Principal
@@ -50,7 +48,8 @@ func (s *Subscription) Set(filter mcp.SubscriptionFilter) {
 	hadLists := s.lists != 0
 	s.lists = 0
 	for kind, included := range map[Kind]bool{
-		ToolsChanged: filter.ToolsListChanged, PromptsChanged: filter.PromptsListChanged, ResourcesChanged: filter.ResourcesListChanged,
+		ToolsChanged: filter.ToolsListChanged, PromptsChanged: filter.PromptsListChanged,
+		ResourcesChanged: filter.ResourcesListChanged,
 	} {
 		if included {
 			s.lists |= kind
@@ -208,8 +207,7 @@ func (s *Subscription) Wake() {
 	}
 }
 
-// Take returns the recorded changes and clears them: first lists, then resources in the order
-// of their URIs.
+// Take returns the recorded changes and clears them: first lists, then resources in the order of their URIs.
 func (s *Subscription) Take() []Change {
 	s.mu.Lock()
 	defer s.mu.Unlock()

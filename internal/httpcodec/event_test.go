@@ -49,9 +49,12 @@ func TestEventReaderFollowsTheHTMLStandard(t *testing.T) {
 		{"an empty id", "id: 7\ndata: a\n\nid\ndata: b\n\n", []string{"|a|7", "|b|"}, none},
 		{"an id with NUL is ignored", "id: 7\ndata: a\n\nid: 8\x00\ndata: b\n\n", []string{"|a|7", "|b|7"}, none},
 		{"an event without data only has its id", "id: 7\n\ndata: a\n\n", []string{"|a|7"}, none},
-		{"an id that is too long is ignored", "id: 7\ndata: a\n\nid: " + strings.Repeat("8", 1025) + "\ndata: b\n\n", []string{"|a|7", "|b|7"}, none},
-		{"the longest id", "id: " + strings.Repeat("8", 1024) + "\ndata: b\n\n", []string{"|b|" + strings.Repeat("8", 1024)}, none},
-		{"an id that no header can contain is ignored", "id: 7\ndata: a\n\nid: \x01\ndata: b\n\nid: \x7F\ndata: c\n\n", []string{"|a|7", "|b|7", "|c|7"}, none},
+		{"an id that is too long is ignored", "id: 7\ndata: a\n\nid: " + strings.Repeat("8", 1025) + "\ndata: b\n\n",
+			[]string{"|a|7", "|b|7"}, none},
+		{"the longest id", "id: " + strings.Repeat("8", 1024) + "\ndata: b\n\n", []string{"|b|" + strings.Repeat("8", 1024)},
+			none},
+		{"an id that no header can contain is ignored", "id: 7\ndata: a\n\nid: \x01\ndata: b\n\nid: \x7F\ndata: c\n\n",
+			[]string{"|a|7", "|b|7", "|c|7"}, none},
 		{"an id that is not ASCII", "id: é\ndata: a\n\n", []string{"|a|é"}, none},
 		{"priming", "id: 7\nretry: 500\ndata:\n\ndata: a\n\n", []string{"|a|7"}, 500 * time.Millisecond},
 		{"no event without its empty line", "data: a\n\ndata: b\n", []string{"|a|"}, none},
@@ -65,7 +68,8 @@ func TestEventReaderFollowsTheHTMLStandard(t *testing.T) {
 		{"part of a BOM", "\xEF\xBBdata: a\n\ndata: b\n\n", []string{"|b|"}, none},
 		{"CR", "data: a\rdata: b\r\rdata: c\r\r", []string{"|a\nb|", "|c|"}, none},
 		{"CRLF", "data: a\r\ndata: b\r\n\r\ndata: c\r\n\r\n", []string{"|a\nb|", "|c|"}, none},
-		{"mixed line endings", "data: a\r\n\ndata: b\n\r\ndata: c\r\r\ndata: d\n\r", []string{"|a|", "|b|", "|c|", "|d|"}, none},
+		{"mixed line endings", "data: a\r\n\ndata: b\n\r\ndata: c\r\r\ndata: d\n\r", []string{"|a|", "|b|", "|c|", "|d|"},
+			none},
 		{"retry", "retry: 10\n\n", nil, 10 * time.Millisecond},
 		{"retry without an event", "retry: 10\n", nil, 10 * time.Millisecond},
 		{"the last retry", "retry: 10\nretry:20\n", nil, 20 * time.Millisecond},
@@ -78,7 +82,8 @@ func TestEventReaderFollowsTheHTMLStandard(t *testing.T) {
 		{"not UTF-8", "data: \xff\n\n", []string{"|\xff|"}, none}, // the message parser rejects it
 	} {
 		for how, wrap := range map[string]func(io.Reader) io.Reader{
-			"whole": func(r io.Reader) io.Reader { return r }, "byte by byte": iotest.OneByteReader, "with the error": iotest.DataErrReader,
+			"whole": func(r io.Reader) io.Reader { return r }, "byte by byte": iotest.OneByteReader,
+			"with the error": iotest.DataErrReader,
 		} {
 			got, retry, err := readEvents(wrap(strings.NewReader(tc.stream)), 1<<20)
 			if err != io.EOF {
@@ -143,7 +148,8 @@ func TestEventReaderLimitsEventSize(t *testing.T) {
 	for range 1000 {
 		comments.WriteString(": keep-alive\n")
 	}
-	if got, _, err := readEvents(strings.NewReader(comments.String()+"data: a\n\n"), limit); err != io.EOF || len(got) != 1 {
+	if got, _, err := readEvents(strings.NewReader(comments.String()+"data: a\n\n"), limit); err != io.EOF ||
+		len(got) != 1 {
 		t.Errorf("comments: %q, %v", got, err)
 	}
 }
@@ -208,8 +214,10 @@ func TestEventsRoundTrip(t *testing.T) {
 // event is larger than the limit.
 func FuzzSSEDecode(f *testing.F) {
 	for _, s := range []string{
-		"data: a\n\n", "\xEF\xBB\xBFdata: a\ndata: b\nid: 1\nretry: 5\nevent: e\n\n:c\n", "data\n\ndata:\ndata:\n\n", "id: \x00\ndata: x\n\n", strings.Repeat("data: xxxxxxxx\n", 20) + "\n",
-		":" + strings.Repeat("x", 150) + "\ndata: a\n\n", "data: a\n\ndata: " + strings.Repeat("x", 95) + "\n\n", "data: é\n\nid: 1\n\ndata: b\n\n",
+		"data: a\n\n", "\xEF\xBB\xBFdata: a\ndata: b\nid: 1\nretry: 5\nevent: e\n\n:c\n", "data\n\ndata:\ndata:\n\n",
+		"id: \x00\ndata: x\n\n", strings.Repeat("data: xxxxxxxx\n", 20) + "\n",
+		":" + strings.Repeat("x", 150) + "\ndata: a\n\n", "data: a\n\ndata: " + strings.Repeat("x", 95) + "\n\n",
+		"data: é\n\nid: 1\n\ndata: b\n\n",
 	} {
 		f.Add(s, []byte{0, 1, 2}, []byte{0, 6, 1})
 		f.Add(s, []byte{2}, make([]byte, 2*len(s))) // byte by byte
@@ -260,7 +268,8 @@ func withEndings(stream string, endings []byte) string {
 // FuzzSSERoundTrip checks that the reader returns what the writers of events have written: the message, its line breaks
 // as line feeds, and the id that resumes the stream behind it.
 func FuzzSSERoundTrip(f *testing.F) {
-	for _, s := range []string{`{"a":1}`, "{\r\n\"a\":\r1\n}", "\n", "\r\n\r", "data: x\n\nevent: y", ": x", "\xEF\xBB\xBF{}", " x ", "\x00"} {
+	for _, s := range []string{`{"a":1}`, "{\r\n\"a\":\r1\n}", "\n", "\r\n\r", "data: x\n\nevent: y", ": x",
+		"\xEF\xBB\xBF{}", " x ", "\x00"} {
 		f.Add([]byte(s), uint64(1), []byte{1, 0, 3})
 	}
 	f.Fuzz(func(t *testing.T, message []byte, seq uint64, cuts []byte) {
@@ -325,11 +334,13 @@ func TestStreamNamesAreUnguessable(t *testing.T) {
 
 func TestBodyIsReadUpToItsLimit(t *testing.T) {
 	const limit = 200_000
-	for _, size := range []int{0, 1, 511, 512, 513, MaxInitialRead - 1, MaxInitialRead, MaxInitialRead + 1, limit - 1, limit, limit + 1, 2 * limit} {
+	for _, size := range []int{0, 1, 511, 512, 513, MaxInitialRead - 1, MaxInitialRead, MaxInitialRead + 1, limit - 1,
+		limit, limit + 1, 2 * limit} {
 		want := bytes.Repeat([]byte("x"), size)
 		for _, length := range []int64{int64(size), -1} {
 			for how, wrap := range map[string]func(io.Reader) io.Reader{
-				"whole": func(r io.Reader) io.Reader { return r }, "in halves": iotest.HalfReader, "with the error": iotest.DataErrReader,
+				"whole": func(r io.Reader) io.Reader { return r }, "in halves": iotest.HalfReader,
+				"with the error": iotest.DataErrReader,
 			} {
 				got, err := ReadBody(wrap(bytes.NewReader(want)), length, limit, MaxInitialRead)
 				if size > limit {
@@ -351,7 +362,8 @@ func TestBodyThatEndsEarlyIsAnError(t *testing.T) {
 		t.Errorf("%q, %v", got, err)
 	}
 	broken := errors.New("broken")
-	if got, err := ReadBody(io.MultiReader(strings.NewReader("abc"), iotest.ErrReader(broken)), -1, 100, MaxInitialRead); !errors.Is(err, broken) {
+	if got, err := ReadBody(io.MultiReader(strings.NewReader("abc"), iotest.ErrReader(broken)), -1, 100,
+		MaxInitialRead); !errors.Is(err, broken) {
 		t.Errorf("%q, %v", got, err)
 	}
 }
@@ -427,7 +439,8 @@ func TestMalformedHeaderValuesAreRejected(t *testing.T) {
 }
 
 func FuzzHeaderValueCodec(f *testing.F) {
-	for _, s := range []string{"", "a", " a", "a\n", "é", "=?base64?YQ==?=", "=?base64?=", "=?base64?", "?=", "\t", "a\xff\x00", "=?base64??="} {
+	for _, s := range []string{"", "a", " a", "a\n", "é", "=?base64?YQ==?=", "=?base64?=", "=?base64?", "?=", "\t",
+		"a\xff\x00", "=?base64??="} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -492,9 +505,11 @@ const comment, data = ": keep-alive\n\n", "data: {}\n\n"
 // A stream is lost when its keep-alive comments stop.
 func TestStreamIsLostWhenKeepAliveStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		after, err := silentAfter(t, scripted{0, comment}, scripted{15 * time.Second, comment}, scripted{15 * time.Second, comment})
+		after, err := silentAfter(t, scripted{0, comment}, scripted{15 * time.Second, comment},
+			scripted{15 * time.Second, comment})
 		var silent *call.SilentError
-		if !errors.As(err, &silent) || !errors.Is(err, call.ErrConnectionLost) || silent.For != 45*time.Second || after != 45*time.Second {
+		if !errors.As(err, &silent) || !errors.Is(err, call.ErrConnectionLost) || silent.For != 45*time.Second ||
+			after != 45*time.Second {
 			t.Errorf("after %v: %v", after, err)
 		}
 	})
@@ -502,12 +517,13 @@ func TestStreamIsLostWhenKeepAliveStops(t *testing.T) {
 
 func TestStreamWithoutKeepAliveMayBeSilent(t *testing.T) {
 	for name, all := range map[string][]scripted{
-		"nothing":                   nil,
-		"data":                      {{time.Second, data}, {time.Second, data}, {time.Second, data}, {time.Second, data}},
-		"one comment":               {{0, comment}},
-		"two comments":              {{0, comment}, {15 * time.Second, comment}},
-		"padding":                   {{0, comment + comment + comment + comment}},
-		"comments before events":    {{time.Second, comment + data}, {time.Second, comment + data}, {time.Second, comment + data}, {time.Second, comment + data}},
+		"nothing":      nil,
+		"data":         {{time.Second, data}, {time.Second, data}, {time.Second, data}, {time.Second, data}},
+		"one comment":  {{0, comment}},
+		"two comments": {{0, comment}, {15 * time.Second, comment}},
+		"padding":      {{0, comment + comment + comment + comment}},
+		"comments before events": {{time.Second, comment + data}, {time.Second, comment + data},
+			{time.Second, comment + data}, {time.Second, comment + data}},
 		"padding, then a long wait": {{0, comment + comment + comment}, {time.Minute, comment}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -521,7 +537,8 @@ func TestStreamWithoutKeepAliveMayBeSilent(t *testing.T) {
 // The longest gap counts. An event is as good as a comment.
 func TestKeepAliveIntervalMayVary(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		after, err := silentAfter(t, scripted{0, comment}, scripted{2 * time.Second, comment}, scripted{10 * time.Second, comment},
+		after, err := silentAfter(t, scripted{0, comment}, scripted{2 * time.Second, comment},
+			scripted{10 * time.Second, comment},
 			scripted{25 * time.Second, data}, scripted{29 * time.Second, comment})
 		var silent *call.SilentError
 		if !errors.As(err, &silent) || after != 30*time.Second {

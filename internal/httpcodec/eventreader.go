@@ -18,8 +18,7 @@ type Event struct {
 
 // Limits of the fields that the client keeps from one connection of a stream to the next.
 const (
-	// maxEventID is the limit of an event id, in bytes. The id becomes a header of the request
-	// that resumes the stream.
+	// maxEventID is the limit of an event id, in bytes. The id becomes a header of the request that resumes the stream.
 	maxEventID = 1024
 	// maxRetry is the longest reconnection delay. A longer one is reduced.
 	maxRetry = time.Hour
@@ -28,9 +27,8 @@ const (
 // ErrEventTooLarge means that an event exceeds the limit of the reader.
 var ErrEventTooLarge = errors.New("event too large")
 
-// EventReader reads server-sent events (HTML Living Standard, section 9.2.6). Lines end
-// with CR, LF or CRLF. It skips one leading BOM, comments and unknown fields. It is not
-// safe for concurrent use.
+// EventReader reads server-sent events (HTML Living Standard, section 9.2.6). Lines end with CR, LF or CRLF. It skips
+// one leading BOM, comments and unknown fields. It is not safe for concurrent use.
 type EventReader struct {
 	Retry    time.Duration // the value of the last retry field; negative if there was none
 	ID       string        // of the last complete event, also without data: where to resume the stream
@@ -60,9 +58,8 @@ func (e *EventReader) End(err error) error { return e.monitor.end(err) }
 // ResumeAfter sets the id that applies until the stream has another one.
 func (e *EventReader) ResumeAfter(id string) { e.ID, e.newID = id, id }
 
-// Next returns the next event that has data. At the end of the stream it drops an
-// incomplete event and returns io.EOF. Other errors are ErrEventTooLarge and those of the
-// underlying reader.
+// Next returns the next event that has data. At the end of the stream it drops an incomplete event and returns io.EOF.
+// Other errors are ErrEventTooLarge and those of the underlying reader.
 func (e *EventReader) Next() (Event, error) {
 	var ev Event
 	var data []byte
@@ -118,11 +115,11 @@ func (e *EventReader) Next() (Event, error) {
 // isEventID reports whether the reader uses an id field. The HTML standard ignores an id with
 // NUL. The reader also ignores one that is too long, or that no header can contain.
 func isEventID(value []byte) bool {
-	return len(value) <= maxEventID && !bytes.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7F })
+	return len(value) <= maxEventID &&
+		!bytes.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7F })
 }
 
-// readLine returns the next line without its line ending. The line is valid until the
-// next call.
+// readLine returns the next line without its line ending. The line is valid until the next call.
 func (e *EventReader) readLine() ([]byte, error) {
 	if e.fresh {
 		e.fresh = false

@@ -9,10 +9,9 @@ import (
 	"strings"
 )
 
-// The id of an event consists of the unguessable name of its stream, a dot, and the number
-// of the event in the stream (2025-11-25, basic/transports, Resumability and Redelivery).
-// Number 0 is the beginning of the stream. The server looks up names in the session of the
-// request only.
+// The id of an event consists of the unguessable name of its stream, a dot, and the number of the event in the stream
+// (2025-11-25, basic/transports, Resumability and Redelivery). Number 0 is the beginning of the stream. The server
+// looks up names in the session of the request only.
 
 // Kinds of streams. The name of a stream begins with its kind.
 const (
@@ -67,9 +66,8 @@ func AppendNumbered(dst []byte, stream string, seq uint64, message []byte) []byt
 	return AppendEvent(dst, "", message)
 }
 
-// AppendPriming appends an event without a message. It has the id to resume the stream
-// from and the reconnection delay retry in milliseconds (2025-11-25, basic/transports,
-// Sending Messages to the Server).
+// AppendPriming appends an event without a message. It has the id to resume the stream from and the reconnection delay
+// retry in milliseconds (2025-11-25, basic/transports, Sending Messages to the Server).
 func AppendPriming(dst []byte, stream string, seq uint64, retry int64) []byte {
 	dst = append(AppendEventID(append(dst, "id: "...), stream, seq), "\nretry: "...)
 	return append(strconv.AppendInt(dst, retry, 10), "\ndata: \n\n"...)

@@ -40,8 +40,7 @@ const (
 	sentinelEnd   = "?="
 )
 
-// EncodeHeader encodes text as a header value: printable ASCII unchanged, other text in
-// base64 between markers.
+// EncodeHeader encodes text as a header value: printable ASCII unchanged, other text in base64 between markers.
 func EncodeHeader(text string) string {
 	if isPlain(text) && !(strings.HasPrefix(text, sentinelStart) && strings.HasSuffix(text, sentinelEnd)) {
 		return text

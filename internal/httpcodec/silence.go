@@ -8,11 +8,10 @@ import (
 	"github.com/parley-mcp/parley/call"
 )
 
-// silenceMonitor closes an event stream whose keep-alive comments stop. It detects
-// half-open connections on which nothing is sent. Servers should send comments, but the
-// specification gives no interval (2026-07-28, basic/transports/streamable-http).
-// Therefore the monitor learns the interval from successive comments, and ignores streams
-// without them. A nil silenceMonitor does nothing. It is safe for concurrent use.
+// silenceMonitor closes an event stream whose keep-alive comments stop. It detects half-open connections on which
+// nothing is sent. Servers should send comments, but the specification gives no interval (2026-07-28,
+// basic/transports/streamable-http). Therefore the monitor learns the interval from successive comments, and ignores
+// streams without them. A nil silenceMonitor does nothing. It is safe for concurrent use.
 type silenceMonitor struct {
 	body io.Closer
 
@@ -30,11 +29,9 @@ type silenceMonitor struct {
 const (
 	// minGaps is the number of gaps between comments from which the interval is known.
 	minGaps = 2
-	// minGap is the shortest gap that counts. Some servers send several comments at once to
-	// fill buffers.
+	// minGap is the shortest gap that counts. Some servers send several comments at once to fill buffers.
 	minGap = time.Second
-	// missedComments is the number of intervals without a comment after which the monitor
-	// closes the stream.
+	// missedComments is the number of intervals without a comment after which the monitor closes the stream.
 	missedComments = 3
 	// minSilence is the shortest silence after which the monitor closes a stream.
 	minSilence = 5 * time.Second
@@ -114,8 +111,7 @@ func (m *silenceMonitor) miss() {
 	}
 }
 
-// end stops the monitor. It returns a *call.SilentError if the monitor has closed the
-// stream, and otherwise err.
+// end stops the monitor. It returns a *call.SilentError if the monitor has closed the stream, and otherwise err.
 func (m *silenceMonitor) end(err error) error {
 	if m == nil {
 		return err

@@ -12,8 +12,7 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// Chain is the middleware of a client's requests. A nil Chain has no middleware. It is safe for
-// concurrent use.
+// Chain is the middleware of a client's requests. A nil Chain has no middleware. It is safe for concurrent use.
 type Chain struct{ handle call.Handler }
 
 // NewChain returns a chain of this middleware, the first outermost; nil for none.
@@ -40,15 +39,16 @@ type outgoing struct {
 
 type outgoingKey struct{}
 
-// Do passes req through the middleware to send and returns the result. The middleware sees a
-// call in revision r with its typed result. If the middleware returns another result, Do
-// encodes that one.
-func (c *Chain) Do(ctx context.Context, r mcp.Revision, req *Request, send func(context.Context, *Request) (json.RawMessage, error)) (json.RawMessage, error) {
+// Do passes req through the middleware to send and returns the result. The middleware sees a call in revision r with
+// its typed result. If the middleware returns another result, Do encodes that one.
+func (c *Chain) Do(ctx context.Context, r mcp.Revision, req *Request,
+	send func(context.Context, *Request) (json.RawMessage, error)) (json.RawMessage, error) {
 	if c == nil {
 		return send(ctx, req)
 	}
 	o := &outgoing{
-		call:    *call.New(call.Description{Method: req.Method, Params: jsonrpc.MembersOf(req.Params), Revision: r, Outgoing: true}),
+		call: *call.New(call.Description{Method: req.Method, Params: jsonrpc.MembersOf(req.Params), Revision: r,
+			Outgoing: true}),
 		request: req, send: send,
 	}
 	result, err := c.handle(context.WithValue(ctx, outgoingKey{}, o), &o.call)

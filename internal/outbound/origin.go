@@ -23,9 +23,9 @@ type CallReceiver interface {
 	ReceiveFor(id jsonrpc.ID, m *jsonrpc.Message)
 }
 
-// ErrAmbiguousOrigin is returned for a message of the peer that may belong to requests of several
-// users.
-var ErrAmbiguousOrigin = errors.New("cannot tell which request the message belongs to: requests of several callers are in flight on this connection; " +
+// ErrAmbiguousOrigin is returned for a message of the peer that may belong to requests of several users.
+var ErrAmbiguousOrigin = errors.New("cannot tell which request the message belongs to: requests of several callers " +
+	"are in flight on this connection; " +
 	`use a connection for each caller, in a configuration with "sharing": "perCaller"`)
 
 // Origin is the requests of this side that a message of the peer may belong to, the likeliest first.

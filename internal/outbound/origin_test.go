@@ -73,7 +73,8 @@ func (s clientStream) Connected() bool { return s.connected }
 // call calls a tool for a caller, whose user may be nil, and waits until the request is sent or is in the queue.
 func (p *peerOf) call(caller string, user any, connected bool, tool string) <-chan outcome {
 	ctx := rpc.NewContext(p.Context(), &rpc.Call{Stream: clientStream{connected: connected}})
-	got := do(rpc.WithCaller(ctx, rpc.Caller{Key: caller, User: user}), &p.Requests, &outbound.Request{Method: mcp.MethodCallTool, Name: tool})
+	got := do(rpc.WithCaller(ctx, rpc.Caller{Key: caller, User: user}), &p.Requests,
+		&outbound.Request{Method: mcp.MethodCallTool, Name: tool})
 	synctest.Wait()
 	return got
 }
@@ -128,7 +129,8 @@ func TestCallsForWhichThePeerAsksTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPeer(t)
 		ada, bob := p.call("ada", nil, true, "ask"), p.call("bob", nil, true, "ask")
-		if _, got := p.question(); !strings.Contains(got, "several callers") || !strings.Contains(got, `"sharing": "perCaller"`) {
+		if _, got := p.question(); !strings.Contains(got, "several callers") ||
+			!strings.Contains(got, `"sharing": "perCaller"`) {
 			t.Errorf("the question is for %s", got)
 		}
 		p.answer(2)
@@ -268,7 +270,8 @@ func TestTheQueueForTurnsIsBounded(t *testing.T) {
 			t.Errorf("the call after 64 that wait: %v", got.err)
 		}
 		begun := time.Now()
-		if got := <-bob; !errors.As(got.err, &overload) || time.Since(begun) != time.Minute || !strings.Contains(got.err.Error(), `"sharing": "perCaller"`) {
+		if got := <-bob; !errors.As(got.err, &overload) || time.Since(begun) != time.Minute ||
+			!strings.Contains(got.err.Error(), `"sharing": "perCaller"`) {
 			t.Errorf("after %v: %v", time.Since(begun), got.err)
 		}
 		if n := p.answer(1); n != 1 {
@@ -298,7 +301,8 @@ func after(change func(result any) any) call.Middleware {
 func TestMetaOfTheCallerWinsOverMetaOfMiddleware(t *testing.T) {
 	sending := outbound.NewChain(func(next call.Handler) call.Handler {
 		return func(ctx context.Context, c *call.Call) (any, error) {
-			for key, value := range map[string]string{"com.example/a": "middleware's", "com.example/b": "middleware's", "traceparent": "middleware's"} {
+			for key, value := range map[string]string{"com.example/a": "middleware's", "com.example/b": "middleware's",
+				"traceparent": "middleware's"} {
 				if err := c.SetMeta(key, value); err != nil {
 					t.Error(err)
 				}
@@ -306,16 +310,20 @@ func TestMetaOfTheCallerWinsOverMetaOfMiddleware(t *testing.T) {
 			return next(ctx, c)
 		}
 	})
-	req := &outbound.Request{Method: "tools/call", Meta: map[string]json.RawMessage{"com.example/a": json.RawMessage(`"caller's"`), "traceparent": json.RawMessage(`"caller's"`)}}
-	_, err := sending.Do(t.Context(), mcp.V20260728, req, func(_ context.Context, sent *outbound.Request) (json.RawMessage, error) {
-		if a, b := string(sent.Meta["com.example/a"]), string(sent.Meta["com.example/b"]); a != `"caller's"` || b != `"middleware's"` {
-			t.Errorf("sent a: %s, b: %s", a, b)
-		}
-		if parent := string(sent.Meta["traceparent"]); parent != `"middleware's"` { // of the last span
-			t.Errorf("sent trace context: %s", parent)
-		}
-		return json.RawMessage(`{"content":[]}`), nil
-	})
+	req := &outbound.Request{Method: "tools/call",
+		Meta: map[string]json.RawMessage{"com.example/a": json.RawMessage(`"caller's"`),
+			"traceparent": json.RawMessage(`"caller's"`)}}
+	_, err := sending.Do(t.Context(), mcp.V20260728, req,
+		func(_ context.Context, sent *outbound.Request) (json.RawMessage, error) {
+			if a, b := string(sent.Meta["com.example/a"]), string(sent.Meta["com.example/b"]); a != `"caller's"` ||
+				b != `"middleware's"` {
+				t.Errorf("sent a: %s, b: %s", a, b)
+			}
+			if parent := string(sent.Meta["traceparent"]); parent != `"middleware's"` { // of the last span
+				t.Errorf("sent trace context: %s", parent)
+			}
+			return json.RawMessage(`{"content":[]}`), nil
+		})
 	if err != nil {
 		t.Error(err)
 	}
@@ -352,7 +360,8 @@ func TestOutgoingMiddlewareReceivesTypedResults(t *testing.T) {
 
 func TestAnInvalidResponseIsAnErrorForOutgoingMiddleware(t *testing.T) {
 	sending := outbound.NewChain(after(func(result any) any { return result }))
-	_, err := sending.Do(t.Context(), mcp.V20260728, &outbound.Request{Method: mcp.MethodListTools}, answering(`{"tools":"none"}`))
+	_, err := sending.Do(t.Context(), mcp.V20260728, &outbound.Request{Method: mcp.MethodListTools},
+		answering(`{"tools":"none"}`))
 	if !errors.Is(err, call.ErrInvalidResponse) {
 		t.Errorf("got %v", err)
 	}
@@ -361,7 +370,8 @@ func TestAnInvalidResponseIsAnErrorForOutgoingMiddleware(t *testing.T) {
 func TestAnotherResultOfOutgoingMiddlewareIsEncoded(t *testing.T) {
 	req := &outbound.Request{Method: mcp.MethodListTools}
 	sending := outbound.NewChain(after(func(any) any { return &mcp.ListToolsResult{Tools: []mcp.Tool{}} }))
-	if raw, err := sending.Do(t.Context(), mcp.V20251125, req, answering(`{"tools":[],"nextCursor":"x"}`)); err != nil || string(raw) != `{"tools":[]}` {
+	if raw, err := sending.Do(t.Context(), mcp.V20251125, req, answering(`{"tools":[],"nextCursor":"x"}`)); err != nil ||
+		string(raw) != `{"tools":[]}` {
 		t.Errorf("%s, %v", raw, err)
 	}
 	sending = outbound.NewChain(after(func(any) any { return nil }))
@@ -374,7 +384,8 @@ func TestAnotherResultOfOutgoingMiddlewareIsEncoded(t *testing.T) {
 		return list
 	}))
 	const added = `{"tools":[{"name":"added","inputSchema":{"type":"object"}}]}`
-	if raw, err := sending.Do(t.Context(), mcp.V20251125, req, answering(`{"tools":[]}`)); err != nil || string(raw) != added {
+	if raw, err := sending.Do(t.Context(), mcp.V20251125, req, answering(`{"tools":[]}`)); err != nil ||
+		string(raw) != added {
 		t.Errorf("%s, %v, want %s", raw, err, added)
 	}
 }
@@ -426,7 +437,8 @@ func TestDeepChangesOfOutgoingMiddlewareAreFound(t *testing.T) {
 func TestInvalidJSONOfOutgoingMiddlewareIsAnError(t *testing.T) {
 	for _, invalid := range []string{``, `{`, `{"content":[],"content":[]}`, "{\"a\":\"\xff\"}", `{} {}`} {
 		sending := outbound.NewChain(after(func(any) any { return json.RawMessage(invalid) }))
-		got, err := sending.Do(t.Context(), mcp.V20251125, &outbound.Request{Method: mcp.MethodCallTool}, answering(`{"content":[]}`))
+		got, err := sending.Do(t.Context(), mcp.V20251125, &outbound.Request{Method: mcp.MethodCallTool},
+			answering(`{"content":[]}`))
 		if err == nil {
 			t.Errorf("%q is returned as %s", invalid, got)
 		}

@@ -15,8 +15,7 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// maxQueuedProgress limits the reports that wait for a slow OnProgress. Above it, a new report
-// replaces the last one.
+// maxQueuedProgress limits the reports that wait for a slow OnProgress. Above it, a new report replaces the last one.
 const maxQueuedProgress = 256
 
 // maxPause is the time-out of a paused request without a maximum time-out.
@@ -48,9 +47,8 @@ type pending struct {
 	pauses   int           // see TimeoutPause
 }
 
-// startTimeouts starts the time-outs. If the peer has not started yet, they are longer by
-// StartAllowance, and the returned channel is closed when it has started; otherwise the channel
-// is nil.
+// startTimeouts starts the time-outs. If the peer has not started yet, they are longer by StartAllowance, and the
+// returned channel is closed when it has started; otherwise the channel is nil.
 func (p *pending) startTimeouts(o *Requests) (started <-chan struct{}) {
 	var allowance time.Duration
 	if o.Started != nil && o.StartAllowance > 0 {

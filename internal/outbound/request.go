@@ -30,9 +30,8 @@ type Request struct {
 	Timeout time.Duration
 	// MaxTimeout limits the wait regardless of progress. 0 means no limit.
 	MaxTimeout time.Duration
-	// Uncancellable stops Requests from notifying the peer that the request is cancelled.
-	// Initialize must not be cancelled, and a peer that does not know server/discover does not
-	// expect a cancellation.
+	// Uncancellable stops Requests from notifying the peer that the request is cancelled. Initialize must not be
+	// cancelled, and a peer that does not know server/discover does not expect a cancellation.
 	Uncancellable bool
 	// AnyResultType accepts results of types that extensions define.
 	AnyResultType bool
@@ -46,15 +45,13 @@ type Request struct {
 	// OnProgress, if set, asks the peer for progress. It runs in the goroutine that waits for
 	// the response, before the response is returned.
 	OnProgress func(Progress)
-	// OnNotification, if set, takes the notifications of the subscription that the request
-	// opens (2026-07-28, basic/patterns/subscriptions). It runs in the goroutine that receives,
-	// must not block, and must not retain m.
+	// OnNotification, if set, takes the notifications of the subscription that the request opens (2026-07-28,
+	// basic/patterns/subscriptions). It runs in the goroutine that receives, must not block, and must not retain m.
 	OnNotification func(m *jsonrpc.Message)
 	// Forwarding, if set, takes the response if nothing but Forwarding.Append uses the result.
 	Forwarding *rpc.Forwarding
-	// InputRequested, if set, is set to true if the peer asks for input before it sends the
-	// result (2026-07-28, basic/patterns/mrtr). Such a result must not be cached for other
-	// requests.
+	// InputRequested, if set, is set to true if the peer asks for input before it sends the result (2026-07-28,
+	// basic/patterns/mrtr). Such a result must not be cached for other requests.
 	InputRequested *bool
 }
 
@@ -93,10 +90,9 @@ type Outgoing struct {
 
 // Wire carries messages to a peer and passes the messages that arrive to a Receiver.
 type Wire interface {
-	// Send sends one message, which it does not retain. On a byte stream it returns when the
-	// message is written; its error wraps call.ErrNotSent if ctx ends before. Over HTTP it
-	// returns when the response is complete and the Receiver has received all messages of it;
-	// the end of ctx closes the response.
+	// Send sends one message, which it does not retain. On a byte stream it returns when the message is written; its
+	// error wraps call.ErrNotSent if ctx ends before. Over HTTP it returns when the response is complete and the
+	// Receiver has received all messages of it; the end of ctx closes the response.
 	Send(ctx context.Context, out *Outgoing) error
 	// SetRevision sets the revision that the peers have agreed on.
 	SetRevision(r mcp.Revision)
@@ -117,16 +113,14 @@ type Receiver interface {
 // StreamObserver is a Receiver that observes the stream on which a server sends messages that
 // belong to no request, in revisions that have such a stream.
 type StreamObserver interface {
-	// StreamOpened is called when the stream is open, for the first time or again. Earlier
-	// messages on it are lost.
+	// StreamOpened is called when the stream is open, for the first time or again. Earlier messages on it are lost.
 	StreamOpened()
 	// StreamClosed is called when the stream has ended and will not be opened again.
 	StreamClosed()
 }
 
-// ReceiveInvalid passes an invalid message to r. m has the part of data that could be read. If
-// data is an invalid batch, or a batch in a revision without batches, the requests that wait for
-// the responses in it end with the error.
+// ReceiveInvalid passes an invalid message to r. m has the part of data that could be read. If data is an invalid
+// batch, or a batch in a revision without batches, the requests that wait for the responses in it end with the error.
 func ReceiveInvalid(r Receiver, m *jsonrpc.Message, data []byte, err error) {
 	for id := range jsonrpc.Responses(data) {
 		r.ReceiveInvalid(&jsonrpc.Message{Kind: jsonrpc.Response, ID: id}, err)

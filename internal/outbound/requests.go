@@ -23,18 +23,15 @@ import (
 // before the first request. It is safe for concurrent use.
 type Requests struct {
 	Wire Wire
-	// Meta has the members of _meta that every request carries, encoded and without braces;
-	// empty for none.
+	// Meta has the members of _meta that every request carries, encoded and without braces; empty for none.
 	Meta []byte
 	// NotifyCancelled makes Do send notifications/cancelled for a request that it gives up.
 	// Otherwise the end of Wire.Send cancels the request.
 	NotifyCancelled bool
-	// OneStream means that the peer asks for all requests on one stream, which does not say for which
-	// of them. See turns.
+	// OneStream means that the peer asks for all requests on one stream, which does not say for which of them. See turns.
 	OneStream bool
-	// Started, if set, is closed when the peer sends its first byte. Until then time-outs are
-	// longer by StartAllowance, because a package runner may have to download the program
-	// first.
+	// Started, if set, is closed when the peer sends its first byte. Until then time-outs are longer by StartAllowance,
+	// because a package runner may have to download the program first.
 	Started        <-chan struct{}
 	StartAllowance time.Duration
 	// IDs, if set, is the source of ids, for connections with more than one Requests.
@@ -54,10 +51,9 @@ type Requests struct {
 	done      chan struct{} // closed with failed; made when first needed
 }
 
-// Do sends a request and waits for its response. An error that the peer reports is part of the
-// Response. The returned error is one of this side: a *call.TimeoutError,
-// call.ErrConnectionLost, call.ErrClosed, call.ErrInvalidResponse, or the cause of the end of
-// ctx. If Do returns before the response has arrived, it cancels the request.
+// Do sends a request and waits for its response. An error that the peer reports is part of the Response. The returned
+// error is one of this side: a *call.TimeoutError, call.ErrConnectionLost, call.ErrClosed, call.ErrInvalidResponse, or
+// the cause of the end of ctx. If Do returns before the response has arrived, it cancels the request.
 func (o *Requests) Do(ctx context.Context, req *Request) (Response, error) {
 	if ctx.Err() != nil {
 		return Response{}, context.Cause(ctx)
@@ -73,7 +69,8 @@ func (o *Requests) Do(ctx context.Context, req *Request) (Response, error) {
 	defer o.end(p)
 	req.Token = p.id
 
-	out := &Outgoing{Message: o.encode(p), ID: p.id, Method: req.Method, Name: req.Name, Mirror: req.Mirror, Forwarding: req.Forwarding}
+	out := &Outgoing{Message: o.encode(p), ID: p.id, Method: req.Method, Name: req.Name, Mirror: req.Mirror,
+		Forwarding: req.Forwarding}
 	var unsent error    // of Send, if the peer has not received the request
 	var sent chan error // nil when Send has returned
 	outcome := func() (Response, error) {
@@ -306,9 +303,8 @@ func (o *Requests) Done() <-chan struct{} {
 // Received returns the number of messages that have arrived.
 func (o *Requests) Received() uint64 { return o.received.Load() }
 
-// ReceiveSubscription takes a notification and reports whether it belongs to a subscription. A
-// notification that cancels a subscription ends its request; the server need not send the
-// response then.
+// ReceiveSubscription takes a notification and reports whether it belongs to a subscription. A notification that
+// cancels a subscription ends its request; the server need not send the response then.
 func (o *Requests) ReceiveSubscription(m *jsonrpc.Message) bool {
 	if m.Method == mcp.NotificationCancelled {
 		p := o.subscription(revision.CancelledID(m))

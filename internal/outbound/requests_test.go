@@ -310,7 +310,8 @@ func TestARequestThatWasNotSentHasThatError(t *testing.T) {
 			o.Fail(call.ErrConnectionLost)
 			return fmt.Errorf("%w: rejected", call.ErrNotSent)
 		}
-		if _, err := o.Do(t.Context(), &outbound.Request{Method: "a", OnProgress: progress}); !errors.Is(err, call.ErrNotSent) {
+		if _, err := o.Do(t.Context(), &outbound.Request{Method: "a", OnProgress: progress}); !errors.Is(err,
+			call.ErrNotSent) {
 			t.Errorf("with progress %v: %v", progress != nil, err)
 		}
 	}
@@ -386,7 +387,8 @@ func TestDoReturnsAfterSend(t *testing.T) {
 			returned = true
 			return ctx.Err()
 		}
-		if _, err := o.Do(t.Context(), &outbound.Request{Method: "a", OnProgress: func(outbound.Progress) {}}); err != nil || !returned {
+		if _, err := o.Do(t.Context(), &outbound.Request{Method: "a", OnProgress: func(outbound.Progress) {}}); err != nil ||
+			!returned {
 			t.Errorf("Send has returned: %v, error %v", returned, err)
 		}
 	})
@@ -510,7 +512,8 @@ func TestProgressForFutureTokensIsIgnored(t *testing.T) {
 	})
 	<-flooding
 	for range 300 {
-		if _, err := o.Do(t.Context(), &outbound.Request{Method: "a", Timeout: time.Minute, MaxTimeout: time.Hour, OnProgress: func(outbound.Progress) {}}); err != nil {
+		if _, err := o.Do(t.Context(), &outbound.Request{Method: "a", Timeout: time.Minute, MaxTimeout: time.Hour,
+			OnProgress: func(outbound.Progress) {}}); err != nil {
 			t.Error(err)
 		}
 	}

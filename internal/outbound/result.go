@@ -99,7 +99,8 @@ func DecodeTool[Out any](name string, result *mcp.CallToolResult) (Out, error) {
 		raw = []byte(TextOf(result))
 	}
 	if err := schema.Decode(raw, &out); err != nil {
-		return out, fmt.Errorf("%w: tools/call %s: cannot decode the result into %T: %w", call.ErrInvalidResponse, name, out, err)
+		return out, fmt.Errorf("%w: tools/call %s: cannot decode the result into %T: %w", call.ErrInvalidResponse, name, out,
+			err)
 	}
 	return out, nil
 }
@@ -121,9 +122,8 @@ const MaxRetryAfter = 24 * time.Hour
 // maxLimitName is the longest name of a limit that a client takes from a server, in bytes.
 const maxLimitName = 200
 
-// ClientError returns err, the error of a client's request, wrapped in a *call.OverloadError if
-// it is a response that reports overload: status 429 or 503, or retryAfterMs in the data of a
-// JSON-RPC error.
+// ClientError returns err, the error of a client's request, wrapped in a *call.OverloadError if it is a response that
+// reports overload: status 429 or 503, or retryAfterMs in the data of a JSON-RPC error.
 func ClientError(err error) error {
 	overload := &call.OverloadError{Limit: "requests", Err: err}
 	isOverload := false

@@ -12,7 +12,8 @@ import (
 func TestNewestEarlyChangesAreRemembered(t *testing.T) {
 	var s TaskChanges
 	change := func(id string) {
-		m, err := jsonrpc.Parse(fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/tasks/status","params":{"taskId":%q}}`, id), jsonrpc.Limits{})
+		m, err := jsonrpc.Parse(fmt.Appendf(nil,
+			`{"jsonrpc":"2.0","method":"notifications/tasks/status","params":{"taskId":%q}}`, id), jsonrpc.Limits{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -33,7 +34,8 @@ func TestNewestEarlyChangesAreRemembered(t *testing.T) {
 	change("twice") // is the newest now
 	change("newer")
 	change("newest")
-	for id, want := range map[string]bool{"before": false, "oldest": false, "other 0": false, "other 1": true, "twice": true, "newest": true} {
+	for id, want := range map[string]bool{"before": false, "oldest": false, "other 0": false, "other 1": true,
+		"twice": true, "newest": true} {
 		if got := changed(id); got != want {
 			t.Errorf("task %q: changed is %v, want %v", id, got, want)
 		}

@@ -7,20 +7,17 @@ import (
 	"github.com/parley-mcp/parley/call"
 )
 
-// deadlineTimer is the one timer for the deadlines of all requests of an Requests. A timer for
-// each request would cost two allocations and an entry in the timer heap of the runtime,
-// although few requests reach their deadline.
+// deadlineTimer is the one timer for the deadlines of all requests of an Requests. A timer for each request would cost
+// two allocations and an entry in the timer heap of the runtime, although few requests reach their deadline.
 //
-// Invariant: while a request in flight has a deadline, the timer is set and fires no later than
-// the first deadline. It may fire too early, which has no effect, because the end of a request
-// does not reset it.
+// Invariant: while a request in flight has a deadline, the timer is set and fires no later than the first deadline. It
+// may fire too early, which has no effect, because the end of a request does not reset it.
 type deadlineTimer struct {
 	timer *time.Timer // nil until needed
 	at    time.Time   // when it fires; zero if it is not set
 }
 
-// schedule sets the timer for p. It is called with mu held, when p begins and when its deadline
-// may have moved forward.
+// schedule sets the timer for p. It is called with mu held, when p begins and when its deadline may have moved forward.
 func (o *Requests) schedule(p *pending) {
 	p.mu.Lock()
 	deadline := p.deadline
@@ -44,8 +41,8 @@ func (o *Requests) setTimer(deadline time.Time) {
 	}
 }
 
-// Release releases the timer of an Requests that has no requests in flight, and sends no more. Otherwise the timer keeps the
-// Requests and its Wire in memory until the last deadline.
+// Release releases the timer of an Requests that has no requests in flight, and sends no more. Otherwise the timer
+// keeps the Requests and its Wire in memory until the last deadline.
 func (o *Requests) Release() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -90,9 +87,8 @@ func (p *pending) expire(now time.Time) error {
 	return &call.TimeoutError{Method: p.req.Method, After: p.allowed}
 }
 
-// TimeoutPause stops the time-outs of requests, but not their maximum time-outs: while the peer
-// waits for a response of this side, it cannot be expected to send its own. Resume ends the
-// pause. It is safe for concurrent use.
+// TimeoutPause stops the time-outs of requests, but not their maximum time-outs: while the peer waits for a response of
+// this side, it cannot be expected to send its own. Resume ends the pause. It is safe for concurrent use.
 type TimeoutPause struct {
 	outbound *Requests
 
@@ -102,8 +98,7 @@ type TimeoutPause struct {
 	idle   chan struct{} // see Freeze
 }
 
-// PauseTimeouts pauses the requests in flight, and those that begin before Freeze or Resume is
-// called.
+// PauseTimeouts pauses the requests in flight, and those that begin before Freeze or Resume is called.
 func (o *Requests) PauseTimeouts() *TimeoutPause {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -101,7 +101,8 @@ func TestProgressExtendsTheTimeoutUpToTheMaximum(t *testing.T) {
 			o.Receive(progress(t, id, i))
 		}
 		r := <-got
-		if want := (call.TimeoutError{Method: "a", After: 10 * time.Second}); !errors.Is(r.err, context.DeadlineExceeded) || r.err.Error() != want.Error() {
+		if want := (call.TimeoutError{Method: "a", After: 10 * time.Second}); !errors.Is(r.err, context.DeadlineExceeded) ||
+			r.err.Error() != want.Error() {
 			t.Errorf("got %v, want %v", r.err, &want)
 		}
 		if reports != 11 {
@@ -117,7 +118,8 @@ func TestTimeoutStartsAtTheLastProgress(t *testing.T) {
 		w := newWire(t)
 		o := &outbound.Requests{Wire: w}
 		start := time.Now()
-		got := do(t.Context(), o, &outbound.Request{Method: "a", Timeout: time.Second, OnProgress: func(outbound.Progress) {}})
+		got := do(t.Context(), o, &outbound.Request{Method: "a", Timeout: time.Second,
+			OnProgress: func(outbound.Progress) {}})
 		id := (<-w.sent).ID
 		time.Sleep(900 * time.Millisecond)
 		o.Receive(progress(t, id, 1))
@@ -192,7 +194,8 @@ func TestTimeoutsStartWhenThePeerHasStarted(t *testing.T) {
 					}
 					synctest.Wait()
 					start := time.Now()
-					_, err := o.Do(t.Context(), &outbound.Request{Method: "a", Timeout: test.timeout, MaxTimeout: test.maximum, OnProgress: onProgress})
+					_, err := o.Do(t.Context(), &outbound.Request{Method: "a", Timeout: test.timeout, MaxTimeout: test.maximum,
+						OnProgress: onProgress})
 					took(t, start, test.want)
 					if !errors.Is(err, context.DeadlineExceeded) {
 						t.Errorf("got %v", err)
@@ -304,7 +307,8 @@ func TestTheCallerWaitsOneSecondForItsCancellation(t *testing.T) {
 		}
 		o := &outbound.Requests{Wire: w, NotifyCancelled: true}
 		start := time.Now()
-		if _, err := o.Do(t.Context(), &outbound.Request{Method: "a", Timeout: time.Second}); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := o.Do(t.Context(), &outbound.Request{Method: "a", Timeout: time.Second}); !errors.Is(err,
+			context.DeadlineExceeded) {
 			t.Errorf("got %v", err)
 		}
 		took(t, start, 2*time.Second)
@@ -327,7 +331,8 @@ func TestPanicInOnProgressRemovesTheRequest(t *testing.T) {
 				t.Errorf("%d requests are pending", o.Pending())
 			}
 		}()
-		o.Do(t.Context(), &outbound.Request{Method: "a", Timeout: time.Minute, OnProgress: func(outbound.Progress) { panic("test") }})
+		o.Do(t.Context(), &outbound.Request{Method: "a", Timeout: time.Minute,
+			OnProgress: func(outbound.Progress) { panic("test") }})
 	})
 }
 
@@ -376,7 +381,8 @@ func TestPauseAffectsLaterRequestsUntilItIsFrozen(t *testing.T) {
 		begin := func() <-chan time.Duration {
 			took := make(chan time.Duration, 1)
 			go func() {
-				if _, err := o.Do(t.Context(), &outbound.Request{Method: "a", Timeout: time.Second, MaxTimeout: time.Hour}); !errors.Is(err, context.DeadlineExceeded) {
+				if _, err := o.Do(t.Context(), &outbound.Request{Method: "a", Timeout: time.Second,
+					MaxTimeout: time.Hour}); !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("got %v", err)
 				}
 				took <- time.Since(start)

@@ -109,8 +109,9 @@ func (o *Requests) awaitTurn(ctx context.Context, p *pending) error {
 	return err
 }
 
-var errTurn = &call.OverloadError{RetryAfter: time.Second, Limit: "calls that wait until the questions of the server to other callers are answered " +
-	`(set "sharing": "perCaller" to serve callers at the same time)`}
+var errTurn = &call.OverloadError{RetryAfter: time.Second,
+	Limit: "calls that wait until the questions of the server to other callers are answered " +
+		`(set "sharing": "perCaller" to serve callers at the same time)`}
 
 // beginInTurn begins p. If it is not p's turn, beginInTurn puts p into the queue and returns a channel that is closed
 // when it may be.

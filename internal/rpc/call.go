@@ -20,11 +20,9 @@ type Call struct {
 
 	// ProgressToken is the token of progress notifications; zero if the peer wants none.
 	ProgressToken jsonrpc.ID
-	// LogLevel is the least severe level of the log messages that the peer wants; empty for
-	// none.
+	// LogLevel is the least severe level of the log messages that the peer wants; empty for none.
 	LogLevel mcp.LoggingLevel
-	// Mirror gives access to the parts of the request that its transport repeats; nil if it
-	// repeats none.
+	// Mirror gives access to the parts of the request that its transport repeats; nil if it repeats none.
 	Mirror Mirror
 	// Stream takes notifications; nil if the peer cannot receive any.
 	Stream Stream
@@ -32,22 +30,18 @@ type Call struct {
 	InputRequester InputRequester
 	// Subscriber changes the subscriptions of the session; nil if there is no session.
 	Subscriber Subscriber
-	// SessionNotifier sends notifications on the stream of the session; nil if there is no
-	// session.
+	// SessionNotifier sends notifications on the stream of the session; nil if there is no session.
 	SessionNotifier SessionNotifier
-	// Closing is closed when the server stops, which ends a long-lived call; nil if that does
-	// not happen.
+	// Closing is closed when the server stops, which ends a long-lived call; nil if that does not happen.
 	Closing <-chan struct{}
-	// Expired receives once when the caller's token expires, which ends a long-lived call; nil
-	// if it does not expire.
+	// Expired receives once when the caller's token expires, which ends a long-lived call; nil if it does not expire.
 	Expired <-chan time.Time
 	// Store keeps what must outlive one run of the handler. Engine.Serve sets it.
 	Store store.KV
 	// ExitResult is the result if the handler calls runtime.Goexit; nil means an internal error.
 	// The handler of tools/call sets it when a tool exits.
 	ExitResult *mcp.CallToolResult
-	// Forwarded has the result of the tool if that is not encoded but forwarded. The handler of a
-	// forwarded tool sets it.
+	// Forwarded has the result of the tool if that is not encoded but forwarded. The handler of a forwarded tool sets it.
 	Forwarded *Forwarding
 	// Target serves the call. The engine sets it, except for methods that belong to an era; see EraTarget.
 	Target Target
@@ -69,9 +63,8 @@ type Call struct {
 	writing  chan struct{} // held while writing to Stream; made when first needed
 }
 
-// Stream takes the messages that belong to one call, in order and ahead of its response. It is
-// a connection or the event stream of an HTTP response. Write must be safe for concurrent use
-// and must not retain msg.
+// Stream takes the messages that belong to one call, in order and ahead of its response. It is a connection or the
+// event stream of an HTTP response. Write must be safe for concurrent use and must not retain msg.
 type Stream interface {
 	Write(ctx context.Context, msg []byte) error
 }
@@ -93,9 +86,8 @@ func (c *Call) IsForwarded(result *mcp.CallToolResult) bool {
 // instead of comparing revisions.
 func (c *Call) Can(f revision.Feature) bool { return f.In(c.Revision()) }
 
-// Notify sends a notification on the call's stream. Params must be a JSON object, or nil. It
-// returns call.ErrCallDone once the call has ended, and nil without sending anything if the
-// peer cannot receive notifications for the call.
+// Notify sends a notification on the call's stream. Params must be a JSON object, or nil. It returns call.ErrCallDone
+// once the call has ended, and nil without sending anything if the peer cannot receive notifications for the call.
 func (c *Call) Notify(ctx context.Context, method string, params []byte) error {
 	return c.send(ctx, func(dst []byte) []byte {
 		dst = jsonrpc.AppendNotification(dst, method, params)
@@ -155,9 +147,8 @@ func (c *Call) lockStream(ctx context.Context) error {
 
 func (c *Call) unlockStream() { <-c.writing }
 
-// ended returns an error if nothing more may be sent for the call: its handler has returned, it
-// waits for its client, or the peer has cancelled it (2026-07-28, basic/transports/stdio,
-// Cancellation). It is called with mu held.
+// ended returns an error if nothing more may be sent for the call: its handler has returned, it waits for its client,
+// or the peer has cancelled it (2026-07-28, basic/transports/stdio, Cancellation). It is called with mu held.
 func (c *Call) ended() error {
 	switch {
 	case c.waiting:
@@ -196,9 +187,8 @@ type StreamCloser interface {
 	CloseStream(ctx context.Context, retry time.Duration) error
 }
 
-// CloseStream ends the connection of the call's stream while the call continues; see
-// server.CloseStream. It returns ErrUnsupported if the stream cannot do that, and
-// call.ErrCallDone once the call has ended.
+// CloseStream ends the connection of the call's stream while the call continues; see server.CloseStream. It returns
+// ErrUnsupported if the stream cannot do that, and call.ErrCallDone once the call has ended.
 func (c *Call) CloseStream(ctx context.Context, retry time.Duration) error {
 	c.mu.Lock()
 	err := c.ended()

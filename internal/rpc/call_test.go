@@ -98,7 +98,8 @@ func TestNothingIsSentAfterTheCallIsCancelled(t *testing.T) {
 
 func TestNotifyWithoutStreamDoesNothing(t *testing.T) {
 	c := newCall(1)
-	if err := errors.Join(c.Notify(t.Context(), "notifications/message", nil), c.Progress(t.Context(), 1, 0, "")); err != nil {
+	if err := errors.Join(c.Notify(t.Context(), "notifications/message", nil),
+		c.Progress(t.Context(), 1, 0, "")); err != nil {
 		t.Error(err)
 	}
 }
@@ -151,7 +152,8 @@ func TestProgressIncreasesStrictly(t *testing.T) {
 				c.Progress(context.Background(), 1, -1, ""), c.Progress(context.Background(), 2, math.NaN(), ""),
 				c.Progress(context.Background(), 3, math.Inf(1), ""),
 			)
-		}, `{"progressToken":1,"progress":1}` + "\n" + `{"progressToken":1,"progress":2}` + "\n" + `{"progressToken":1,"progress":3}`},
+		}, `{"progressToken":1,"progress":1}` + "\n" + `{"progressToken":1,"progress":2}` + "\n" +
+			`{"progressToken":1,"progress":3}`},
 		{"no progress token", jsonrpc.ID{}, mcp.V20260728, func(c *rpc.Call) error {
 			return c.Progress(context.Background(), 1, 2, "")
 		}, ""},
@@ -415,7 +417,8 @@ func TestLogMessagesAreLimitedPerSecond(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		log(1)
-		if len(out.all) != 258 || !strings.Contains(out.all[256], `"level":"warning"`) || !strings.Contains(out.all[256], `"count":44`) {
+		if len(out.all) != 258 || !strings.Contains(out.all[256], `"level":"warning"`) ||
+			!strings.Contains(out.all[256], `"count":44`) {
 			t.Fatalf("after a second: %s", out.all[256:])
 		}
 		if want := `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":0}}`; out.all[257] != want {
@@ -436,7 +439,8 @@ func TestDroppedLogMessagesAreReportedBeforeTheResponse(t *testing.T) {
 		c := callOf(1, "x/log", mcp.V20251125)
 		c.LogLevel, c.Stream = mcp.LevelAlert, &out
 		e.Serve(t.Context(), c)
-		if len(out.all) != 257 || !strings.Contains(out.all[256], `"level":"alert"`) || !strings.Contains(out.all[256], `"count":1`) {
+		if len(out.all) != 257 || !strings.Contains(out.all[256], `"level":"alert"`) ||
+			!strings.Contains(out.all[256], `"count":1`) {
 			t.Errorf("%d messages, the last %s", len(out.all), out.all[len(out.all)-1])
 		}
 		if err := c.Log(t.Context(), mcp.LevelAlert, "", []byte("1")); err != call.ErrCallDone {
@@ -448,7 +452,8 @@ func TestDroppedLogMessagesAreReportedBeforeTheResponse(t *testing.T) {
 func TestLogMessagesHaveNoLineBreaks(t *testing.T) {
 	var out lines
 	c := &rpc.Call{LogLevel: mcp.LevelDebug, Stream: &out}
-	if err := c.Log(t.Context(), mcp.LevelDebug, "a\nb", []byte("{\n}")); err != nil || strings.ContainsAny(out.all[0], "\r\n") {
+	if err := c.Log(t.Context(), mcp.LevelDebug, "a\nb", []byte("{\n}")); err != nil ||
+		strings.ContainsAny(out.all[0], "\r\n") {
 		t.Errorf("%q, %v", out.all, err)
 	}
 }

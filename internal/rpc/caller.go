@@ -21,8 +21,7 @@ const (
 	AllInputKinds = FormInput | URLInput | SamplingInput | SamplingToolsInput | RootsInput
 )
 
-// InputKinds returns the kinds of input requests that the client of the call can answer while the
-// call is served.
+// InputKinds returns the kinds of input requests that the client of the call can answer while the call is served.
 func (c *Call) InputKinds() InputKinds {
 	if c.InputRequester == nil || !MayRequestInput(c.Method()) {
 		return 0

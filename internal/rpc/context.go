@@ -9,8 +9,7 @@ import (
 
 type contextKey struct{}
 
-// NewContext returns a context that carries c, for tests. Engine.Serve makes the contexts of
-// handlers.
+// NewContext returns a context that carries c, for tests. Engine.Serve makes the contexts of handlers.
 func NewContext(ctx context.Context, c *Call) context.Context {
 	return &handlerContext{Context: ctx, call: c}
 }
@@ -36,10 +35,9 @@ func (c *Call) Cancel(cause error) {
 	}
 }
 
-// handlerContext is the context of a handler: a child of the context that the call is served
-// under, with the call as a value. It is part of the Call. It creates a child with package
-// context only when a handler waits for its end or something ends it, because that costs as
-// much as scanning the request and most handlers need neither.
+// handlerContext is the context of a handler: a child of the context that the call is served under, with the call as a
+// value. It is part of the Call. It creates a child with package context only when a handler waits for its end or
+// something ends it, because that costs as much as scanning the request and most handlers need neither.
 type handlerContext struct {
 	context.Context // the parent
 	call            *Call

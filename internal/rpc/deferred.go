@@ -22,9 +22,8 @@ type SessionNotifier interface {
 	// Notify sends an encoded notification. Without a stream it waits for the next one. The oldest
 	// are dropped if too many wait.
 	Notify(notification []byte)
-	// NotifyWhenDone sends n after n.Done has returned true, which may be after the call has
-	// ended. It reports false if it will not, because the session has ended or too many
-	// notifications are waiting. The context provides values only.
+	// NotifyWhenDone sends n after n.Done has returned true, which may be after the call has ended. It reports false if it
+	// will not, because the session has ended or too many notifications are waiting. The context provides values only.
 	NotifyWhenDone(ctx context.Context, n DeferredNotification) bool
 	// Listens reports whether the client may receive messages now: its stream is open, or another replica may have the
 	// stream.
@@ -106,13 +105,13 @@ func (c *Call) CheckElicitURL() error {
 	case !revision.URLElicitation.In(c.Revision()):
 		return fmt.Errorf("URL elicitation: %w", ErrUnsupported)
 	case !c.Peer().Capabilities.Elicitation.SupportsURL():
-		return &call.CapabilityError{Required: mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapability{URL: &mcp.Supported{}}}}
+		required := mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapability{URL: &mcp.Supported{}}}
+		return &call.CapabilityError{Required: required}
 	}
 	return nil
 }
 
-// CheckURLs returns an error if the URLs of e are invalid, or if the client cannot ask its user
-// to open them.
+// CheckURLs returns an error if the URLs of e are invalid, or if the client cannot ask its user to open them.
 func (c *Call) CheckURLs(e *call.URLRequiredError) error {
 	if err := c.CheckElicitURL(); err != nil {
 		return err
@@ -151,9 +150,8 @@ func elicitations(e *call.URLRequiredError, r mcp.Revision) []mcp.ElicitParams {
 	return all
 }
 
-// urlRequiredResponse returns the error that the client receives for e. Only 2025-11-25 has an
-// error for it; in 2026-07-28 input requests have taken its place unless they could not be
-// sent.
+// urlRequiredResponse returns the error that the client receives for e. Only 2025-11-25 has an error for it; in
+// 2026-07-28 input requests have taken its place unless they could not be sent.
 func (c *Call) urlRequiredResponse(ctx context.Context, e *call.URLRequiredError) *jsonrpc.Error {
 	err := c.CheckURLs(e)
 	var missing *call.CapabilityError
@@ -184,7 +182,8 @@ func (c *Call) notifyWhenDone(ctx context.Context, e *call.URLRequiredError, eli
 		if within <= 0 {
 			within = defaultURLTime
 		}
-		params, _ := json.Marshal(mcp.ElicitationCompleteParams{ElicitationID: elicitations[i].ElicitationID}) // has only strings
+		// has only strings
+		params, _ := json.Marshal(mcp.ElicitationCompleteParams{ElicitationID: elicitations[i].ElicitationID})
 		c.SessionNotifier.NotifyWhenDone(ctx, DeferredNotification{
 			Method: mcp.NotificationElicitationComplete, Params: params, Done: u.Done, Timeout: min(within, MaxURLTime),
 		})

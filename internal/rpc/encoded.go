@@ -2,23 +2,20 @@ package rpc
 
 import "reflect"
 
-// Encoded is a result whose encoding is known. A server's handler returns one for a list, which
-// is encoded once for many calls, and for the result of another server. It must not be modified,
-// and is safe for concurrent use.
+// Encoded is a result whose encoding is known. A server's handler returns one for a list, which is encoded once for
+// many calls, and for the result of another server. It must not be modified, and is safe for concurrent use.
 type Encoded struct {
 	// Append appends the result, encoded for the revision of the call, on one line.
 	Append func(dst []byte) []byte
-	// Result returns the result, a pointer to a struct. It is called only if middleware looks at
-	// results.
+	// Result returns the result, a pointer to a struct. It is called only if middleware looks at results.
 	Result func() any
 	// Fresh means that the Encoded is for one call: Result returns a new result, and Append is called at
 	// most once, after Result. Otherwise calls share what the fields of the result refer to.
 	Fresh bool
 }
 
-// Handed is a result that middleware received, with its encoding. Middleware receives a shallow
-// copy of the struct, so it may change the fields. Slices, maps and pointers are shared with other
-// calls, unless the result is fresh.
+// Handed is a result that middleware received, with its encoding. Middleware receives a shallow copy of the struct, so
+// it may change the fields. Slices, maps and pointers are shared with other calls, unless the result is fresh.
 type Handed struct {
 	encoded      *Encoded
 	before, Copy any

@@ -99,7 +99,8 @@ func Isolate(f func()) {
 }
 
 // ErrOtherCall is the error of middleware that breaks the contract of call.Middleware.
-var ErrOtherCall = errors.New("middleware must pass on the call that it received, with a context that is derived from the one that it received")
+var ErrOtherCall = errors.New("middleware must pass on the call that it received, with a context that is derived " +
+	"from the one that it received")
 
 // dispatch is the innermost handler. A call that lacks scopes is rejected before the error of its target, so that a
 // client cannot find out what the server has.
@@ -153,7 +154,8 @@ func (e *Engine) AppendReply(ctx context.Context, dst *[]byte, c *Call, identity
 }
 
 // appendOutcome appends the response with a result or, if err is not nil, with an error.
-func (e *Engine) appendOutcome(ctx context.Context, dst *[]byte, c *Call, result any, err error, identity []byte) (reported *jsonrpc.Error) {
+func (e *Engine) appendOutcome(ctx context.Context, dst *[]byte, c *Call, result any, err error,
+	identity []byte) (reported *jsonrpc.Error) {
 	if err == nil {
 		var reply []byte
 		if reply, err = appendResult(*dst, c, result, identity); err == nil {

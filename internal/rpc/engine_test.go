@@ -179,7 +179,8 @@ func TestAFullStoreIsLoggedOnce(t *testing.T) {
 		l := new(log)
 		e := serving(l, func(context.Context, *rpc.Call) (any, error) { return nil, fmt.Errorf("cannot write: %w", c.err) })
 		reply, _ := engineReply(t.Context(), nil, e, newCall(1), nil)
-		if n := strings.Count(l.String(), "the store is full"); n != c.want || !strings.Contains(string(reply), "try again later") {
+		if n := strings.Count(l.String(), "the store is full"); n != c.want ||
+			!strings.Contains(string(reply), "try again later") {
 			t.Errorf("%v: %d lines, %s", c.err, n, reply)
 		}
 	}
@@ -320,10 +321,12 @@ func TestMiddlewareMustPassOnItsCallAndContext(t *testing.T) {
 		},
 	} {
 		l := new(log)
-		e := serving(l, func(context.Context, *rpc.Call) (any, error) { return done("") }, func(handler call.Handler) call.Handler {
-			return func(ctx context.Context, c *call.Call) (any, error) { return next(handler, ctx, c) }
-		})
-		if _, err := e.Serve(t.Context(), newCall(1)); err == nil || !strings.Contains(l.String(), "middleware must pass on") {
+		e := serving(l, func(context.Context, *rpc.Call) (any, error) { return done("") },
+			func(handler call.Handler) call.Handler {
+				return func(ctx context.Context, c *call.Call) (any, error) { return next(handler, ctx, c) }
+			})
+		if _, err := e.Serve(t.Context(), newCall(1)); err == nil ||
+			!strings.Contains(l.String(), "middleware must pass on") {
 			t.Errorf("%s: %v, logged %s", name, err, l)
 		}
 	}
@@ -419,7 +422,8 @@ func TestCallIsResolvedAndAuthorizedOnce(t *testing.T) {
 					}
 					_, err := e.Serve(ctx, c)
 					var missing *auth.ScopeError
-					if errors.As(seen, &missing) != (tt.missing != "") || missing != nil && strings.Join(missing.Needed, " ") != tt.missing && (scoped || !early) {
+					if errors.As(seen, &missing) != (tt.missing != "") || missing != nil &&
+						strings.Join(missing.Needed, " ") != tt.missing && (scoped || !early) {
 						t.Errorf("the middleware sees %v", seen)
 					}
 					if served := tt.missing == "" && !tt.unknown; (err == nil) != served || (len(f.served) == 1) != served {
@@ -478,7 +482,8 @@ func callNamed(method, name string) *rpc.Call {
 // echo answers each input request with its params.
 type echo struct{}
 
-func (echo) RequestInput(_ context.Context, _ *rpc.Call, requests []rpc.InputRequest) (answers []json.RawMessage, _ error) {
+func (echo) RequestInput(_ context.Context, _ *rpc.Call, requests []rpc.InputRequest) (answers []json.RawMessage,
+	_ error) {
 	for _, q := range requests {
 		answers = append(answers, json.RawMessage(q.Params))
 	}
@@ -488,7 +493,8 @@ func (echo) RequestInput(_ context.Context, _ *rpc.Call, requests []rpc.InputReq
 func (echo) Finish(_ context.Context, result any, err error) (any, error) { return result, err }
 
 func TestEachInputRequestOfAHandlerOfABatchHasItsOwnAnswer(t *testing.T) {
-	c := &rpc.Call{Call: *call.New(call.Description{Revision: mcp.V20260728, Method: mcp.MethodCallTool}), InputRequester: echo{}}
+	c := &rpc.Call{Call: *call.New(call.Description{Revision: mcp.V20260728, Method: mcp.MethodCallTool}),
+		InputRequester: echo{}}
 	c.Bind(t.Context())
 	ctx, end := rpc.NewInputBatch(1).Handler(t.Context(), "key")
 	defer end()
@@ -503,7 +509,8 @@ func TestEachInputRequestOfAHandlerOfABatchHasItsOwnAnswer(t *testing.T) {
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // engineReply runs a call and appends its response to dst.
-func engineReply(ctx context.Context, dst []byte, e *rpc.Engine, c *rpc.Call, identity []byte) ([]byte, *jsonrpc.Error) {
+func engineReply(ctx context.Context, dst []byte, e *rpc.Engine, c *rpc.Call, identity []byte) ([]byte,
+	*jsonrpc.Error) {
 	reported := e.AppendReply(ctx, &dst, c, identity)
 	return dst, reported
 }

@@ -23,7 +23,8 @@ var errInternal = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "inte
 func (e *Engine) errorResponse(ctx context.Context, c *Call, err error) error {
 	if IsStoreFailure(err) || errors.Is(err, ErrStoreUnavailable) {
 		if errors.Is(err, store.ErrFull) && !errors.As(err, new(*StoreError)) { // of Memory; other stores log their failures
-			e.overloads.Log(ctx, e.logger(), slog.LevelError, "the store is full", slog.String("method", c.Method()), slog.Any("error", err))
+			e.overloads.Log(ctx, e.logger(), slog.LevelError, "the store is full", slog.String("method", c.Method()),
+				slog.Any("error", err))
 		}
 		c.Overload = ErrStoreUnavailable
 		return StoreFailure
@@ -39,7 +40,8 @@ func (e *Engine) errorResponse(ctx context.Context, c *Call, err error) error {
 		case protocol == nil:
 			err = errors.New("the handler returned a nil *jsonrpc.Error as an error")
 		case len(protocol.Data) > 0 && jsonrpc.Check(protocol.Data, jsonrpc.Limits{}) != nil:
-			e.logger().WarnContext(ctx, "data of an error dropped: it must be JSON", "method", c.Method(), "error", protocol.Message)
+			e.logger().WarnContext(ctx, "data of an error dropped: it must be JSON", "method", c.Method(), "error",
+				protocol.Message)
 			return &jsonrpc.Error{Code: protocol.Code, Message: protocol.Message}
 		default:
 			return protocol
@@ -82,7 +84,8 @@ func (e *Engine) rejection(ctx context.Context, c *Call, err error) *jsonrpc.Err
 
 // Overloaded returns the response to a request that a limit rejects, and logs the limit.
 func (e *Engine) Overloaded(ctx context.Context, method string, limit *call.OverloadError) *jsonrpc.Error {
-	e.overloads.Log(ctx, e.logger(), slog.LevelWarn, "overload: request rejected", slog.String("limit", limit.Limit), slog.String("method", method))
+	e.overloads.Log(ctx, e.logger(), slog.LevelWarn, "overload: request rejected", slog.String("limit", limit.Limit),
+		slog.String("method", method))
 	return limit.Wire()
 }
 
@@ -106,8 +109,7 @@ func scopeResponse(e *auth.ScopeError) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: e.Error(), Data: data}
 }
 
-// capabilityResponse returns the error for a missing capability. 2026-07-28 defines a code for
-// it (basic, _meta).
+// capabilityResponse returns the error for a missing capability. 2026-07-28 defines a code for it (basic, _meta).
 func capabilityResponse(e *call.CapabilityError, r mcp.Revision) *jsonrpc.Error {
 	if !r.Modern() {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: e.Error()}

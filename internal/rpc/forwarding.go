@@ -13,9 +13,8 @@ import (
 // request to that server, so that the client can read the response into a buffer from the pool.
 type Forwarding struct {
 	context.Context
-	// Result is the result of the tool, if its Source is sent instead of its other fields, except that
-	// only the members of _meta in Meta are sent. Content need not be set; see client.WithUndecodedText.
-	// The handler sets it.
+	// Result is the result of the tool, if its Source is sent instead of its other fields, except that only the members
+	// of _meta in Meta are sent. Content need not be set; see client.WithUndecodedText. The handler sets it.
 	Result *mcp.CallToolResult
 
 	buffer *[]byte // the response that Received has taken, or empty; nil before Reserve
@@ -37,8 +36,8 @@ func ForwardingOf(ctx context.Context) *Forwarding {
 	return f
 }
 
-// headSize is the length of the slice that Reserve returns: what most replies have in front of the content of the result,
-// the description of the server included.
+// headSize is the length of the slice that Reserve returns: what most replies have in front of the content of the
+// result, the description of the server included.
 const headSize = 256
 
 // Reserve returns a slice in a buffer from the pool with space for size bytes, to which the response is appended for
@@ -55,8 +54,8 @@ func (f *Forwarding) Reserve(size int64) []byte {
 	return (*f.buffer)[:headSize]
 }
 
-// Received takes a response that was appended to what Reserve returned. Append may write into it, so it must have no other
-// message, such as those of a batch.
+// Received takes a response that was appended to what Reserve returned. Append may write into it, so it must have no
+// other message, such as those of a batch.
 func (f *Forwarding) Received(response []byte) { *f.buffer = response }
 
 // Append appends Result for a peer of revision r; see revision.AppendForwarded. If the result is in a buffer

@@ -56,10 +56,9 @@ func (f cancelFunc) Cancel(cause error) { f(cause) }
 // have a limit of their own, so that they do not use up that of other requests.
 func IsLongLived(method string) bool { return method == mcp.MethodListen }
 
-// Reserve reserves n of Max places for requests, all or none, and reports whether it did. A
-// transport that reserves a place for each request can reject a request before it is served;
-// AppendReply then does not return ErrTooManyInFlight. More than Max places count as Max.
-// Release must follow.
+// Reserve reserves n of Max places for requests, all or none, and reports whether it did. A transport that reserves a
+// place for each request can reject a request before it is served; AppendReply then does not return ErrTooManyInFlight.
+// More than Max places count as Max. Release must follow.
 func (f *Inflight) Reserve(n int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -86,8 +85,7 @@ func (f *Inflight) limited(n int) int {
 	return n
 }
 
-// Begin adds a request, and returns a context that ends when the peer cancels it. End must
-// follow.
+// Begin adds a request, and returns a context that ends when the peer cancels it. End must follow.
 func (f *Inflight) Begin(ctx context.Context, id jsonrpc.ID) (context.Context, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	if err := f.add(cancelFunc(cancel), id, false); err != nil {
@@ -120,8 +118,7 @@ func (f *Inflight) add(c canceler, id jsonrpc.ID, longLived bool) error {
 	return nil
 }
 
-// End removes a request. It reports false if the peer has cancelled it, so that it has no
-// response.
+// End removes a request. It reports false if the peer has cancelled it, so that it has no response.
 func (f *Inflight) End(id jsonrpc.ID) (respond bool) {
 	f.mu.Lock()
 	r := f.requests[id]

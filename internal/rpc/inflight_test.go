@@ -36,16 +36,18 @@ func TestDuplicateIDIsRejected(t *testing.T) {
 	if !strings.Contains(first, `"first"`) || served != 1 {
 		t.Errorf("%d requests served, response to the first: %s", served, first)
 	}
-	if again := string(appendReply(t.Context(), nil, &inflight, serving(new(log), func(context.Context, *rpc.Call) (any, error) {
-		return done("again")
-	}), newCall(1), nil)); !strings.Contains(again, `"again"`) {
+	if again := string(appendReply(t.Context(), nil, &inflight,
+		serving(new(log), func(context.Context, *rpc.Call) (any, error) {
+			return done("again")
+		}), newCall(1), nil)); !strings.Contains(again, `"again"`) {
 		t.Errorf("response to a request that uses the id again: %s", again)
 	}
 }
 
 func TestIDsOfDifferentTypesDiffer(t *testing.T) {
 	var inflight rpc.Inflight
-	for _, id := range []jsonrpc.ID{jsonrpc.IntID(1), jsonrpc.StringID("1"), jsonrpc.IntID(9007199254740993), jsonrpc.IntID(9007199254740992)} {
+	for _, id := range []jsonrpc.ID{jsonrpc.IntID(1), jsonrpc.StringID("1"), jsonrpc.IntID(9007199254740993),
+		jsonrpc.IntID(9007199254740992)} {
 		if _, err := inflight.Begin(t.Context(), id); err != nil {
 			t.Errorf("%s: %v", id, err)
 		}
@@ -186,7 +188,8 @@ func TestSubscriptionsHaveTheirOwnLimit(t *testing.T) {
 		t.Errorf("the second request: %v", err)
 	}
 	beyond := callOf(1<<20, mcp.MethodListen, mcp.V20260728)
-	if out := appendReply(t.Context(), nil, f, listening, beyond, nil); !strings.Contains(string(out), rpc.ErrTooManySubscriptions.Error()) {
+	if out := appendReply(t.Context(), nil, f, listening, beyond, nil); !strings.Contains(string(out),
+		rpc.ErrTooManySubscriptions.Error()) {
 		t.Errorf("a subscription above the limit: %s", out)
 	}
 	f.Cancel(jsonrpc.IntID(3), call.ErrCancelled)
@@ -323,7 +326,8 @@ func TestForwardedResultIsCopiedIfItHasNoSpaceInItsMemory(t *testing.T) {
 		{"head", `{"content":[]}`, `head{"content":[]}`}, // a copy costs less than the part of the buffer that is lost
 	} {
 		f, memory := received(t, test.result)
-		if got := f.Append([]byte(test.head), mcp.V20251125, nil); string(got) != test.want || jsonscan.Offset(memory, got) >= 0 {
+		if got := f.Append([]byte(test.head), mcp.V20251125, nil); string(got) != test.want ||
+			jsonscan.Offset(memory, got) >= 0 {
 			t.Errorf("%s is sent as %s, want a copy %s", test.result, got, test.want)
 		}
 	}

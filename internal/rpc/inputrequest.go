@@ -26,23 +26,21 @@ var (
 	// the cause of the handler's context then. The handler must return; it runs again, from its
 	// beginning, when the response is there. The client does not see the error.
 	ErrInputRequired = errors.New("the call waits for the client's input: return, and the handler runs again")
-	// ErrCannotAsk is returned if the call cannot send input requests: its method is not
-	// tools/call, prompts/get or resources/read, or its client takes no messages before the
-	// response.
+	// ErrCannotAsk is returned if the call cannot send input requests: its method is not tools/call, prompts/get or
+	// resources/read, or its client takes no messages before the response.
 	ErrCannotAsk = errors.New("this call cannot send requests to its client")
 	// ErrClientLeft is returned if the client of a session has disconnected and does not return.
 	// It wraps call.ErrCancelled.
 	ErrClientLeft = fmt.Errorf("the client has disconnected, so it cannot answer: %w", call.ErrCancelled)
-	// ErrUnsupported is returned for a feature that the revision of the protocol or the
-	// connection does not have.
-	ErrUnsupported error = revision.MissingFeature("not supported by the revision of the protocol or the connection of this call")
+	// ErrUnsupported is returned for a feature that the revision of the protocol or the connection does not have.
+	ErrUnsupported error = revision.MissingFeature("not supported by the revision of the protocol or the connection of " +
+		"this call")
 )
 
 // InputRequest is a request of the server to the client whose call it serves.
 type InputRequest struct {
-	// Key identifies the request within the call, so that its response is found when the
-	// handler runs again. If it is empty, it is derived from the method, the params and the
-	// number of equal requests before it.
+	// Key identifies the request within the call, so that its response is found when the handler runs again. If it is
+	// empty, it is derived from the method, the params and the number of equal requests before it.
 	Key    string
 	Method string // elicitation/create, sampling/createMessage or roots/list
 	Params json.RawMessage
@@ -54,8 +52,7 @@ type InputRequest struct {
 // InputRequester sends input requests to the client of a call. The era decides how: as requests
 // of the server, or in a result that asks the client to repeat the call.
 type InputRequester interface {
-	// RequestInput sends all requests at the same time and returns the responses in their
-	// order.
+	// RequestInput sends all requests at the same time and returns the responses in their order.
 	RequestInput(ctx context.Context, c *Call, requests []InputRequest) ([]json.RawMessage, error)
 	// Finish returns the outcome of the call, given what the handler returned. The context
 	// carries the call and may have ended.
@@ -76,11 +73,9 @@ type Parker interface {
 	// Parked returns the id with which an earlier request has parked the call, and the answers that
 	// this request brings. The id is empty for a call that is not parked.
 	Parked() (id string, answers map[string]json.RawMessage)
-	// Received returns the answers that the handler has received, by key, and the keys of the questions
-	// that it has asked.
+	// Received returns the answers that the handler has received, by key, and the keys of the questions that it has asked.
 	Received() (map[string]ReceivedAnswer, InputKeys)
-	// Park ends the request with the questions of a parked call. The handler of the request must
-	// return.
+	// Park ends the request with the questions of a parked call. The handler of the request must return.
 	Park(id string, questions mcp.InputRequests)
 }
 
@@ -121,10 +116,9 @@ const (
 	maxAnswering     = 16  // handled at the same time
 )
 
-// LimitInput returns a handler that runs h for a limited number of requests at the same time.
-// Further requests wait until one is answered or their ctx ends. Requests that belong to a call that
-// this program serves have no limit here, because one client must not wait for the answers of others. It returns nil
-// if h is nil.
+// LimitInput returns a handler that runs h for a limited number of requests at the same time. Further requests wait
+// until one is answered or their ctx ends. Requests that belong to a call that this program serves have no limit here,
+// because one client must not wait for the answers of others. It returns nil if h is nil.
 func LimitInput(h InputHandler) InputHandler {
 	if h == nil {
 		return nil
@@ -154,8 +148,7 @@ func MayRequestInput(method string) bool {
 	return false
 }
 
-// CheckRoots returns an error unless all roots have file URIs with an absolute path (client/roots,
-// Data Types).
+// CheckRoots returns an error unless all roots have file URIs with an absolute path (client/roots, Data Types).
 func CheckRoots(roots []mcp.Root) error {
 	for i, root := range roots {
 		u, err := url.Parse(root.URI)
@@ -166,8 +159,7 @@ func CheckRoots(roots []mcp.Root) error {
 	return nil
 }
 
-// RequestInput sends all requests at the same time to the call's client, and returns the
-// responses in their order.
+// RequestInput sends all requests at the same time to the call's client, and returns the responses in their order.
 func (c *Call) RequestInput(ctx context.Context, requests ...InputRequest) ([]json.RawMessage, error) {
 	if !MayRequestInput(c.Method()) {
 		return nil, ErrCannotAsk
@@ -204,10 +196,9 @@ type InputKeys struct {
 // Clone returns a copy.
 func (k *InputKeys) Clone() InputKeys { return InputKeys{maps.Clone(k.used), maps.Clone(k.same)} }
 
-// Take returns the key of an input request, and generates one if it has none. The keys of a run
-// must be unique. Known returns the digest of the request of an earlier run with a key, or "". If it
-// is another request, the key is not used again: for the client, a key means one request (2026-07-28,
-// basic/patterns/mrtr; tasks extension, Input Requests).
+// Take returns the key of an input request, and generates one if it has none. The keys of a run must be unique. Known
+// returns the digest of the request of an earlier run with a key, or "". If it is another request, the key is not used
+// again: for the client, a key means one request (2026-07-28, basic/patterns/mrtr; tasks extension, Input Requests).
 func (k *InputKeys) Take(q InputRequest, known func(key string) (digest string)) (string, error) {
 	key := k.Next(q, known)
 	given := cmp.Or(q.Key, key)
@@ -239,8 +230,8 @@ func (k *InputKeys) Next(q InputRequest, known func(key string) (digest string))
 	return q.Method + "-" + sum[:12] + "-" + strconv.Itoa(k.same[sum]+1)
 }
 
-// InputBatch has the input requests of one result of a server, whose handlers run concurrently. The handlers that forward
-// them to a client send them together and with the server's keys. It is safe for concurrent use.
+// InputBatch has the input requests of one result of a server, whose handlers run concurrently. The handlers that
+// forward them to a client send them together and with the server's keys. It is safe for concurrent use.
 type InputBatch struct {
 	mu       sync.Mutex
 	pending  int // handlers that have neither joined nor ended
@@ -264,15 +255,15 @@ type batchMember struct {
 	left  sync.Once
 }
 
-// Handler returns the context of one of the handlers. The client receives the request with the key, which must be unique in
-// the call. The caller must call end when the handler has ended.
+// Handler returns the context of one of the handlers. The client receives the request with the key, which must be
+// unique in the call. The caller must call end when the handler has ended.
 func (b *InputBatch) Handler(ctx context.Context, key string) (_ context.Context, end func()) {
 	m := &batchMember{batch: b, key: key}
 	return context.WithValue(ctx, inputBatchKey{}, m), func() { m.leave(nil) }
 }
 
-// leave records that the handler has ended, or that it forwards a request. It returns the index of the request, or -1 if
-// the handler has left before.
+// leave records that the handler has ended, or that it forwards a request. It returns the index of the request, or -1
+// if the handler has left before.
 func (m *batchMember) leave(q *InputRequest) (index int) {
 	index = -1
 	m.left.Do(func() {
@@ -290,8 +281,8 @@ func (m *batchMember) leave(q *InputRequest) (index int) {
 	return index
 }
 
-// ForwardInput sends an input request to the client of a call, and returns the response. If ctx is that of a handler of a
-// batch, the first request waits for those of the other handlers.
+// ForwardInput sends an input request to the client of a call, and returns the response. If ctx is that of a handler of
+// a batch, the first request waits for those of the other handlers.
 func (c *Call) ForwardInput(ctx context.Context, q InputRequest) (json.RawMessage, error) {
 	m, _ := ctx.Value(inputBatchKey{}).(*batchMember)
 	index := -1

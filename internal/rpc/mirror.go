@@ -10,9 +10,8 @@ import (
 	"github.com/parley-mcp/parley/schema"
 )
 
-// Mirror gives access to the parameters of a request that its transport repeats outside of the
-// body, where intermediaries can read them: the headers of HTTP in 2026-07-28. A server must
-// compare them with the body.
+// Mirror gives access to the parameters of a request that its transport repeats outside of the body, where
+// intermediaries can read them: the headers of HTTP in 2026-07-28. A server must compare them with the body.
 type Mirror interface {
 	// Param returns the decoded text of the parameter with this name, and whether it is there.
 	// The error is a *jsonrpc.Error for the client: the parameter is repeated or malformed.
@@ -43,7 +42,8 @@ func MirrorParams(params []schema.HeaderParam, arguments []byte) ([]MirroredPara
 		default:
 			n, ok := exactInteger(text)
 			if !ok {
-				return nil, fmt.Errorf("%s must be an integer from -2^53+1 to 2^53-1 to be sent in a header, not %.64s", strings.Join(params[i].Path, "."), text)
+				return nil, fmt.Errorf("%s must be an integer from -2^53+1 to 2^53-1 to be sent in a header, not %.64s",
+					strings.Join(params[i].Path, "."), text)
 			}
 			text = strconv.FormatInt(n, 10)
 		}
@@ -52,10 +52,9 @@ func MirrorParams(params []schema.HeaderParam, arguments []byte) ([]MirroredPara
 	return mirrored, nil
 }
 
-// CheckMirror compares the parameters that the call's transport repeats with the arguments,
-// because intermediaries may have used them (2026-07-28, basic/transports/streamable-http,
-// Server Behavior for Custom Headers). It ignores headers that the tool does not define. The
-// error is a *jsonrpc.Error.
+// CheckMirror compares the parameters that the call's transport repeats with the arguments, because intermediaries may
+// have used them (2026-07-28, basic/transports/streamable-http, Server Behavior for Custom Headers). It ignores headers
+// that the tool does not define. The error is a *jsonrpc.Error.
 func (c *Call) CheckMirror(params []schema.HeaderParam, arguments []byte) error {
 	if c.Mirror == nil {
 		return nil
@@ -113,8 +112,7 @@ func matches(text string, value []byte) bool {
 	return okA && okB && a == b
 }
 
-// exactInteger reads a JSON number that is an integer and that every implementation represents
-// exactly.
+// exactInteger reads a JSON number that is an integer and that every implementation represents exactly.
 func exactInteger(number string) (int64, bool) {
 	const maximum = 1<<53 - 1
 	if len(number) > 64 || number == "" || !strings.ContainsRune("-0123456789", rune(number[0])) ||

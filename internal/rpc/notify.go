@@ -82,8 +82,7 @@ func (c *Call) flushLogs(ctx context.Context) {
 	}
 }
 
-// reportDropped sends the number of dropped messages, within the limit unless it is the last
-// message of the call.
+// reportDropped sends the number of dropped messages, within the limit unless it is the last message of the call.
 func (c *Call) reportDropped(ctx context.Context, last bool) error {
 	return c.send(ctx, func(dst []byte) []byte {
 		c.logs.advance()
@@ -97,7 +96,8 @@ func (c *Call) reportDropped(ctx context.Context, last bool) error {
 		if !c.LogLevel.Enables(level) {
 			level = c.LogLevel // the dropped messages are of this level or above
 		}
-		return AppendLog(dst, level, "", []byte(`{"message":"log messages dropped: too many in one second","count":`+strconv.Itoa(dropped)+`}`))
+		return AppendLog(dst, level, "",
+			[]byte(`{"message":"log messages dropped: too many in one second","count":`+strconv.Itoa(dropped)+`}`))
 	})
 }
 
@@ -113,13 +113,11 @@ func AppendLog(dst []byte, level mcp.LoggingLevel, logger string, data []byte) [
 	return dst
 }
 
-// Progress reports the progress of the call to the peer: done of total, with a text for people.
-// A total of 0 or less is unknown. The text is omitted if it is empty, and for peers of
-// 2024-11-05, which does not have it.
+// Progress reports the progress of the call to the peer: done of total, with a text for people. A total of 0 or less is
+// unknown. The text is omitted if it is empty, and for peers of 2024-11-05, which does not have it.
 //
-// Progress must increase, so a value that does not exceed the last one is not sent. If the peer
-// has not asked for progress, nothing is sent, and the error is nil. Progress is safe for
-// concurrent use.
+// Progress must increase, so a value that does not exceed the last one is not sent. If the peer has not asked for
+// progress, nothing is sent, and the error is nil. Progress is safe for concurrent use.
 func (c *Call) Progress(ctx context.Context, done, total float64, text string) error {
 	if math.IsNaN(done) || math.IsInf(done, 0) {
 		return errors.New("progress must be a finite number")
@@ -160,7 +158,8 @@ func ProgressOfTask(token jsonrpc.ID, done, total float64, text string, meta []b
 	return appendProgress(nil, token, done, total, text, mcp.V20251125, meta)
 }
 
-func appendProgress(dst []byte, token jsonrpc.ID, done, total float64, text string, r mcp.Revision, meta []byte) []byte {
+func appendProgress(dst []byte, token jsonrpc.ID, done, total float64, text string, r mcp.Revision,
+	meta []byte) []byte {
 	dst = append(dst, `{"jsonrpc":"2.0","method":"`+mcp.NotificationProgress+`","params":{"progressToken":`...)
 	dst = token.Append(dst)
 	dst = append(dst, `,"progress":`...)

@@ -8,9 +8,8 @@ import (
 	"github.com/parley-mcp/parley/schema"
 )
 
-// PeerCache decodes what clients declare about themselves. In 2026-07-28 they repeat it in
-// every request, usually in the same bytes, so PeerCache caches the decoded values. The zero
-// PeerCache is empty. It is safe for concurrent use.
+// PeerCache decodes what clients declare about themselves. In 2026-07-28 they repeat it in every request, usually in
+// the same bytes, so PeerCache caches the decoded values. The zero PeerCache is empty. It is safe for concurrent use.
 type PeerCache struct {
 	infos        decodeCache[mcp.Implementation]
 	capabilities decodeCache[mcp.ClientCapabilities]

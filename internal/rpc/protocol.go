@@ -8,8 +8,8 @@ import (
 )
 
 // Protocol is a client by the rules of one era: its messages become calls, and the outcomes of calls become messages.
-// The packages internal/serve/modern and internal/serve/legacy implement it. A class is what [revision.Classify] returns
-// for the message.
+// The packages internal/serve/modern and internal/serve/legacy implement it. A class is what [revision.Classify]
+// returns for the message.
 type Protocol interface {
 	// NewCall returns the call of a request. The error is the response.
 	NewCall(m *jsonrpc.Message, class revision.Class) (*Call, *jsonrpc.Error)
@@ -27,7 +27,8 @@ type Protocol interface {
 }
 
 // Accept returns the call of a request and puts it in flight: it calls NewCall and Begin.
-func Accept(ctx context.Context, p Protocol, m *jsonrpc.Message, class revision.Class, stream Stream) (*Call, *jsonrpc.Error) {
+func Accept(ctx context.Context, p Protocol, m *jsonrpc.Message, class revision.Class, stream Stream) (*Call,
+	*jsonrpc.Error) {
 	c, fault := p.NewCall(m, class)
 	if fault == nil {
 		fault = p.Begin(ctx, c, stream)

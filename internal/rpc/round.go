@@ -9,8 +9,7 @@ import (
 // A call of 2026-07-28 may take several rounds: the client repeats the request with the input
 // that the server asked for, and the handler runs again.
 
-// rounds is the state of a call that takes several rounds. Few calls do, so it is not a part
-// of Call.
+// rounds is the state of a call that takes several rounds. Few calls do, so it is not a part of Call.
 type rounds struct {
 	key      string          // see Key
 	number   int             // see SetRound
@@ -80,8 +79,8 @@ func (c *Call) SetRound(number int, answered map[string]bool) {
 	r.number, r.answered = number, answered
 }
 
-// Repeats returns the number of earlier rounds if the client has answered the input request with this key in one of them,
-// so that the handler had the answer then. It returns 0 otherwise, and for calls with one round.
+// Repeats returns the number of earlier rounds if the client has answered the input request with this key in one of
+// them, so that the handler had the answer then. It returns 0 otherwise, and for calls with one round.
 func (c *Call) Repeats(key string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -107,8 +106,7 @@ func (c *Call) Suspend() {
 	c.Cancel(ErrInputRequired)
 }
 
-// Mute makes the methods that send notifications do nothing, because an earlier round has sent
-// them.
+// Mute makes the methods that send notifications do nothing, because an earlier round has sent them.
 func (c *Call) Mute(on bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -123,7 +123,8 @@ func (g *StoreGuard) Bus(bus store.Bus) store.Bus {
 }
 
 // guarded runs one operation.
-func guarded[T any](ctx context.Context, g *StoreGuard, name string, operation func(context.Context) (T, error)) (T, error) {
+func guarded[T any](ctx context.Context, g *StoreGuard, name string, operation func(context.Context) (T, error)) (T,
+	error) {
 	limited, cancel := context.WithTimeout(ctx, StoreTimeout)
 	defer cancel()
 	value, err := operation(limited)
@@ -136,7 +137,8 @@ func guarded[T any](ctx context.Context, g *StoreGuard, name string, operation f
 	case limited.Err() != nil:
 		err = fmt.Errorf("no answer within %v: %w", StoreTimeout, err)
 	}
-	g.failed.Log(ctx, g.Logger, slog.LevelError, "operation of the store failed", slog.String("operation", name), slog.Any("error", err))
+	g.failed.Log(ctx, g.Logger, slog.LevelError, "operation of the store failed", slog.String("operation", name),
+		slog.Any("error", err))
 	return value, &StoreError{Err: err}
 }
 
@@ -156,11 +158,13 @@ func (b guardedKV) Get(ctx context.Context, key string) (store.Item, error) {
 }
 
 func (b guardedKV) Put(ctx context.Context, key string, value []byte, opt store.PutOptions) (uint64, error) {
-	return guarded(ctx, b.guard, "Put", func(ctx context.Context) (uint64, error) { return b.KV.Put(ctx, key, value, opt) })
+	return guarded(ctx, b.guard, "Put",
+		func(ctx context.Context) (uint64, error) { return b.KV.Put(ctx, key, value, opt) })
 }
 
 func (b guardedKV) Touch(ctx context.Context, key string, ttl time.Duration) (store.Item, error) {
-	return guarded(ctx, b.guard, "Touch", func(ctx context.Context) (store.Item, error) { return b.KV.Touch(ctx, key, ttl) })
+	return guarded(ctx, b.guard, "Touch",
+		func(ctx context.Context) (store.Item, error) { return b.KV.Touch(ctx, key, ttl) })
 }
 
 func (b guardedKV) Delete(ctx context.Context, key string) error {
@@ -176,7 +180,8 @@ func (b guardedKV) Remove(ctx context.Context, set, member string) error {
 }
 
 func (b guardedKV) List(ctx context.Context, set, after string, limit int) ([]string, error) {
-	return guarded(ctx, b.guard, "List", func(ctx context.Context) ([]string, error) { return b.KV.List(ctx, set, after, limit) })
+	return guarded(ctx, b.guard, "List",
+		func(ctx context.Context) ([]string, error) { return b.KV.List(ctx, set, after, limit) })
 }
 
 type guardedLog struct {
@@ -184,12 +189,15 @@ type guardedLog struct {
 	guard *StoreGuard
 }
 
-func (b guardedLog) Append(ctx context.Context, key store.StreamKey, seq uint64, entry []byte, opt store.AppendOptions) error {
-	return guardedDo(ctx, b.guard, "Append", func(ctx context.Context) error { return b.Log.Append(ctx, key, seq, entry, opt) })
+func (b guardedLog) Append(ctx context.Context, key store.StreamKey, seq uint64, entry []byte,
+	opt store.AppendOptions) error {
+	return guardedDo(ctx, b.guard, "Append",
+		func(ctx context.Context) error { return b.Log.Append(ctx, key, seq, entry, opt) })
 }
 
 func (b guardedLog) ReadAfter(ctx context.Context, key store.StreamKey, seq uint64) ([][]byte, error) {
-	return guarded(ctx, b.guard, "ReadAfter", func(ctx context.Context) ([][]byte, error) { return b.Log.ReadAfter(ctx, key, seq) })
+	return guarded(ctx, b.guard, "ReadAfter",
+		func(ctx context.Context) ([][]byte, error) { return b.Log.ReadAfter(ctx, key, seq) })
 }
 
 func (b guardedLog) Drop(ctx context.Context, group string) error {
@@ -202,9 +210,11 @@ type guardedBus struct {
 }
 
 func (b guardedBus) Publish(ctx context.Context, topic string, message []byte) error {
-	return guardedDo(ctx, b.guard, "Publish", func(ctx context.Context) error { return b.Bus.Publish(ctx, topic, message) })
+	return guardedDo(ctx, b.guard, "Publish",
+		func(ctx context.Context) error { return b.Bus.Publish(ctx, topic, message) })
 }
 
 func (b guardedBus) Subscribe(ctx context.Context, topic string, queue int) (*store.Subscription, error) {
-	return guarded(ctx, b.guard, "Subscribe", func(ctx context.Context) (*store.Subscription, error) { return b.Bus.Subscribe(ctx, topic, queue) })
+	return guarded(ctx, b.guard, "Subscribe",
+		func(ctx context.Context) (*store.Subscription, error) { return b.Bus.Subscribe(ctx, topic, queue) })
 }

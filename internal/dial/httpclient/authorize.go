@@ -26,9 +26,8 @@ type observer interface {
 // nonce, a first token, another nonce and a step-up make four.
 const maxReauthorizations = 4
 
-// authorized is an http.RoundTripper that adds the credentials of an Authorizer to requests
-// to the origin of a server. Requests to other origins, such as after a redirect, get none.
-// It is safe for concurrent use.
+// authorized is an http.RoundTripper that adds the credentials of an Authorizer to requests to the origin of a server.
+// Requests to other origins, such as after a redirect, get none. It is safe for concurrent use.
 type authorized struct {
 	auth   Authorizer
 	server string
@@ -110,7 +109,8 @@ func (o *Options) authorize(c *http.Client, pause func() (release func())) {
 	if next == nil {
 		next = http.DefaultTransport
 	}
-	c.Transport = &authorized{auth: o.Auth, server: o.URL, origin: origin, pause: pause, given: o.givenHeaders(), next: next}
+	c.Transport = &authorized{auth: o.Auth, server: o.URL, origin: origin, pause: pause, given: o.givenHeaders(),
+		next: next}
 }
 
 // CloseIdleConnections implements the method that http.Client.CloseIdleConnections calls.

@@ -23,8 +23,7 @@ import (
 
 // Errors of a client.
 var (
-	// ErrSessionGone means that the server no longer has the session. It did not process the
-	// request.
+	// ErrSessionGone means that the server no longer has the session. It did not process the request.
 	ErrSessionGone error = unsentError{errSessionGone}
 	// ErrNotMCP means that the response is not that of an MCP endpoint.
 	ErrNotMCP = fmt.Errorf("%w: the Content-Type must be application/json or text/event-stream", call.ErrInvalidResponse)
@@ -126,8 +125,7 @@ func (c *Client) join() bool {
 	return true
 }
 
-// request returns a request with the headers of the session and the revision. A body is for
-// POST only.
+// request returns a request with the headers of the session and the revision. A body is for POST only.
 func (c *Client) request(ctx context.Context, method string, body []byte) (req *http.Request, err error) {
 	if method == http.MethodPost && c.post != nil {
 		req = c.post.request(ctx, body)
@@ -229,7 +227,8 @@ func (c *Client) answer(ctx context.Context, resp *http.Response, out *outbound.
 	switch {
 	case kind == "application/json":
 		reserved := out.Forwarding.Reserve(min(resp.ContentLength, httpcodec.MaxInitialResponse))
-		body, err := httpcodec.AppendBody(reserved, resp.Body, resp.ContentLength, int64(c.MaxMessage), httpcodec.MaxInitialResponse)
+		body, err := httpcodec.AppendBody(reserved, resp.Body, resp.ContentLength, int64(c.MaxMessage),
+			httpcodec.MaxInitialResponse)
 		if err != nil {
 			return responseError(ctx, err)
 		}
@@ -260,10 +259,9 @@ func mediaType(h http.Header) string {
 	return kind
 }
 
-// deliver passes a message, or each message of a batch, to the receiver. Outside of revision
-// 2025-03-26 (basic, Batching), a batch is an invalid message. Deliver reports whether a
-// message is the response to request id, and returns an error if an invalid batch has the
-// response. It drops responses to other requests.
+// deliver passes a message, or each message of a batch, to the receiver. Outside of revision 2025-03-26 (basic,
+// Batching), a batch is an invalid message. Deliver reports whether a message is the response to request id, and
+// returns an error if an invalid batch has the response. It drops responses to other requests.
 func (c *Client) deliver(data []byte, id jsonrpc.ID) (answered bool, err error) {
 	c.trace(false, data)
 	parts := [][]byte{data}
@@ -283,7 +281,8 @@ func (c *Client) deliver(data []byte, id jsonrpc.ID) (answered bool, err error) 
 		case m.Kind == jsonrpc.Response && m.ID.IsZero() && err == nil: // an error without an id must refer to this request
 			return false, m.Err
 		case m.Kind == jsonrpc.Response && m.ID != id:
-			c.ignored.Log(c.ctx, c.Logger, slog.LevelDebug, "response to another request ignored", slog.String("id", m.ID.String()))
+			c.ignored.Log(c.ctx, c.Logger, slog.LevelDebug, "response to another request ignored",
+				slog.String("id", m.ID.String()))
 		case err != nil:
 			answered = answered || m.Kind == jsonrpc.Response
 			c.to.ReceiveInvalid(&m, err)
@@ -327,7 +326,8 @@ func (c *Client) statusFailure(req *http.Request, resp *http.Response, out *outb
 		return c.lostSession()
 	}
 	failure, body := c.statusError(resp), c.failureOf(resp)
-	if m, err := jsonrpc.Parse(body, c.Limits); err == nil && m.Kind == jsonrpc.Response && (m.ID == out.ID || m.ID.IsZero()) {
+	if m, err := jsonrpc.Parse(body, c.Limits); err == nil && m.Kind == jsonrpc.Response &&
+		(m.ID == out.ID || m.ID.IsZero()) {
 		failure.Err = m.Err
 	}
 	if out.ID.IsZero() {

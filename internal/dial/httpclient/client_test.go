@@ -32,7 +32,9 @@ func TestModernRequestsCarryTheirHeaders(t *testing.T) {
 	// A header that the program sets in another spelling does not duplicate ours.
 	o.Header = http.Header{"authorization": {"Bearer t"}, "accept": {"text/html"}, "mcp-METHOD": {"ping"}}
 	c := newModern(t, o)
-	if _, err := c.call(t.Context(), &outbound.Request{Method: mcp.MethodCallTool, Params: []byte(`{"name":"grüß\r\nX: y"}`), Name: "grüß\r\nX: y"}); err != nil {
+	if _, err := c.call(t.Context(),
+		&outbound.Request{Method: mcp.MethodCallTool, Params: []byte(`{"name":"grüß\r\nX: y"}`),
+			Name: "grüß\r\nX: y"}); err != nil {
 		t.Fatal(err)
 	}
 	r, _ := p.request(0)
@@ -64,7 +66,8 @@ func TestSessionRequestsCarryTheirHeaders(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Close()
-	want := []string{"POST /mcp initialize", "POST /mcp notifications/initialized", "GET /mcp", "POST /mcp tools/list", "DELETE /mcp"}
+	want := []string{"POST /mcp initialize", "POST /mcp notifications/initialized", "GET /mcp", "POST /mcp tools/list",
+		"DELETE /mcp"}
 	if got := p.asked(); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Fatalf("%q", got)
 	}
@@ -177,8 +180,10 @@ func TestInvalidResponsesAreTypedErrors(t *testing.T) {
 		answer func(w http.ResponseWriter, body string)
 		want   error
 	}{
-		"accepted like a notification": {func(w http.ResponseWriter, _ string) { w.WriteHeader(http.StatusAccepted) }, call.ErrInvalidResponse},
-		"nothing":                      {func(w http.ResponseWriter, _ string) { w.WriteHeader(http.StatusNoContent) }, call.ErrInvalidResponse},
+		"accepted like a notification": {func(w http.ResponseWriter, _ string) { w.WriteHeader(http.StatusAccepted) },
+			call.ErrInvalidResponse},
+		"nothing": {func(w http.ResponseWriter, _ string) { w.WriteHeader(http.StatusNoContent) },
+			call.ErrInvalidResponse},
 		"no type": {func(w http.ResponseWriter, body string) {
 			w.Header()["Content-Type"] = nil
 			_, _ = io.WriteString(w, resultOf(body))
@@ -207,9 +212,13 @@ func TestInvalidResponsesAreTypedErrors(t *testing.T) {
 		"the id as a string": {func(w http.ResponseWriter, body string) {
 			writeJSON(w, `{"jsonrpc":"2.0","id":"`+idOf(body)+`","result":{}}`)
 		}, call.ErrInvalidResponse},
-		"another id":          {func(w http.ResponseWriter, _ string) { writeJSON(w, `{"jsonrpc":"2.0","id":4711,"result":{}}`) }, call.ErrInvalidResponse},
-		"only a notification": {func(w http.ResponseWriter, _ string) { writeJSON(w, `{"jsonrpc":"2.0","method":"x"}`) }, call.ErrInvalidResponse},
-		"an empty batch":      {func(w http.ResponseWriter, _ string) { writeJSON(w, `[]`) }, call.ErrInvalidResponse},
+		"another id": {func(w http.ResponseWriter,
+			_ string) {
+			writeJSON(w, `{"jsonrpc":"2.0","id":4711,"result":{}}`)
+		}, call.ErrInvalidResponse},
+		"only a notification": {func(w http.ResponseWriter, _ string) { writeJSON(w, `{"jsonrpc":"2.0","method":"x"}`) },
+			call.ErrInvalidResponse},
+		"an empty batch": {func(w http.ResponseWriter, _ string) { writeJSON(w, `[]`) }, call.ErrInvalidResponse},
 		"too large a body": {func(w http.ResponseWriter, body string) {
 			writeJSON(w, strings.Replace(resultOf(body), "tools", large, 1))
 		}, call.ErrInvalidResponse},
@@ -220,16 +229,26 @@ func TestInvalidResponsesAreTypedErrors(t *testing.T) {
 		"too large an event": {func(w http.ResponseWriter, body string) {
 			writeEvents(w, "data: "+strings.Replace(resultOf(body), "tools", large, 1)+"\n\n")
 		}, call.ErrInvalidResponse},
-		"too large an event name":     {func(w http.ResponseWriter, _ string) { writeEvents(w, "event: "+large+"\n") }, call.ErrInvalidResponse},
-		"a stream without a response": {func(w http.ResponseWriter, _ string) { writeEvents(w, ": hello\n\n") }, call.ErrConnectionLost},
-		"half a response":             {func(w http.ResponseWriter, body string) { writeEvents(w, "data: "+resultOf(body)+"\n") }, call.ErrConnectionLost},
+		"too large an event name": {func(w http.ResponseWriter, _ string) { writeEvents(w, "event: "+large+"\n") },
+			call.ErrInvalidResponse},
+		"a stream without a response": {func(w http.ResponseWriter, _ string) { writeEvents(w, ": hello\n\n") },
+			call.ErrConnectionLost},
+		"half a response": {func(w http.ResponseWriter,
+			body string) {
+			writeEvents(w, "data: "+resultOf(body)+"\n")
+		}, call.ErrConnectionLost},
 		"a body that breaks off": {func(w http.ResponseWriter, body string) {
 			w.Header().Set("Content-Length", "1000")
 			writeJSON(w, resultOf(body))
 		}, call.ErrConnectionLost},
-		"a connection that breaks off": {func(http.ResponseWriter, string) { panic(http.ErrAbortHandler) }, call.ErrConnectionLost},
-		"an error page":                {func(w http.ResponseWriter, _ string) { http.Error(w, "oops", http.StatusBadGateway) }, &call.StatusError{}},
-		"a redirect":                   {func(w http.ResponseWriter, _ string) { w.WriteHeader(http.StatusFound) }, &call.StatusError{}},
+		"a connection that breaks off": {func(http.ResponseWriter, string) { panic(http.ErrAbortHandler) },
+			call.ErrConnectionLost},
+		"an error page": {func(w http.ResponseWriter,
+			_ string) {
+			http.Error(w, "oops", http.StatusBadGateway)
+		}, &call.StatusError{}},
+		"a redirect": {func(w http.ResponseWriter, _ string) { w.WriteHeader(http.StatusFound) },
+			&call.StatusError{}},
 	} {
 		p := newPeer(t, func(w http.ResponseWriter, r *http.Request, body string) {
 			if !handshake(w, r, body) && !noStream(w, r) {
@@ -261,14 +280,15 @@ func TestStatusErrorsContainTheServersError(t *testing.T) {
 		body   string
 		code   int64 // 0: no JSON-RPC error
 	}{
-		"ours":             {400, `{"jsonrpc":"2.0","id":$id,"error":{"code":-32020,"message":"m"}}`, -32020},
-		"unknown method":   {404, `{"jsonrpc":"2.0","id":$id,"error":{"code":-32601,"message":"m"}}`, -32601},
-		"without an id":    {400, `{"jsonrpc":"2.0","error":{"code":-32022,"message":"m","data":{"supported":[],"requested":""}}}`, -32022},
-		"null id":          {400, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"m"}}`, -32700},
-		"another id":       {400, `{"jsonrpc":"2.0","id":4711,"error":{"code":-32020,"message":"m"}}`, 0},
-		"a page":           {400, `<html>`, 0},
-		"a result":         {400, `{"jsonrpc":"2.0","id":$id,"result":{}}`, 0},
-		"too large a body": {400, `{"jsonrpc":"2.0","id":$id,"error":{"code":-32020,"message":"` + strings.Repeat("x", maxErrorBody) + `"}}`, 0},
+		"ours":           {400, `{"jsonrpc":"2.0","id":$id,"error":{"code":-32020,"message":"m"}}`, -32020},
+		"unknown method": {404, `{"jsonrpc":"2.0","id":$id,"error":{"code":-32601,"message":"m"}}`, -32601},
+		"without an id":  {400, `{"jsonrpc":"2.0","error":{"code":-32022,"message":"m","data":{"supported":[],"requested":""}}}`, -32022},
+		"null id":        {400, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"m"}}`, -32700},
+		"another id":     {400, `{"jsonrpc":"2.0","id":4711,"error":{"code":-32020,"message":"m"}}`, 0},
+		"a page":         {400, `<html>`, 0},
+		"a result":       {400, `{"jsonrpc":"2.0","id":$id,"result":{}}`, 0},
+		"too large a body": {400, `{"jsonrpc":"2.0","id":$id,"error":{"code":-32020,"message":"` +
+			strings.Repeat("x", maxErrorBody) + `"}}`, 0},
 	} {
 		p := newPeer(t, func(w http.ResponseWriter, _ *http.Request, body string) {
 			w.WriteHeader(tc.status)
@@ -299,7 +319,8 @@ func TestResponseToAnotherRequestIsDropped(t *testing.T) {
 			return
 		}
 		id := <-waiting
-		writeEvents(w, `data: {"jsonrpc":"2.0","id":`+id+`,"result":{"forged":1}}`+"\n\n"+`data: {"jsonrpc":"2.0","id":`+id+`,"error":{}}`+"\n\ndata: "+resultOf(body)+"\n\n")
+		writeEvents(w, `data: {"jsonrpc":"2.0","id":`+id+`,"result":{"forged":1}}`+"\n\n"+`data: {"jsonrpc":"2.0","id":`+id+
+			`,"error":{}}`+"\n\ndata: "+resultOf(body)+"\n\n")
 	})
 	c := newModern(t, p.options(t))
 	first := make(chan string)
@@ -408,14 +429,16 @@ func TestSessionIDThatCouldForgeHeadersIsRejected(t *testing.T) {
 // A request that has no connection was not sent, and no connection was lost. Callers find both
 // errors, because the connection of a session is lost all the same.
 func TestRequestWithoutAConnectionWasNotSent(t *testing.T) {
-	failed := &url.Error{Op: "Post", URL: "http://127.0.0.1/", Err: &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}}
+	failed := &url.Error{Op: "Post", URL: "http://127.0.0.1/",
+		Err: &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}}
 	err := sendError(t.Context(), failed)
 	for _, want := range []error{call.ErrNotSent, call.ErrConnectionLost, syscall.ECONNREFUSED} {
 		if !errors.Is(err, want) {
 			t.Errorf("%v is not %v", err, want)
 		}
 	}
-	if got := err.Error(); !strings.HasPrefix(got, "request not sent: ") || strings.Contains(got, "connection lost") || !strings.Contains(got, "connection refused") {
+	if got := err.Error(); !strings.HasPrefix(got, "request not sent: ") || strings.Contains(got, "connection lost") ||
+		!strings.Contains(got, "connection refused") {
 		t.Error(got)
 	}
 	if dial := new(net.OpError); !errors.As(err, &dial) {
@@ -450,7 +473,8 @@ func TestMessagesOfABatchKeepTheirMemoryWhenTheResponseIsForwarded(t *testing.T)
 	k := &keeper{Receiver: c.received.Receiver}
 	c.received.Receiver = k
 	f := &rpc.Forwarding{Context: t.Context()}
-	raw, err := c.call(t.Context(), &outbound.Request{Method: mcp.MethodCallTool, Params: []byte(`{"name":"t"}`), Forwarding: f})
+	raw, err := c.call(t.Context(),
+		&outbound.Request{Method: mcp.MethodCallTool, Params: []byte(`{"name":"t"}`), Forwarding: f})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -97,7 +97,8 @@ func TestCloseEndsCallsAndTheSession(t *testing.T) {
 	}
 	closing.Wait()
 	c.Close()
-	if err := c.Send(t.Context(), &outbound.Outgoing{Message: []byte("{}")}); !errors.Is(err, call.ErrClosed) || !errors.Is(err, call.ErrNotSent) {
+	if err := c.Send(t.Context(), &outbound.Outgoing{Message: []byte("{}")}); !errors.Is(err, call.ErrClosed) ||
+		!errors.Is(err, call.ErrNotSent) {
 		t.Errorf("after Close: %v", err)
 	}
 	deleted := 0
@@ -325,10 +326,12 @@ func TestPairRequiresEndpointFirst(t *testing.T) {
 		answer func(w http.ResponseWriter)
 		want   error
 	}{
-		"a message first": {func(w http.ResponseWriter) { writeEvents(w, "data: {}\n\nevent: endpoint\ndata: /m\n\n") }, call.ErrInvalidResponse},
-		"nothing":         {func(w http.ResponseWriter) { writeEvents(w, ":\n\n") }, call.ErrConnectionLost},
-		"a page":          {func(w http.ResponseWriter) { w.Header().Set("Content-Type", "text/html"); w.WriteHeader(200) }, call.ErrInvalidResponse},
-		"405":             {func(w http.ResponseWriter) { w.WriteHeader(405) }, &call.StatusError{}},
+		"a message first": {func(w http.ResponseWriter) { writeEvents(w, "data: {}\n\nevent: endpoint\ndata: /m\n\n") },
+			call.ErrInvalidResponse},
+		"nothing": {func(w http.ResponseWriter) { writeEvents(w, ":\n\n") }, call.ErrConnectionLost},
+		"a page": {func(w http.ResponseWriter) { w.Header().Set("Content-Type", "text/html"); w.WriteHeader(200) },
+			call.ErrInvalidResponse},
+		"405": {func(w http.ResponseWriter) { w.WriteHeader(405) }, &call.StatusError{}},
 	} {
 		p := newPeer(t, func(w http.ResponseWriter, _ *http.Request, _ string) { tc.answer(w) })
 		_, err := DialPair(t.Context(), 0, p.options(t), ignoring{})
@@ -348,7 +351,8 @@ func TestDialPairEndsWithItsContext(t *testing.T) {
 		ctx, cancel := contextWithTimeout(t, 10*time.Second)
 		defer cancel()
 		begun := time.Now()
-		if _, err := DialPair(ctx, 0, p.options(t), ignoring{}); !errors.Is(err, errGaveUp) || time.Since(begun) != 10*time.Second {
+		if _, err := DialPair(ctx, 0, p.options(t), ignoring{}); !errors.Is(err, errGaveUp) ||
+			time.Since(begun) != 10*time.Second {
 			t.Errorf("%v after %v", err, time.Since(begun))
 		}
 	})
@@ -371,7 +375,8 @@ func TestBrokenPairIsErrConnectionLost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Send(t.Context(), &outbound.Outgoing{Message: []byte("{}"), Method: mcp.MethodPing}); !errors.Is(err, ErrSessionGone) {
+	if err := c.Send(t.Context(), &outbound.Outgoing{Message: []byte("{}"), Method: mcp.MethodPing}); !errors.Is(err,
+		ErrSessionGone) {
 		t.Errorf("404: %v", err)
 	}
 	c.Close()
@@ -418,8 +423,8 @@ func TestClosePairWithRequestsInFlight(t *testing.T) {
 	})
 }
 
-// A server that ends the event stream may reject a message whose POST request is in flight. The client then knows that the
-// server has not accepted it.
+// A server that ends the event stream may reject a message whose POST request is in flight. The client then knows that
+// the server has not accepted it.
 func TestTheEndOfAPairWaitsForTheStatusOfMessages(t *testing.T) {
 	for _, silent := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -448,7 +453,8 @@ func TestTheEndOfAPairWaitsForTheStatusOfMessages(t *testing.T) {
 			began := time.Now()
 			synctest.Wait()
 			// The stream has ended, and the client does not know it yet: the next request must be one to repeat.
-			if err := c.Send(t.Context(), &outbound.Outgoing{Message: []byte("{}"), Method: mcp.MethodPing}); !errors.Is(err, ErrSessionGone) {
+			if err := c.Send(t.Context(), &outbound.Outgoing{Message: []byte("{}"), Method: mcp.MethodPing}); !errors.Is(err,
+				ErrSessionGone) {
 				t.Errorf("silent %v, after the end of the stream: %v", silent, err)
 			}
 			lost := <-to.why

@@ -63,10 +63,9 @@ func retryAfter(h http.Header) time.Duration {
 	return min(max(until.Sub(now), 0), outbound.MaxRetryAfter)
 }
 
-// requestError returns the error of a request whose response has the status and the
-// JSON-RPC error of e. With some statuses the server reports what is wrong with the
-// request, and the JSON-RPC error is the server's own. With other statuses the body may
-// come from a proxy, so the status remains the error.
+// requestError returns the error of a request whose response has the status and the JSON-RPC error of e. With some
+// statuses the server reports what is wrong with the request, and the JSON-RPC error is the server's own. With other
+// statuses the body may come from a proxy, so the status remains the error.
 func requestError(isModern bool, e *call.StatusError) error {
 	switch {
 	case e.Err == nil:

@@ -70,14 +70,15 @@ type peer struct {
 func newPeer(t *testing.T, answer func(w http.ResponseWriter, r *http.Request, body string)) *peer {
 	t.Helper()
 	p := &peer{net: &network{conns: make(chan net.Conn), closed: make(chan struct{})}}
-	server := &http.Server{ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		p.mu.Lock()
-		p.requests = append(p.requests, r)
-		p.bodies = append(p.bodies, string(body))
-		p.mu.Unlock()
-		answer(w, r, string(body))
-	})}
+	server := &http.Server{ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			p.mu.Lock()
+			p.requests = append(p.requests, r)
+			p.bodies = append(p.bodies, string(body))
+			p.mu.Unlock()
+			answer(w, r, string(body))
+		})}
 	served := make(chan struct{})
 	go func() {
 		_ = server.Serve(p.net)
@@ -206,7 +207,8 @@ func (o *received) all() []string {
 // newModern returns a client of the modern era.
 func newModern(t *testing.T, o Options) *caller {
 	t.Helper()
-	era, err := modern.NewClient(mcp.Implementation{Name: "c", Version: "1"}, mcp.ClientCapabilities{}, nil, false, o.Logger)
+	era, err := modern.NewClient(mcp.Implementation{Name: "c", Version: "1"}, mcp.ClientCapabilities{}, nil, false,
+		o.Logger)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,7 +238,8 @@ func dialLegacy(t *testing.T, o Options) (*caller, error) {
 		c.Close()
 		era.Close()
 	})
-	_, err := era.Handshake(t.Context(), mcp.V20251125, mcp.Implementation{Name: "c", Version: "1"}, mcp.ClientCapabilities{}, &outbound.Request{})
+	_, err := era.Handshake(t.Context(), mcp.V20251125, mcp.Implementation{Name: "c", Version: "1"},
+		mcp.ClientCapabilities{}, &outbound.Request{})
 	return c, err
 }
 

@@ -121,7 +121,8 @@ func TestRedirectsToAnotherOriginAreNotFollowed(t *testing.T) {
 		t.Errorf("another origin received: %s %s %v %s", r.Method, r.URL, r.Header, body)
 	})
 	for _, status := range []int{301, 302, 303, 307, 308} {
-		for _, location := range []string{"http://other/mcp", "//other/mcp", "https://server/mcp", "http://server:8080/mcp", "http://user@other/mcp", "http://server.other/mcp"} {
+		for _, location := range []string{"http://other/mcp", "//other/mcp", "https://server/mcp", "http://server:8080/mcp",
+			"http://user@other/mcp", "http://server.other/mcp"} {
 			p := newPeer(t, func(w http.ResponseWriter, r *http.Request, body string) {
 				if methodOf(body) == mcp.MethodInitialize || methodOf(body) == mcp.NotificationInitialized {
 					handshake(w, r, body)
@@ -253,7 +254,10 @@ func TestCredentialsDoNotFollowRedirects(t *testing.T) {
 }
 
 func TestFailedAuthorizationIsErrUnauthorized(t *testing.T) {
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+		r *http.Request) {
+		w.WriteHeader(http.StatusUnauthorized)
+	}))
 	defer s.Close()
 	declined := errors.New("declined")
 	_, err := authorizing(s.URL, &passport{err: declined}).Get(s.URL)
@@ -287,15 +291,17 @@ func (d distant) Write(p []byte) (int, error) {
 
 // serveIdle serves HTTP in memory and closes connections that are idle for timeout. It returns a client of
 // NewTransport. Connections to the server and their states are passed to watch.
-func serveIdle(t *testing.T, timeout time.Duration, announced string, watch func(net.Conn, http.ConnState)) http.RoundTripper {
+func serveIdle(t *testing.T, timeout time.Duration, announced string,
+	watch func(net.Conn, http.ConnState)) http.RoundTripper {
 	t.Helper()
 	n := &network{conns: make(chan net.Conn), closed: make(chan struct{})}
-	s := &http.Server{IdleTimeout: timeout, ConnState: watch, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if announced != "" {
-			w.Header().Set("Keep-Alive", announced)
-		}
-		_, _ = io.WriteString(w, "ok")
-	})}
+	s := &http.Server{IdleTimeout: timeout, ConnState: watch,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			if announced != "" {
+				w.Header().Set("Keep-Alive", announced)
+			}
+			_, _ = io.WriteString(w, "ok")
+		})}
 	go func() { _ = s.Serve(n) }()
 	tr := NewTransport().(*transport)
 	own := tr.current.Load()
@@ -326,10 +332,12 @@ func post(t *testing.T, tr http.RoundTripper) error {
 
 func TestIdleConnectionsAreClosedBeforeTheServerClosesThem(t *testing.T) {
 	for announced, want := range map[string]time.Duration{
-		"": 4 * time.Second, "timeout=5": 4 * time.Second, "timeout=3, max=100": 2 * time.Second, "max=100, Timeout = 2": time.Second,
-		"timeout=1": 500 * time.Millisecond, "timeout=0": 0,
+		"": 4 * time.Second, "timeout=5": 4 * time.Second, "timeout=3, max=100": 2 * time.Second,
+		"max=100, Timeout = 2": time.Second,
+		"timeout=1":            500 * time.Millisecond, "timeout=0": 0,
 		// The limit is never raised, and other values mean nothing.
-		"timeout=600": 4 * time.Second, "timeout=-1": 4 * time.Second, "timeout=x": 4 * time.Second, "timeout": 4 * time.Second,
+		"timeout=600": 4 * time.Second, "timeout=-1": 4 * time.Second, "timeout=x": 4 * time.Second,
+		"timeout":                      4 * time.Second,
 		"timeout=99999999999999999999": 4 * time.Second, "time=1": 4 * time.Second,
 	} {
 		t.Run(announced, func(t *testing.T) {
@@ -357,7 +365,8 @@ func TestIdleConnectionsAreClosedBeforeTheServerClosesThem(t *testing.T) {
 
 // Servers close connections after five seconds, or as they announce. No request that is sent around that time is lost.
 func TestNoRequestIsLostOnIdleConnections(t *testing.T) {
-	for announced, timeout := range map[string]time.Duration{"": 5 * time.Second, "timeout=5": 5 * time.Second, "timeout=2": 2 * time.Second} {
+	for announced, timeout := range map[string]time.Duration{"": 5 * time.Second, "timeout=5": 5 * time.Second,
+		"timeout=2": 2 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			var opened atomic.Int64
 			tr := serveIdle(t, timeout, announced, func(_ net.Conn, s http.ConnState) {
@@ -414,7 +423,8 @@ func TestPosterSendsWhatAnHTTPClientSends(t *testing.T) {
 		body, _ := io.ReadAll(r.Body)
 		user, password, _ := r.BasicAuth()
 		_, cookieErr := r.Cookie("seen")
-		_, _ = io.WriteString(w, strings.Join([]string{r.Method, r.URL.String(), r.Host, string(body), r.Header.Get("X-Fixed"), user, password}, " "))
+		_, _ = io.WriteString(w, strings.Join([]string{r.Method, r.URL.String(), r.Host, string(body),
+			r.Header.Get("X-Fixed"), user, password}, " "))
 		if cookieErr == nil {
 			_, _ = io.WriteString(w, " cookie")
 		}

@@ -18,9 +18,8 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// PairClient is the client of an HTTP+SSE pair of 2024-11-05. It posts messages to an
-// endpoint that the server names, and receives all messages on one event stream. It is
-// safe for concurrent use.
+// PairClient is the client of an HTTP+SSE pair of 2024-11-05. It posts messages to an endpoint that the server names,
+// and receives all messages on one event stream. It is safe for concurrent use.
 type PairClient struct {
 	Options
 	http     *http.Client
@@ -73,9 +72,8 @@ func DialPair(ctx context.Context, limit time.Duration, o Options, to outbound.R
 	return c, nil
 }
 
-// pauseTimer returns a function that pauses the time-outs of pause, which may be nil, and
-// timer. The function returned by that one resumes them and restarts timer with d, unless
-// timer had fired.
+// pauseTimer returns a function that pauses the time-outs of pause, which may be nil, and timer. The function returned
+// by that one resumes them and restarts timer with d, unless timer had fired.
 func pauseTimer(timer *time.Timer, d time.Duration, pause func() func()) func() func() {
 	return func() func() {
 		release := func() {}
@@ -137,7 +135,8 @@ func resolveEndpoint(stream *url.URL, endpoint string) (string, error) {
 	}
 	u := stream.ResolveReference(ref)
 	if u.Scheme != stream.Scheme || !strings.EqualFold(u.Host, stream.Host) || ref.User != nil {
-		return "", fmt.Errorf("%w: the endpoint must have the origin of the event stream, not host %.100q", call.ErrInvalidResponse, u.Host)
+		return "", fmt.Errorf("%w: the endpoint must have the origin of the event stream, not host %.100q",
+			call.ErrInvalidResponse, u.Host)
 	}
 	u.User, u.Fragment, u.RawFragment = stream.User, "", ""
 	return u.String(), nil
@@ -177,8 +176,7 @@ func (c *PairClient) Send(ctx context.Context, out *outbound.Outgoing) error {
 	return c.statusError(resp)
 }
 
-// join makes Close wait until sending.Done is called. It reports false if the stream has
-// ended.
+// join makes Close wait until sending.Done is called. It reports false if the stream has ended.
 func (c *PairClient) join() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

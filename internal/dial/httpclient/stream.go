@@ -64,9 +64,8 @@ func (r *reconnects) read(body io.Reader, limit int) *httpcodec.EventReader {
 	return events
 }
 
-// stream passes the messages of a request's event stream to the receiver until the
-// response arrives. In a session it resumes a broken stream whose events have ids
-// (2025-11-25, basic/transports, Resumability and Redelivery).
+// stream passes the messages of a request's event stream to the receiver until the response arrives. In a session it
+// resumes a broken stream whose events have ids (2025-11-25, basic/transports, Resumability and Redelivery).
 func (c *Client) stream(ctx context.Context, body io.ReadCloser, id jsonrpc.ID) error {
 	r := reconnects{wait: defaultRetry}
 	for {
@@ -135,9 +134,8 @@ func (c *Client) open(ctx context.Context, last string) (body io.ReadCloser, aga
 	return nil, resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode >= 500
 }
 
-// listen starts a goroutine that keeps the standalone stream of the session open, if the
-// server offers one. It waits up to standaloneTimeout for the stream, since messages that
-// the server sends before are lost.
+// listen starts a goroutine that keeps the standalone stream of the session open, if the server offers one. It waits up
+// to standaloneTimeout for the stream, since messages that the server sends before are lost.
 func (c *Client) listen(ctx context.Context) {
 	c.mu.Lock()
 	if c.modern || c.session == "" || c.listening || c.ctx.Err() != nil {
@@ -198,9 +196,8 @@ func (c *Client) standalone(opened chan struct{}) {
 	}
 }
 
-// readStandalone passes the messages of the standalone stream to the receiver until the
-// stream ends. In revision 2025-03-26 an event may have a batch (basic/transports, Listening
-// for Messages from the Server).
+// readStandalone passes the messages of the standalone stream to the receiver until the stream ends. In revision
+// 2025-03-26 an event may have a batch (basic/transports, Listening for Messages from the Server).
 func (c *Client) readStandalone(events *httpcodec.EventReader) {
 	for {
 		ev, err := events.Next()
@@ -231,7 +228,8 @@ func (c *Client) receiveStandalone(data []byte) {
 	m, err := jsonrpc.Parse(data, c.Limits)
 	switch {
 	case m.Kind == jsonrpc.Response:
-		c.ignored.Log(c.ctx, c.Logger, slog.LevelDebug, "response on the standalone stream ignored", slog.String("id", m.ID.String()))
+		c.ignored.Log(c.ctx, c.Logger, slog.LevelDebug, "response on the standalone stream ignored",
+			slog.String("id", m.ID.String()))
 	case err != nil:
 		c.to.ReceiveInvalid(&m, err)
 	default:

@@ -111,7 +111,8 @@ func TestResponsesOnTheStandaloneStreamAreDropped(t *testing.T) {
 			case r.Method == http.MethodGet:
 				writeEvents(w, ":\n\n")
 				id := <-asked
-				writeEvents(w, `data: {"jsonrpc":"2.0","id":`+id+`,"result":{"forged":1}}`+"\n\n"+`data: {"jsonrpc":"2.0","id":`+id+`,"result":7}`+"\n\n")
+				writeEvents(w, `data: {"jsonrpc":"2.0","id":`+id+`,"result":{"forged":1}}`+"\n\n"+`data: {"jsonrpc":"2.0","id":`+id+
+					`,"result":7}`+"\n\n")
 				close(received)
 				<-r.Context().Done()
 			default:
@@ -279,7 +280,8 @@ func TestLongStandaloneStreamIsNotAFailure(t *testing.T) {
 
 // listResumed requests tools/list from a server that ends the stream of the POST request after
 // the events begun. get serves the GET requests; response has the response to tools/list.
-func listResumed(t *testing.T, begun string, get func(w http.ResponseWriter, r *http.Request, response <-chan string)) *caller {
+func listResumed(t *testing.T, begun string,
+	get func(w http.ResponseWriter, r *http.Request, response <-chan string)) *caller {
 	t.Helper()
 	response := make(chan string, 1)
 	p := newPeer(t, func(w http.ResponseWriter, r *http.Request, body string) {
@@ -305,20 +307,21 @@ func listResumed(t *testing.T, begun string, get func(w http.ResponseWriter, r *
 func TestBrokenResponseOfASessionIsResumed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gets{t0: time.Now()}
-		c := listResumed(t, "id: p/0\nretry: 500\ndata:\n\n", func(w http.ResponseWriter, r *http.Request, response <-chan string) {
-			if r.Header.Get("Last-Event-ID") == "" { // the standalone stream
-				w.WriteHeader(http.StatusMethodNotAllowed)
-				return
-			}
-			switch g.note(r) {
-			case 1:
-				writeEvents(w, "id: p/1\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/x\"}\n\n")
-			case 2:
-				w.WriteHeader(http.StatusBadGateway)
-			default:
-				writeEvents(w, "id: p/2\ndata: "+<-response+"\n\n")
-			}
-		})
+		c := listResumed(t, "id: p/0\nretry: 500\ndata:\n\n",
+			func(w http.ResponseWriter, r *http.Request, response <-chan string) {
+				if r.Header.Get("Last-Event-ID") == "" { // the standalone stream
+					w.WriteHeader(http.StatusMethodNotAllowed)
+					return
+				}
+				switch g.note(r) {
+				case 1:
+					writeEvents(w, "id: p/1\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/x\"}\n\n")
+				case 2:
+					w.WriteHeader(http.StatusBadGateway)
+				default:
+					writeEvents(w, "id: p/2\ndata: "+<-response+"\n\n")
+				}
+			})
 		if got := g.String(); got != "[500ms 1s 1.5s] p/0,p/1,p/1" {
 			t.Errorf("%s", got)
 		}
@@ -387,18 +390,19 @@ func TestStreamThatBreaksInAnEventIsResumedBeforeIt(t *testing.T) {
 	for _, cut := range []int{len("id: 2\n"), len("id: 2\ndata: {"), len(next) - 1} {
 		synctest.Test(t, func(t *testing.T) {
 			g := &gets{t0: time.Now()}
-			c := listResumed(t, strings.ReplaceAll(whole+next[:cut], "id: ", "id: post/"), func(w http.ResponseWriter, r *http.Request, response <-chan string) {
-				g.note(r)
-				switch r.Header.Get("Last-Event-ID") {
-				case "": // the standalone stream
-					writeEvents(w, whole+next[:cut])
-				case "1":
-					writeEvents(w, next)
-					<-r.Context().Done()
-				case "post/1":
-					writeEvents(w, "id: post/3\ndata: "+<-response+"\n\n")
-				}
-			})
+			c := listResumed(t, strings.ReplaceAll(whole+next[:cut], "id: ", "id: post/"),
+				func(w http.ResponseWriter, r *http.Request, response <-chan string) {
+					g.note(r)
+					switch r.Header.Get("Last-Event-ID") {
+					case "": // the standalone stream
+						writeEvents(w, whole+next[:cut])
+					case "1":
+						writeEvents(w, next)
+						<-r.Context().Done()
+					case "post/1":
+						writeEvents(w, "id: post/3\ndata: "+<-response+"\n\n")
+					}
+				})
 			time.Sleep(time.Second)
 			if got := fmt.Sprint(c.received.all()); got != "[notifications/one notifications/one notifications/two]" {
 				t.Errorf("cut after %d bytes: received %s after requests for %s", cut, got, g)
@@ -416,7 +420,8 @@ func TestEventIDAndRetryAreLimited(t *testing.T) {
 				return
 			}
 			if g.note(r) == 1 {
-				writeEvents(w, "id: 1\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"x\"}\n\nid: "+strings.Repeat("x", 900_000)+"\nretry: 2000000000\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"y\"}\n\n")
+				writeEvents(w, "id: 1\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"x\"}\n\nid: "+strings.Repeat("x", 900_000)+
+					"\nretry: 2000000000\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"y\"}\n\n")
 				return
 			}
 			writeEvents(w, ":\n\n")
@@ -496,7 +501,8 @@ func TestHandshakeEndsAfterTheReceiverKnowsOfTheStandaloneStream(t *testing.T) {
 		era.Wire = c
 		defer era.Close()
 		defer c.Close()
-		if _, err := era.Handshake(t.Context(), mcp.V20251125, mcp.Implementation{Name: "c", Version: "1"}, mcp.ClientCapabilities{}, &outbound.Request{}); err != nil {
+		if _, err := era.Handshake(t.Context(), mcp.V20251125, mcp.Implementation{Name: "c", Version: "1"},
+			mcp.ClientCapabilities{}, &outbound.Request{}); err != nil {
 			t.Fatal(err)
 		}
 		if n := observer.opened.Load(); n != 1 {

@@ -126,9 +126,8 @@ func (o once) CloseIdleConnections() {
 	}
 }
 
-// poster sends the POST requests of a client. It has the effect of http.Client, which for each
-// request parses the URL, and copies the headers in case of a redirect. It is safe for concurrent
-// use.
+// poster sends the POST requests of a client. It has the effect of http.Client, which for each request parses the URL,
+// and copies the headers in case of a redirect. It is safe for concurrent use.
 type poster struct {
 	client *http.Client
 	direct http.RoundTripper // nil if the requests need client: for cookies, a time-out or a password
@@ -176,7 +175,8 @@ func (p *poster) do(req *http.Request) (*http.Response, error) {
 		return nil, &url.Error{Op: "Post", URL: req.URL.Redacted(), Err: err}
 	}
 	switch resp.StatusCode {
-	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect,
+		http.StatusPermanentRedirect:
 		client := *p.client
 		client.Transport = &redirected{first: resp, next: p.direct}
 		return client.Do(req)

@@ -25,8 +25,7 @@ import (
 // Client is the client side of this era.
 type Client struct {
 	outbound.Requests
-	// OnLog receives the server's log messages, in the goroutine that reads from the wire.
-	// It may be nil.
+	// OnLog receives the server's log messages, in the goroutine that reads from the wire. It may be nil.
 	OnLog func(context.Context, mcp.LoggingMessageParams)
 	// ElicitationTimeout limits the wait after the user has accepted a URL elicitation,
 	// because a server need not report its completion. 0 means no limit.
@@ -61,9 +60,8 @@ type Client struct {
 
 var _ outbound.CallReceiver = (*Client)(nil)
 
-// NewClient returns a client whose answerer answers the requests of the server. If answerer
-// is nil, the client rejects them. Set its Wire before the first request, and Close it
-// after use.
+// NewClient returns a client whose answerer answers the requests of the server. If answerer is nil, the client rejects
+// them. Set its Wire before the first request, and Close it after use.
 func NewClient(answerer rpc.InputHandler, logger *slog.Logger) *Client {
 	c := &Client{logger: logger, replies: make(chan struct{}, maxReplies), answerer: rpc.LimitInput(answerer)}
 	c.inFlight.Max = rpc.MaxInputRequests // the client rejects further requests
@@ -95,9 +93,9 @@ func (c *Client) run(f func()) bool {
 	return true
 }
 
-// Handshake offers a revision and accepts the server's answer, which must be a legacy
-// revision.
-func (c *Client) Handshake(ctx context.Context, offer mcp.Revision, info mcp.Implementation, capabilities mcp.ClientCapabilities, req *outbound.Request) (*mcp.InitializeResult, error) {
+// Handshake offers a revision and accepts the server's answer, which must be a legacy revision.
+func (c *Client) Handshake(ctx context.Context, offer mcp.Revision, info mcp.Implementation,
+	capabilities mcp.ClientCapabilities, req *outbound.Request) (*mcp.InitializeResult, error) {
 	capabilities = revision.DowngradeClientCapabilities(offer, capabilities)
 	params, err := json.Marshal(mcp.InitializeParams{ProtocolVersion: offer, ClientInfo: info, Capabilities: capabilities})
 	if err != nil {
@@ -116,7 +114,8 @@ func (c *Client) Handshake(ctx context.Context, offer mcp.Revision, info mcp.Imp
 	}
 	faults.Log(c.logger, mcp.MethodInitialize)
 	if r := result.ProtocolVersion; !r.Known() || r.Modern() {
-		return nil, fmt.Errorf("%w: initialize: server answered with revision %.32q, which must be a supported revision with sessions", call.ErrRevision, string(r))
+		return nil, fmt.Errorf("%w: initialize: server answered with revision %.32q, which must be a supported revision "+
+			"with sessions", call.ErrRevision, string(r))
 	}
 	c.revision = result.ProtocolVersion
 	if revision.CoreTasks.In(result.ProtocolVersion) {
@@ -129,9 +128,8 @@ func (c *Client) Handshake(ctx context.Context, offer mcp.Revision, info mcp.Imp
 	return &result, nil
 }
 
-// Call sends a request and returns its result. An error that the server reports is a
-// *jsonrpc.Error. If the server requires URL elicitations first, Call completes them and
-// sends the request once more.
+// Call sends a request and returns its result. An error that the server reports is a *jsonrpc.Error. If the server
+// requires URL elicitations first, Call completes them and sends the request once more.
 func (c *Client) Call(ctx context.Context, req *outbound.Request) (json.RawMessage, error) {
 	if c.Sending == nil {
 		return c.send(ctx, req)
@@ -139,8 +137,7 @@ func (c *Client) Call(ctx context.Context, req *outbound.Request) (json.RawMessa
 	return c.Sending.Do(ctx, c.revision, req, c.send)
 }
 
-// send sends a request, and sends it again after the URL elicitations that the server
-// requires.
+// send sends a request, and sends it again after the URL elicitations that the server requires.
 func (c *Client) send(ctx context.Context, req *outbound.Request) (json.RawMessage, error) {
 	result, err := c.exchange(ctx, req)
 	if err == nil || req.Method == mcp.MethodInitialize {
@@ -196,21 +193,24 @@ func (c *Client) ReceiveFor(stream jsonrpc.ID, m *jsonrpc.Message) {
 			c.Changes.Publish(change)
 		}
 	case m.Kind == jsonrpc.Response:
-		c.ignored.Log(c.ctx, c.logger, slog.LevelDebug, "response ignored: no request is waiting for it", slog.String("id", m.ID.String()))
+		c.ignored.Log(c.ctx, c.logger, slog.LevelDebug, "response ignored: no request is waiting for it",
+			slog.String("id", m.ID.String()))
 	}
 }
 
-// request begins to answer a request of the server. It does not block the reading
-// goroutine.
+// request begins to answer a request of the server. It does not block the reading goroutine.
 func (c *Client) request(m *jsonrpc.Message, stream jsonrpc.ID) {
 	id := m.ID
 	switch row := revision.Lookup(m.Method); {
 	case m.Method == mcp.MethodPing:
 		c.reply(jsonrpc.AppendResult(nil, id, []byte("{}")))
 	case row == nil || row.Sender&revision.Server == 0 || c.answerer == nil:
-		c.reply(jsonrpc.AppendError(nil, id, jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "method %q is not supported by this client", m.Method), false))
+		c.reply(jsonrpc.AppendError(nil, id,
+			jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "method %q is not supported by this client", m.Method), false))
 	case !c.answered.Load(): // basic/lifecycle, Initialization
-		c.reply(jsonrpc.AppendError(nil, id, jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "%s must not be sent before the response to initialize", m.Method), false))
+		c.reply(jsonrpc.AppendError(nil, id,
+			jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "%s must not be sent before the response to initialize", m.Method),
+			false))
 	case c.serveTask(m, stream):
 	default:
 		origin, fault := c.originOf(m, stream)
@@ -234,7 +234,8 @@ func (c *Client) request(m *jsonrpc.Message, stream jsonrpc.ID) {
 
 func (c *Client) inputRequestOf(m *jsonrpc.Message, origin outbound.Origin) *inputRequest {
 	c.AddQuestions(origin, 1)
-	return &inputRequest{id: m.ID, method: m.Method, params: m.Raw, origin: origin, pause: c.PauseTimeouts(), elicitation: c.elicitationOf(m)}
+	return &inputRequest{id: m.ID, method: m.Method, params: m.Raw, origin: origin, pause: c.PauseTimeouts(),
+		elicitation: c.elicitationOf(m)}
 }
 
 // inputRequest is a request of the server that is being answered.

@@ -49,7 +49,8 @@ func (w *wire) Send(ctx context.Context, out *outbound.Outgoing) error {
 func (w *wire) SetRevision(r mcp.Revision) { w.agreed = r }
 func (w *wire) Close() error               { return nil }
 
-func newClient(t *testing.T, answerer rpc.InputHandler, serve func(ctx context.Context, out *outbound.Outgoing) (string, error)) (*Client, *wire) {
+func newClient(t *testing.T, answerer rpc.InputHandler,
+	serve func(ctx context.Context, out *outbound.Outgoing) (string, error)) (*Client, *wire) {
 	t.Helper()
 	c := NewClient(answerer, slog.New(slog.DiscardHandler))
 	w := &wire{to: c, serve: serve, sent: make(chan string, 100)}
@@ -61,15 +62,18 @@ func newClient(t *testing.T, answerer rpc.InputHandler, serve func(ctx context.C
 
 func TestHandshakeAcceptsLegacyRevisions(t *testing.T) {
 	for version, want := range map[string]error{
-		"2024-11-05": nil, "2025-11-25": nil, "2026-07-28": call.ErrRevision, "2099-01-01": call.ErrRevision, "": call.ErrRevision,
+		"2024-11-05": nil, "2025-11-25": nil, "2026-07-28": call.ErrRevision, "2099-01-01": call.ErrRevision,
+		"": call.ErrRevision,
 	} {
 		c, w := newClient(t, nil, func(_ context.Context, out *outbound.Outgoing) (string, error) {
 			if out.Method != mcp.MethodInitialize {
 				return "", nil
 			}
-			return `{"jsonrpc":"2.0","id":$id,"result":{"protocolVersion":"` + version + `","capabilities":{},"serverInfo":{"name":"s","version":"1"}}}`, nil
+			return `{"jsonrpc":"2.0","id":$id,"result":{"protocolVersion":"` + version +
+				`","capabilities":{},"serverInfo":{"name":"s","version":"1"}}}`, nil
 		})
-		_, err := c.Handshake(t.Context(), mcp.V20251125, mcp.Implementation{Name: "c", Version: "1"}, mcp.ClientCapabilities{}, &outbound.Request{})
+		_, err := c.Handshake(t.Context(), mcp.V20251125, mcp.Implementation{Name: "c", Version: "1"},
+			mcp.ClientCapabilities{}, &outbound.Request{})
 		if !errors.Is(err, want) || (err == nil) != (want == nil) {
 			t.Errorf("%q: %v", version, err)
 		}
@@ -77,7 +81,8 @@ func TestHandshakeAcceptsLegacyRevisions(t *testing.T) {
 			t.Errorf("%s", initialize)
 		}
 		if err == nil {
-			if initialized := <-w.sent; initialized != `{"jsonrpc":"2.0","method":"notifications/initialized"}` || w.agreed != mcp.Revision(version) {
+			if initialized := <-w.sent; initialized != `{"jsonrpc":"2.0","method":"notifications/initialized"}` ||
+				w.agreed != mcp.Revision(version) {
 				t.Errorf("%s, %s", initialized, w.agreed)
 			}
 		}
@@ -132,11 +137,15 @@ func TestClientAnswersServerRequests(t *testing.T) {
 		want     string
 	}{
 		{`"method":"ping"`, nil, `{"jsonrpc":"2.0","id":1,"result":{}}`},
-		{`"method":"sampling/createMessage","params":{"ok":1}`, answerer, `{"jsonrpc":"2.0","id":1,"result":{"method":"sampling/createMessage"}}`},
-		{`"method":"elicitation/create","params":{"reported":1}`, answerer, `{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"the user rejected it"}}`},
-		{`"method":"roots/list","params":{}`, answerer, `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"cannot answer the request"}}`},
+		{`"method":"sampling/createMessage","params":{"ok":1}`, answerer,
+			`{"jsonrpc":"2.0","id":1,"result":{"method":"sampling/createMessage"}}`},
+		{`"method":"elicitation/create","params":{"reported":1}`, answerer,
+			`{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"the user rejected it"}}`},
+		{`"method":"roots/list","params":{}`, answerer,
+			`{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"cannot answer the request"}}`},
 		{`"method":"roots/list"`, nil, `{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"method \"roots/list\" is not supported by this client"}}`},
-		{`"method":"tools/call","params":{"ok":1}`, answerer, `{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"method \"tools/call\" is not supported by this client"}}`},
+		{`"method":"tools/call","params":{"ok":1}`, answerer,
+			`{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"method \"tools/call\" is not supported by this client"}}`},
 	} {
 		c, w := newClient(t, tc.answerer, nil)
 		c.Receive(parseMessage(t, `{"jsonrpc":"2.0","id":1,`+tc.request+`}`))
@@ -298,7 +307,8 @@ func TestRepliesAreSentUntilTheyAreAccepted(t *testing.T) {
 
 func TestRepliesAreNotRepeatedForPermanentErrors(t *testing.T) {
 	for name, failure := range map[string]error{
-		"status 400": &call.StatusError{Status: 400}, "status 500": &call.StatusError{Status: 500}, "another error": errors.New("broken"),
+		"status 400": &call.StatusError{Status: 400}, "status 500": &call.StatusError{Status: 500},
+		"another error": errors.New("broken"),
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			_, w := replying(t, failure)
@@ -330,7 +340,10 @@ func TestRepliesHaveATimeout(t *testing.T) {
 // A byte stream that has ended accepts no more replies.
 func TestRepliesEndWithTheConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, w := newClient(t, nil, func(context.Context, *outbound.Outgoing) (string, error) { return "", call.ErrConnectionLost })
+		c, w := newClient(t, nil, func(context.Context, *outbound.Outgoing) (string, error) {
+			return "",
+				call.ErrConnectionLost
+		})
 		c.Lost(call.ErrConnectionLost)
 		c.reply([]byte("{}"))
 		time.Sleep(2 * replyTimeout)

@@ -14,13 +14,13 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// originOf returns the requests of this client that a request of the server may belong to. Over
-// Streamable HTTP it arrives on the stream of its request (2025-11-25, basic/transports, Sending
-// Messages to the Server), and that of a task names the task. Otherwise nothing identifies it. The
-// error is for the server.
+// originOf returns the requests of this client that a request of the server may belong to. Over Streamable HTTP it
+// arrives on the stream of its request (2025-11-25, basic/transports, Sending Messages to the Server), and that of a
+// task names the task. Otherwise nothing identifies it. The error is for the server.
 func (c *Client) originOf(m *jsonrpc.Message, stream jsonrpc.ID) (outbound.Origin, *jsonrpc.Error) {
 	if task := relatedTaskID(m.Raw); task != "" {
-		origin, err := c.OriginOf(jsonrpc.ID{}, func(r *outbound.Request) bool { return isAboutTask(r.Method) && r.Name == task })
+		origin, err := c.OriginOf(jsonrpc.ID{},
+			func(r *outbound.Request) bool { return isAboutTask(r.Method) && r.Name == task })
 		if err == nil && len(origin) > 0 {
 			return origin, nil
 		}
@@ -31,7 +31,8 @@ func (c *Client) originOf(m *jsonrpc.Message, stream jsonrpc.ID) (outbound.Origi
 	}
 	origin, err := find(stream, isForCaller)
 	if err != nil {
-		c.ignored.Log(c.ctx, c.logger, slog.LevelWarn, "request of the server rejected: use one client for each caller", slog.String("method", m.Method), slog.Any("error", err))
+		c.ignored.Log(c.ctx, c.logger, slog.LevelWarn, "request of the server rejected: use one client for each caller",
+			slog.String("method", m.Method), slog.Any("error", err))
 		return nil, jsonrpc.Errorf(jsonrpc.CodeInternalError, "%s", err)
 	}
 	return origin, nil

@@ -42,7 +42,8 @@ const maxSubscribing = 16
 
 // Subscribe subscribes to updates of resources and returns the URIs that the server has
 // accepted. If the server rejects all of them, Subscribe returns one of the errors.
-func (c *Client) Subscribe(ctx context.Context, uris []string, template outbound.Request) (accepted []string, err error) {
+func (c *Client) Subscribe(ctx context.Context, uris []string, template outbound.Request) (accepted []string,
+	err error) {
 	select {
 	case c.lock <- struct{}{}:
 	case <-ctx.Done():
@@ -84,7 +85,8 @@ func (c *Client) Unsubscribe(ctx context.Context, uris []string, template outbou
 
 // forEach sends one request for each resource. It stops at the first local error, but
 // continues if the server rejects a request.
-func (c *Client) forEach(ctx context.Context, uris []string, method string, template outbound.Request) (rejected map[string]bool, rejection, err error) {
+func (c *Client) forEach(ctx context.Context, uris []string, method string,
+	template outbound.Request) (rejected map[string]bool, rejection, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	next := make(chan string)

@@ -35,8 +35,7 @@ type clientTasks struct {
 	all      []*clientTask               // in the order of their creation
 }
 
-// clientTask is a request of the server that runs as a task. Its fields below cancel are guarded by
-// clientTasks.mu.
+// clientTask is a request of the server that runs as a task. Its fields below cancel are guarded by clientTasks.mu.
 type clientTask struct {
 	id      string
 	number  uint64 // its position among all tasks of the connection
@@ -144,7 +143,8 @@ func (s *clientTasks) find(id string) *clientTask {
 
 // end ends a task with a result or an error, and returns its state. It reports false if the task has
 // ended before or has expired.
-func (s *clientTasks) end(t *clientTask, status mcp.TaskStatus, result json.RawMessage, err *jsonrpc.Error) (state mcp.LegacyTask, ok bool) {
+func (s *clientTasks) end(t *clientTask, status mcp.TaskStatus, result json.RawMessage,
+	err *jsonrpc.Error) (state mcp.LegacyTask, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if t.status.Terminal() || s.find(t.id) == nil {
@@ -190,7 +190,8 @@ func (s *clientTasks) stop(id string) (mcp.LegacyTask, error) {
 	state, ok := s.end(t, mcp.TaskCancelled, nil, jsonrpc.Errorf(jsonrpc.CodeInternalError, "the task was cancelled"))
 	t.cancel(errTaskCancelled)
 	if !ok {
-		return state, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "cannot cancel the task: its status is %s already", state.Status)
+		return state, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "cannot cancel the task: its status is %s already",
+			state.Status)
 	}
 	return state, nil
 }
@@ -309,9 +310,8 @@ func (c *Client) beginTask(m *jsonrpc.Message, stream jsonrpc.ID, task []byte) e
 	return nil
 }
 
-// runTask sends the response that creates a task, gets the answer, and notifies the server. The
-// time-outs of the requests that are in flight now are paused meanwhile, because one of them waits
-// for the answer.
+// runTask sends the response that creates a task, gets the answer, and notifies the server. The time-outs of the
+// requests that are in flight now are paused meanwhile, because one of them waits for the answer.
 func (c *Client) runTask(ctx context.Context, t *clientTask, q *inputRequest) {
 	defer q.end()
 	defer t.cancel(nil)
@@ -423,8 +423,7 @@ func errorOf(err error) *jsonrpc.Error {
 	return jsonrpc.Errorf(jsonrpc.CodeInternalError, "cannot serve the request")
 }
 
-// relateAnswer adds the task of a request to its answer (2025-11-25, basic/utilities/tasks, Related
-// Task Metadata).
+// relateAnswer adds the task of a request to its answer (2025-11-25, basic/utilities/tasks, Related Task Metadata).
 func relateAnswer(q *inputRequest, answer json.RawMessage) json.RawMessage {
 	id := relatedTaskID(q.params)
 	if answer == nil || id == "" {

@@ -52,7 +52,8 @@ func newTaskReceiver(t *testing.T, declared *mcp.TasksCapability, revision mcp.R
 		return fmt.Sprintf(`{"jsonrpc":"2.0","id":$id,"result":{"protocolVersion":%q,"capabilities":{},"serverInfo":{"name":"s","version":"1"}}}`, revision), nil
 	})
 	r.wire.sent = make(chan string, 1000)
-	if _, err := r.Handshake(t.Context(), mcp.V20251125, mcp.Implementation{Name: "c", Version: "1"}, mcp.ClientCapabilities{Tasks: declared}, &outbound.Request{}); err != nil {
+	if _, err := r.Handshake(t.Context(), mcp.V20251125, mcp.Implementation{Name: "c", Version: "1"},
+		mcp.ClientCapabilities{Tasks: declared}, &outbound.Request{}); err != nil {
 		t.Fatal(err)
 	}
 	<-r.wire.sent
@@ -60,10 +61,11 @@ func newTaskReceiver(t *testing.T, declared *mcp.TasksCapability, revision mcp.R
 	return r
 }
 
-var declaredTasks = &mcp.TasksCapability{List: &mcp.Supported{}, Cancel: &mcp.Supported{}, Requests: &mcp.TaskRequestsCapability{
-	Elicitation: &mcp.TaskElicitationCapability{Create: &mcp.Supported{}},
-	Sampling:    &mcp.TaskSamplingCapability{CreateMessage: &mcp.Supported{}},
-}}
+var declaredTasks = &mcp.TasksCapability{List: &mcp.Supported{}, Cancel: &mcp.Supported{},
+	Requests: &mcp.TaskRequestsCapability{
+		Elicitation: &mcp.TaskElicitationCapability{Create: &mcp.Supported{}},
+		Sampling:    &mcp.TaskSamplingCapability{CreateMessage: &mcp.Supported{}},
+	}}
 
 // send sends a request of the server.
 func (r *taskReceiver) send(id int, method, params string) {
@@ -141,8 +143,10 @@ func TestClientCreatesATaskBeforeItAsks(t *testing.T) {
 			}
 			created := message.Result.Task
 			now := time.Now().UTC().Format(time.RFC3339Nano)
-			if created.Status != mcp.TaskWorking || *created.TTL != ttl || created.CreatedAt != now || created.LastUpdatedAt != now ||
-				len(created.TaskID) < 26 || seen[created.TaskID] || message.Result.Meta[mcp.MetaRelatedTask].TaskID != created.TaskID {
+			if created.Status != mcp.TaskWorking || *created.TTL != ttl || created.CreatedAt != now ||
+				created.LastUpdatedAt != now ||
+				len(created.TaskID) < 26 || seen[created.TaskID] ||
+				message.Result.Meta[mcp.MetaRelatedTask].TaskID != created.TaskID {
 				t.Errorf("task %s: %s", task, response)
 			}
 			seen[created.TaskID] = true
@@ -163,13 +167,15 @@ func TestClientIgnoresRequestsForTasksThatItHasNotDeclared(t *testing.T) {
 		declared *mcp.TasksCapability
 		revision mcp.Revision
 	}{
-		"none": {nil, mcp.V20251125}, "other requests": {sampling, mcp.V20251125}, "no requests": {&mcp.TasksCapability{}, mcp.V20251125},
+		"none": {nil, mcp.V20251125}, "other requests": {sampling, mcp.V20251125},
+		"no requests":       {&mcp.TasksCapability{}, mcp.V20251125},
 		"an older revision": {declaredTasks, mcp.V20250618},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newTaskReceiver(t, tc.declared, tc.revision)
 			r.answers <- accept
-			if response := r.ask(1, mcp.MethodElicit, formParams+`,"task":{"ttl":1000}`); !strings.Contains(response, `"result":`+accept) {
+			if response := r.ask(1, mcp.MethodElicit, formParams+`,"task":{"ttl":1000}`); !strings.Contains(response,
+				`"result":`+accept) {
 				t.Errorf("%s", response)
 			}
 		})
@@ -402,7 +408,8 @@ func TestTaskOfAClientPausesTheTimeoutsOfEarlierRequests(t *testing.T) {
 		call := func() chan error {
 			done := make(chan error, 1)
 			go func() {
-				_, err := r.Call(t.Context(), &outbound.Request{Method: mcp.MethodCallTool, Params: []byte(`{"name":"a"}`), Timeout: time.Minute})
+				_, err := r.Call(t.Context(), &outbound.Request{Method: mcp.MethodCallTool, Params: []byte(`{"name":"a"}`),
+					Timeout: time.Minute})
 				done <- err
 			}()
 			return done

@@ -22,12 +22,11 @@ import (
 // maxURLElicitations limits the URL elicitations whose completion the client tracks.
 const maxURLElicitations = 64
 
-// lateTime is how long the client tracks an elicitation that the user has accepted and that the requests of the client do
-// not wait for.
+// lateTime is how long the client tracks an elicitation that the user has accepted and that the requests of the client
+// do not wait for.
 const lateTime = rpc.MaxURLTime
 
-// Limits on completions that arrive early: their number, and the length of their ids in
-// bytes.
+// Limits on completions that arrive early: their number, and the length of their ids in bytes.
 const (
 	maxEarly   = 16
 	maxEarlyID = 256
@@ -76,7 +75,8 @@ func (e *urlElicitations) add(id string) *urlElicitation {
 	return o
 }
 
-// dropLate forgets an elicitation that nothing waits for. It reports false if there is none. It requires that mu is held.
+// dropLate forgets an elicitation that nothing waits for. It reports false if there is none. It requires that mu is
+// held.
 func (e *urlElicitations) dropLate() bool {
 	for id, o := range e.open {
 		if o.late != nil {
@@ -156,9 +156,8 @@ func (e *urlElicitations) done(id string) (late *urlElicitation) {
 	return nil
 }
 
-// elicitationOf begins to track the URL elicitation that a request of the server asks for.
-// It returns nil for other requests. The server may report the completion at any time from
-// then on.
+// elicitationOf begins to track the URL elicitation that a request of the server asks for. It returns nil for other
+// requests. The server may report the completion at any time from then on.
 func (c *Client) elicitationOf(m *jsonrpc.Message) *urlElicitation {
 	mode, _ := m.Params.Get("mode")
 	id, _ := m.Params.Get("elicitationId")
@@ -203,10 +202,9 @@ func (c *Client) elicitationTimer() (<-chan time.Time, func() bool) {
 
 var errDeclined = errors.New("the user declined the URL elicitation")
 
-// completeRequired completes the URL elicitations that the server requires before it serves
-// a request, if err is such an error. It returns the error of a failed elicitation as
-// failure. The server need not report completions: after the time-out, the request is worth
-// another attempt.
+// completeRequired completes the URL elicitations that the server requires before it serves a request, if err is such
+// an error. It returns the error of a failed elicitation as failure. The server need not report completions: after the
+// time-out, the request is worth another attempt.
 func (c *Client) completeRequired(ctx context.Context, err error) (completed bool, failure error) {
 	var reported *jsonrpc.Error
 	var required mcp.URLElicitationRequiredData
@@ -218,19 +216,22 @@ func (c *Client) completeRequired(ctx context.Context, err error) (completed boo
 		return false, fmt.Errorf("%w: %w", call.ErrInvalidResponse, err)
 	}
 	if n := len(required.Elicitations); n == 0 || n > rpc.MaxRequiredURLs {
-		return false, fmt.Errorf("%w: number of required URLs must be 1 to %d, not %d", call.ErrInvalidResponse, rpc.MaxRequiredURLs, n)
+		return false, fmt.Errorf("%w: number of required URLs must be 1 to %d, not %d", call.ErrInvalidResponse,
+			rpc.MaxRequiredURLs, n)
 	}
 	// Track all of them first: the server may report a completion at any time.
 	var open []*urlElicitation
 	for i := range required.Elicitations {
 		e := &required.Elicitations[i]
 		if e.Mode != mcp.ElicitModeURL || e.ElicitationID == "" {
-			return false, fmt.Errorf("%w: required elicitation must have mode url and an id, not mode %.20q and id %.40q", call.ErrInvalidResponse, e.Mode, e.ElicitationID)
+			return false, fmt.Errorf("%w: required elicitation must have mode url and an id, not mode %.20q and id %.40q",
+				call.ErrInvalidResponse, e.Mode, e.ElicitationID)
 		}
 		o := c.elicitations.add(e.ElicitationID)
 		defer o.end()
 		if o == nil {
-			return false, fmt.Errorf("%w: required elicitation id must be unique, and the limit is %d open elicitations: %.40q", call.ErrInvalidResponse, maxURLElicitations, e.ElicitationID)
+			return false, fmt.Errorf("%w: required elicitation id must be unique, and the limit is %d open elicitations: %.40q",
+				call.ErrInvalidResponse, maxURLElicitations, e.ElicitationID)
 		}
 		open = append(open, o)
 	}

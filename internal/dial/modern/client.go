@@ -24,8 +24,7 @@ import (
 // Client is the client side of this era.
 type Client struct {
 	outbound.Requests
-	// OnLog receives the server's log messages, in the goroutine that reads from the wire.
-	// It may be nil.
+	// OnLog receives the server's log messages, in the goroutine that reads from the wire. It may be nil.
 	OnLog func(context.Context, mcp.LoggingMessageParams)
 	// Sending is the middleware of requests. It may be nil.
 	Sending *outbound.Chain
@@ -45,16 +44,17 @@ var _ outbound.CallReceiver = (*Client)(nil)
 // NewClient returns a client that sends info and capabilities with every request. Set its
 // Wire before the first request. Cancelling reports whether a notification cancels a
 // request, as on streams; over HTTP, closing the response does.
-func NewClient(info mcp.Implementation, capabilities mcp.ClientCapabilities, answerer rpc.InputHandler, cancelling bool, logger *slog.Logger) (*Client, error) {
-	c := &Client{logger: logger, answerer: rpc.LimitInput(answerer), declared: declared{info: info, capabilities: capabilities}}
+func NewClient(info mcp.Implementation, capabilities mcp.ClientCapabilities, answerer rpc.InputHandler, cancelling bool,
+	logger *slog.Logger) (*Client, error) {
+	c := &Client{logger: logger, answerer: rpc.LimitInput(answerer),
+		declared: declared{info: info, capabilities: capabilities}}
 	c.NotifyCancelled = cancelling
 	var err error
 	c.Meta, err = c.declared.meta(rpc.AllInputKinds)
 	return c, err
 }
 
-// Call sends a request and returns its result. An error that the server reports is a
-// *jsonrpc.Error.
+// Call sends a request and returns its result. An error that the server reports is a *jsonrpc.Error.
 func (c *Client) Call(ctx context.Context, req *outbound.Request) (json.RawMessage, error) {
 	var raw json.RawMessage
 	var err error
@@ -129,9 +129,9 @@ func unknownType(kind []byte) error {
 	return fmt.Errorf("%w: unknown resultType %.64s", call.ErrInvalidResponse, kind)
 }
 
-// Discover sends server/discover. See UnsupportedVersion for the error of a server that
-// does not support this era.
-func (c *Client) Discover(ctx context.Context, req *outbound.Request) (*mcp.DiscoverResult, *mcp.Implementation, error) {
+// Discover sends server/discover. See UnsupportedVersion for the error of a server that does not support this era.
+func (c *Client) Discover(ctx context.Context, req *outbound.Request) (*mcp.DiscoverResult, *mcp.Implementation,
+	error) {
 	raw, err := c.Call(ctx, req)
 	if err != nil {
 		return nil, nil, err
@@ -212,16 +212,19 @@ func (c *Client) ReceiveFor(id jsonrpc.ID, m *jsonrpc.Message) {
 			c.ReceiveSubscription(m)
 		}
 	case jsonrpc.Request: // servers of this era send no requests (basic/transports/stdio, Receiving Messages)
-		c.ignored.Log(context.Background(), c.logger, slog.LevelWarn, "request from the server ignored", slog.String("method", m.Method))
+		c.ignored.Log(context.Background(), c.logger, slog.LevelWarn, "request from the server ignored",
+			slog.String("method", m.Method))
 	case jsonrpc.Response:
-		c.ignored.Log(context.Background(), c.logger, slog.LevelDebug, "response ignored: no request is waiting for it", slog.String("id", m.ID.String()))
+		c.ignored.Log(context.Background(), c.logger, slog.LevelDebug, "response ignored: no request is waiting for it",
+			slog.String("id", m.ID.String()))
 	}
 }
 
 // ReceiveInvalid implements outbound.Receiver.
 func (c *Client) ReceiveInvalid(m *jsonrpc.Message, err error) {
 	if !c.Requests.ReceiveInvalid(m, err) {
-		c.ignored.Log(context.Background(), c.logger, slog.LevelWarn, "malformed message from the server ignored", slog.Any("error", err))
+		c.ignored.Log(context.Background(), c.logger, slog.LevelWarn, "malformed message from the server ignored",
+			slog.Any("error", err))
 	}
 }
 
@@ -274,7 +277,8 @@ func (d *declared) meta(kinds rpc.InputKinds) ([]byte, error) {
 
 // limited returns the capabilities without those for other kinds of input requests.
 func limited(c mcp.ClientCapabilities, kinds rpc.InputKinds) mcp.ClientCapabilities {
-	if form, url := c.Elicitation.SupportsForm(), c.Elicitation.SupportsURL(); form && kinds&rpc.FormInput == 0 || url && kinds&rpc.URLInput == 0 {
+	if form, url := c.Elicitation.SupportsForm(), c.Elicitation.SupportsURL(); form && kinds&rpc.FormInput == 0 || url &&
+		kinds&rpc.URLInput == 0 {
 		c.Elicitation = elicitation(form && kinds&rpc.FormInput != 0, url && kinds&rpc.URLInput != 0)
 	}
 	switch {

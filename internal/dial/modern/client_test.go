@@ -47,7 +47,8 @@ func (a *answers) Close() error             { return nil }
 
 func newClient(t *testing.T, list ...string) (*Client, *answers) {
 	t.Helper()
-	c, err := NewClient(mcp.Implementation{Name: "c", Version: "1"}, mcp.ClientCapabilities{}, nil, false, slog.New(slog.DiscardHandler))
+	c, err := NewClient(mcp.Implementation{Name: "c", Version: "1"}, mcp.ClientCapabilities{}, nil, false,
+		slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,11 +131,13 @@ const rejectsVersion = `{"jsonrpc":"2.0","id":$id,"error":{"code":-32022,"messag
 func TestRejectedButListedVersionIsRetriedOnce(t *testing.T) {
 	listed := fmt.Sprintf(rejectsVersion, `"2026-07-28"`)
 	c, wire := newClient(t, listed, result(`"resultType":"complete"`))
-	if _, err := c.Call(t.Context(), &outbound.Request{Method: mcp.MethodListTools}); err != nil || len(wire.sent) != 2 || wire.sent[0] == wire.sent[1] {
+	if _, err := c.Call(t.Context(), &outbound.Request{Method: mcp.MethodListTools}); err != nil || len(wire.sent) != 2 ||
+		wire.sent[0] == wire.sent[1] {
 		t.Errorf("%v after %q", err, wire.sent)
 	}
 	c, wire = newClient(t, listed, listed, listed)
-	if _, err := c.Call(t.Context(), &outbound.Request{Method: mcp.MethodListTools}); !IsModernError(err) || len(wire.sent) != 2 {
+	if _, err := c.Call(t.Context(), &outbound.Request{Method: mcp.MethodListTools}); !IsModernError(err) ||
+		len(wire.sent) != 2 {
 		t.Errorf("%v after %q", err, wire.sent)
 	}
 	c, wire = newClient(t, fmt.Sprintf(rejectsVersion, `"2025-11-25"`))
@@ -162,7 +165,8 @@ func TestIsModernErrorRecognizesModernCodes(t *testing.T) {
 			t.Errorf("%v: %v", tc.err, got)
 		}
 	}
-	if supported, ok := UnsupportedVersion(&jsonrpc.Error{Code: mcp.CodeUnsupportedVersion, Data: json.RawMessage(`7`)}); !ok || supported != nil {
+	if supported, ok := UnsupportedVersion(&jsonrpc.Error{Code: mcp.CodeUnsupportedVersion,
+		Data: json.RawMessage(`7`)}); !ok || supported != nil {
 		t.Errorf("an error without a list: %q, %v", supported, ok)
 	}
 }
@@ -176,11 +180,13 @@ func TestDiscoverDecodesTheResult(t *testing.T) {
 	}
 	// Some legacy servers answer unknown methods with an empty result.
 	c, _ = newClient(t, result(``))
-	if _, _, err := c.Discover(t.Context(), &outbound.Request{Method: mcp.MethodDiscover}); !errors.Is(err, call.ErrInvalidResponse) || IsModernError(err) {
+	if _, _, err := c.Discover(t.Context(), &outbound.Request{Method: mcp.MethodDiscover}); !errors.Is(err,
+		call.ErrInvalidResponse) || IsModernError(err) {
 		t.Errorf("%v", err)
 	}
 	c, _ = newClient(t, result(`"supportedVersions":["2026-07-28"],"capabilities":{},"_meta":{"io.modelcontextprotocol/serverInfo":7}`))
-	if _, info, err := c.Discover(t.Context(), &outbound.Request{Method: mcp.MethodDiscover}); err != nil || info.Name != "" {
+	if _, info, err := c.Discover(t.Context(), &outbound.Request{Method: mcp.MethodDiscover}); err != nil ||
+		info.Name != "" {
 		t.Errorf("%+v, %v: a malformed server info must be ignored", info, err)
 	}
 }
@@ -203,7 +209,8 @@ func TestInvalidServerMessagesAreIgnored(t *testing.T) {
 		t.Errorf("sent %q", wire.sent)
 	}
 	c.Lost(call.ErrConnectionLost)
-	if _, err := c.Call(t.Context(), &outbound.Request{Method: mcp.MethodListTools}); !errors.Is(err, call.ErrConnectionLost) {
+	if _, err := c.Call(t.Context(), &outbound.Request{Method: mcp.MethodListTools}); !errors.Is(err,
+		call.ErrConnectionLost) {
 		t.Errorf("%v", err)
 	}
 }

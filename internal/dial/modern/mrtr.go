@@ -20,8 +20,7 @@ import (
 // maxRounds is how often the server may require input in one call.
 const maxRounds = 10
 
-// inputRequired is the error for a result that requires input (2026-07-28,
-// basic/patterns/mrtr).
+// inputRequired is the error for a result that requires input (2026-07-28, basic/patterns/mrtr).
 type inputRequired struct{ raw json.RawMessage }
 
 func (*inputRequired) Error() string { return "the server requires input" }
@@ -66,7 +65,8 @@ func (c *Client) answerAll(ctx context.Context, params []byte, raw json.RawMessa
 		return nil, fmt.Errorf("%w: input_required must have inputRequests or a requestState", call.ErrInvalidResponse)
 	}
 	if n := len(result.InputRequests); n > rpc.MaxInputRequests {
-		return nil, fmt.Errorf("%w: input_required has %d inputRequests, the limit is %d", call.ErrInvalidResponse, n, rpc.MaxInputRequests)
+		return nil, fmt.Errorf("%w: input_required has %d inputRequests, the limit is %d", call.ErrInvalidResponse, n,
+			rpc.MaxInputRequests)
 	}
 	answers, err := c.answerRequests(ctx, result.InputRequests, uses)
 	if err != nil {
@@ -112,14 +112,15 @@ func (u keyUses) unique(key string) string {
 	return key
 }
 
-// Answer answers input requests of a task, whose keys the server uses once, concurrently. It returns the responses by key,
-// or the first error.
+// Answer answers input requests of a task, whose keys the server uses once, concurrently. It returns the responses by
+// key, or the first error.
 func (c *Client) Answer(ctx context.Context, questions mcp.InputRequests) (map[string]json.RawMessage, error) {
 	return c.answerRequests(ctx, questions, make(keyUses))
 }
 
 // answerRequests answers input requests concurrently and returns the responses by key. It returns the first error.
-func (c *Client) answerRequests(ctx context.Context, questions mcp.InputRequests, uses keyUses) (map[string]json.RawMessage, error) {
+func (c *Client) answerRequests(ctx context.Context, questions mcp.InputRequests,
+	uses keyUses) (map[string]json.RawMessage, error) {
 	if len(questions) == 0 {
 		return nil, nil
 	}
@@ -131,7 +132,8 @@ func (c *Client) answerRequests(ctx context.Context, questions mcp.InputRequests
 	var wg sync.WaitGroup
 	for key, q := range questions {
 		if c.answerer == nil {
-			return nil, fmt.Errorf("%w: the server requests %s, a capability that this client has not declared", call.ErrInvalidResponse, q.Method)
+			return nil, fmt.Errorf("%w: the server requests %s, a capability that this client has not declared",
+				call.ErrInvalidResponse, q.Method)
 		}
 		ctx, end := batch.Handler(ctx, uses.unique(key))
 		wg.Go(func() {

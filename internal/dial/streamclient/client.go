@@ -35,9 +35,8 @@ func NewClient(conn transport.Conn, to outbound.Receiver, limits jsonrpc.Limits)
 	return c
 }
 
-// Send implements outbound.Wire. If the connection cannot be written to, the client is lost even
-// if the server can still write: requests could not be cancelled, and new requests should
-// fail at once.
+// Send implements outbound.Wire. If the connection cannot be written to, the client is lost even if the server can
+// still write: requests could not be cancelled, and new requests should fail at once.
 func (c *Client) Send(ctx context.Context, out *outbound.Outgoing) error {
 	err := c.conn.Write(ctx, out.Message)
 	if err == nil {
@@ -88,8 +87,7 @@ func (c *Client) read() {
 	}
 }
 
-// batch passes on the messages of a batch, which servers of 2025-03-26 may send (basic,
-// Batching).
+// batch passes on the messages of a batch, which servers of 2025-03-26 may send (basic, Batching).
 func (c *Client) batch(data []byte) {
 	var m jsonrpc.Message
 	parts, err := jsonrpc.SplitBatch(data, c.limits)
@@ -106,9 +104,8 @@ func (c *Client) batch(data []byte) {
 	}
 }
 
-// connectionError returns the error of a connection that cannot be read. A message that is
-// too large also ends the connection: it may be a response, and its request would wait for
-// ever.
+// connectionError returns the error of a connection that cannot be read. A message that is too large also ends the
+// connection: it may be a response, and its request would wait for ever.
 func connectionError(err error) error {
 	switch {
 	case errors.Is(err, transport.ErrClosed):

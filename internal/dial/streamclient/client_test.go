@@ -86,9 +86,14 @@ func TestClientReportsWhyTheConnectionEnded(t *testing.T) {
 		want error
 		not  error
 	}{
-		"server closes":     {func(_ *streamclient.Client, far transport.Conn) { far.Close() }, call.ErrConnectionLost, call.ErrClosed},
-		"client closes":     {func(c *streamclient.Client, _ transport.Conn) { c.Close() }, call.ErrClosed, call.ErrConnectionLost},
-		"message too large": {func(_ *streamclient.Client, far transport.Conn) { far.Write(context.Background(), make([]byte, 1001)) }, call.ErrConnectionLost, call.ErrClosed},
+		"server closes": {func(_ *streamclient.Client, far transport.Conn) { far.Close() }, call.ErrConnectionLost,
+			call.ErrClosed},
+		"client closes": {func(c *streamclient.Client, _ transport.Conn) { c.Close() }, call.ErrClosed,
+			call.ErrConnectionLost},
+		"message too large": {func(_ *streamclient.Client,
+			far transport.Conn) {
+			far.Write(context.Background(), make([]byte, 1001))
+		}, call.ErrConnectionLost, call.ErrClosed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -179,7 +184,8 @@ func TestClientAcceptsBatchesOf20250326Only(t *testing.T) {
 			c := streamclient.NewClient(near, received, jsonrpc.Limits{})
 			c.SetRevision(r)
 			for _, message := range []string{
-				`[{"jsonrpc":"2.0","method":"a"},7,{"jsonrpc":"2.0","id":3,"result":{}}]`, `[]`, `{"jsonrpc":"2.0","method":"last"}`,
+				`[{"jsonrpc":"2.0","method":"a"},7,{"jsonrpc":"2.0","id":3,"result":{}}]`, `[]`,
+				`{"jsonrpc":"2.0","method":"last"}`,
 			} {
 				if err := far.Write(t.Context(), []byte(message)); err != nil {
 					t.Fatal(err)

@@ -44,9 +44,8 @@ func (a *answerStream) origin(replica string) []byte {
 	return originOf(replica, a.x.message.ID, nil)
 }
 
-// ensureStream makes the response a stream of the session on the first call, and returns
-// it. It returns nil if the revision has no resumable streams, or if the client
-// disconnected before it could receive the id of the stream.
+// ensureStream makes the response a stream of the session on the first call, and returns it. It returns nil if the
+// revision has no resumable streams, or if the client disconnected before it could receive the id of the stream.
 func (a *answerStream) ensureStream() *sessionStream {
 	if s := a.stream.Load(); s != nil {
 		return s
@@ -76,9 +75,8 @@ func (a *answerStream) opening(dst []byte) []byte {
 	return dst
 }
 
-// needsEntry returns the stream if keepLogged must be called, because other replicas must know the stream
-// while it has no events. Otherwise it returns nil. Open means that the response may become a stream. The
-// caller holds mu of conn.
+// needsEntry returns the stream if keepLogged must be called, because other replicas must know the stream while it has
+// no events. Otherwise it returns nil. Open means that the response may become a stream. The caller holds mu of conn.
 func (a *answerStream) needsEntry(open bool) *sessionStream {
 	if a.server.Streams.Lease == nil {
 		return nil

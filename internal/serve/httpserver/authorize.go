@@ -44,7 +44,8 @@ func (s *Server) rejectUnauthorized(w http.ResponseWriter, r *http.Request, requ
 	if no.Err != nil {
 		level = slog.LevelError
 	}
-	s.rejections.Log(r.Context(), s.Logger, level, "request not authorized", slog.Int("status", no.Status), slog.String("reason", no.Reason), slog.Any("error", no.Err))
+	s.rejections.Log(r.Context(), s.Logger, level, "request not authorized", slog.Int("status", no.Status),
+		slog.String("reason", no.Reason), slog.Any("error", no.Err))
 	code := int64(jsonrpc.CodeInvalidRequest)
 	if no.Status >= http.StatusInternalServerError {
 		code = jsonrpc.CodeInternalError
@@ -77,7 +78,8 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request, request jsonr
 // response. Nothing of the response has been sent.
 func (s *Server) challenge(w http.ResponseWriter, r *http.Request) int {
 	rejection := s.Auth.Challenge(w.Header(), r, auth.FromContext(r.Context()), challenge.MissingScopes(r.Context()))
-	s.rejections.Log(r.Context(), s.Logger, slog.LevelDebug, "request not authorized", slog.Int("status", rejection.Status), slog.String("reason", rejection.Reason))
+	s.rejections.Log(r.Context(), s.Logger, slog.LevelDebug, "request not authorized",
+		slog.Int("status", rejection.Status), slog.String("reason", rejection.Reason))
 	return rejection.Status
 }
 
@@ -142,8 +144,7 @@ func (e *expiry) expired() <-chan time.Time {
 	return e.timer.C
 }
 
-// extend moves the expiry to that of the token of r, if that is later. r must have the
-// principal of the stream.
+// extend moves the expiry to that of the token of r, if that is later. r must have the principal of the stream.
 func (e *expiry) extend(r *http.Request) {
 	if e == nil {
 		return

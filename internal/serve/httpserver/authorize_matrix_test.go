@@ -50,8 +50,9 @@ func newProtected(t *testing.T) *protected {
 	tokens := map[string]*auth.Info{
 		"ada": person("ada", everyScope...), "bob": person("bob", everyScope...),
 		"weak": person("ada"), "basic": person("ada", "mcp"),
-		"expired": person("ada", everyScope...), "foreign": person("ada", everyScope...), "aimless": person("ada", everyScope...),
-		"bound": person("ada", everyScope...), "nameless": {Audience: []string{protectedURI}},
+		"expired": person("ada", everyScope...), "foreign": person("ada", everyScope...),
+		"aimless": person("ada", everyScope...),
+		"bound":   person("ada", everyScope...), "nameless": {Audience: []string{protectedURI}},
 	}
 	tokens["expired"].Expiry = time.Now().Add(-time.Minute)
 	tokens["foreign"].Audience = []string{"https://other.example.com/mcp", protectedURI + "/x", "https://mcp.example.com"}
@@ -61,7 +62,8 @@ func newProtected(t *testing.T) *protected {
 		Logger: slog.New(slog.DiscardHandler),
 		Auth: jwt.Protect(&auth.ProtectedResource{
 			URI: protectedURI, Issuers: []string{"https://as.example.com"},
-			Scopes: []string{"mcp"}, MethodScopes: map[string][]string{mcp.MethodCallTool: {"call"}, mcp.MethodSetLevel: {"levels"}},
+			Scopes: []string{"mcp"}, MethodScopes: map[string][]string{mcp.MethodCallTool: {"call"},
+				mcp.MethodSetLevel: {"levels"}},
 			Verifier: auth.VerifierFunc(func(_ context.Context, token string) (*auth.Info, error) {
 				p.verified.Add(1)
 				if token == "offline" {
@@ -89,11 +91,12 @@ func newProtected(t *testing.T) *protected {
 		return "text", nil
 	}
 	server.AddResource(p.Server, mcp.Resource{URI: "note://a", Name: "a"}, read, server.RequireScopes("resource:a"))
-	server.AddTemplate(p.Server, mcp.ResourceTemplate{URITemplate: "t://{x}", Name: "t"}, func(ctx context.Context, _ struct {
-		X string `json:"x"`
-	}) (string, error) {
-		return read(ctx)
-	}, server.RequireScopes("template:t"))
+	server.AddTemplate(p.Server, mcp.ResourceTemplate{URITemplate: "t://{x}", Name: "t"},
+		func(ctx context.Context, _ struct {
+			X string `json:"x"`
+		}) (string, error) {
+			return read(ctx)
+		}, server.RequireScopes("template:t"))
 	endpoint := httptest.NewServer(p)
 	p.url = endpoint.URL
 	t.Cleanup(func() {
@@ -127,8 +130,10 @@ func (p *protected) send(t *testing.T, x probe, authorization ...string) *http.R
 
 // need has the scopes that requests require.
 var need = map[string][]string{
-	mcp.MethodCallTool: {"call", "tool:echo"}, mcp.MethodGetPrompt: {"prompt:greet"}, mcp.MethodReadResource: {"resource:a"},
-	mcp.MethodSubscribe: {"template:t"}, mcp.MethodComplete: {"prompt:greet"}, mcp.MethodListen: {"resource:a", "template:t"},
+	mcp.MethodCallTool: {"call", "tool:echo"}, mcp.MethodGetPrompt: {"prompt:greet"},
+	mcp.MethodReadResource: {"resource:a"},
+	mcp.MethodSubscribe:    {"template:t"}, mcp.MethodComplete: {"prompt:greet"},
+	mcp.MethodListen:   {"resource:a", "template:t"},
 	mcp.MethodSetLevel: {"levels"},
 }
 
@@ -199,7 +204,8 @@ func (p *protected) probes(t *testing.T, r mcp.Revision) []probe {
 	if r.Modern() {
 		return all
 	}
-	response := probe{name: "a response", method: http.MethodPost, body: `{"jsonrpc":"2.0","id":1,"result":{}}`, ok: http.StatusAccepted}
+	response := probe{name: "a response", method: http.MethodPost, body: `{"jsonrpc":"2.0","id":1,"result":{}}`,
+		ok: http.StatusAccepted}
 	p.inSession(t, r, &response)
 	all = append(all, response)
 	if r == mcp.V20241105 {
@@ -207,7 +213,8 @@ func (p *protected) probes(t *testing.T, r mcp.Revision) []probe {
 	}
 	for _, x := range []probe{
 		{name: "the stream", method: http.MethodGet, ok: http.StatusOK},
-		{name: "the stream, resumed after an unknown event", method: http.MethodGet, header: []string{"Last-Event-ID", "1"}, ok: http.StatusBadRequest},
+		{name: "the stream, resumed after an unknown event", method: http.MethodGet, header: []string{"Last-Event-ID", "1"},
+			ok: http.StatusBadRequest},
 		{name: "the end", method: http.MethodDelete, ok: http.StatusNoContent},
 	} {
 		p.inSession(t, r, &x)
@@ -293,7 +300,8 @@ func TestAuthorizationIsTheSameEverywhere(t *testing.T) {
 					ran, verified := p.ran.Load(), p.verified.Load()
 					res := p.send(t, x, rule.authorization...)
 					body, _ := io.ReadAll(io.LimitReader(res.Body, 4<<10))
-					if res.StatusCode != rule.status || !strings.Contains(string(body), `"error"`) || strings.Contains(string(body), `"result"`) {
+					if res.StatusCode != rule.status || !strings.Contains(string(body), `"error"`) ||
+						strings.Contains(string(body), `"result"`) {
 						t.Fatalf("%s %s", res.Status, body)
 					}
 					if n := p.verified.Load() - verified; n > 1 {
@@ -317,7 +325,8 @@ func TestAuthorizationIsTheSameEverywhere(t *testing.T) {
 						scopes = append(scopes, x.scopes...)
 					}
 					switch {
-					case len(challenges) != 1 || challenges[0].Is("DPoP") != strings.HasPrefix(strings.Join(rule.authorization, ""), "DPoP"):
+					case len(challenges) != 1 || challenges[0].Is("DPoP") != strings.HasPrefix(strings.Join(rule.authorization, ""),
+						"DPoP"):
 						t.Fatalf("challenges %v", challenges)
 					case challenges[0].Params["resource_metadata"] != "https://mcp.example.com/.well-known/oauth-protected-resource/mcp",
 						challenges[0].Params["scope"] != strings.Join(scopes, " "),
@@ -351,7 +360,8 @@ func TestRequestsAreServedInOwnSessionsOnly(t *testing.T) {
 				if len(x.scopes) > 0 {
 					res := p.send(t, x, "Bearer basic")
 					c := challenge.Parse(res.Header["Www-Authenticate"])
-					if res.StatusCode != http.StatusForbidden || len(c) != 1 || c[0].Params["scope"] != "mcp "+strings.Join(x.scopes, " ") {
+					if res.StatusCode != http.StatusForbidden || len(c) != 1 || c[0].Params["scope"] != "mcp "+
+						strings.Join(x.scopes, " ") {
 						t.Errorf("with some of the scopes: %s %v", res.Status, c)
 					}
 				}

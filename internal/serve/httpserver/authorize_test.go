@@ -20,7 +20,8 @@ import (
 
 // call returns the probe of a tool call, in a session if the revision has sessions.
 func (p *protected) call(t *testing.T, r mcp.Revision, tool string) probe {
-	x := probe{method: http.MethodPost, body: strings.ReplaceAll(messageOf(*revision.Lookup(mcp.MethodCallTool), r), "echo", tool)}
+	x := probe{method: http.MethodPost,
+		body: strings.ReplaceAll(messageOf(*revision.Lookup(mcp.MethodCallTool), r), "echo", tool)}
 	if r.Modern() {
 		x.header = []string{"MCP-Protocol-Version", string(r), "Mcp-Method", "tools/call", "Mcp-Name", tool}
 	} else {
@@ -62,7 +63,8 @@ func TestScopesMissingInAHandlerAreAChallenge(t *testing.T) {
 		res := p.send(t, p.call(t, r, "dynamic"), "Bearer ada")
 		body := text(t, res)
 		c := challenge.Parse(res.Header["Www-Authenticate"])
-		if res.StatusCode != http.StatusForbidden || len(c) != 1 || c[0].Params["error"] != "insufficient_scope" || c[0].Params["scope"] != "mcp files:b files:a" {
+		if res.StatusCode != http.StatusForbidden || len(c) != 1 || c[0].Params["error"] != "insufficient_scope" ||
+			c[0].Params["scope"] != "mcp files:b files:a" {
 			t.Errorf("%s %v %s", res.Status, c, body)
 		}
 		if !strings.Contains(body, `"id":7`) || !strings.Contains(body, `"requiredScopes":["files:b","mcp","files:a"]`) {
@@ -72,10 +74,12 @@ func TestScopesMissingInAHandlerAreAChallenge(t *testing.T) {
 		late := p.call(t, r, "late")
 		late.body = strings.Replace(late.body, `"params":{`, `"params":{"_meta":{"progressToken":1},`, 1)
 		if r.Modern() {
-			late.body = strings.Replace(strings.Replace(late.body, `"_meta":{"progressToken":1},`, "", 1), `"_meta":{`, `"_meta":{"progressToken":1,`, 1)
+			late.body = strings.Replace(strings.Replace(late.body, `"_meta":{"progressToken":1},`, "", 1), `"_meta":{`,
+				`"_meta":{"progressToken":1,`, 1)
 		}
 		res = p.send(t, late, "Bearer ada")
-		if body := text(t, res); res.StatusCode != http.StatusOK || !strings.Contains(body, "progress") || !strings.Contains(body, `"requiredScopes":["files:b"]`) {
+		if body := text(t, res); res.StatusCode != http.StatusOK || !strings.Contains(body, "progress") ||
+			!strings.Contains(body, `"requiredScopes":["files:b"]`) {
 			t.Errorf("%s %s", res.Status, body)
 		}
 	})
@@ -87,10 +91,12 @@ func TestPartlyServedBatchIsNotAChallenge(t *testing.T) {
 	server.AddTool(p.Server, mcp.Tool{Name: "dynamic"}, func(ctx context.Context, _ struct{}) (string, error) {
 		return "", auth.Require(ctx, "files:b")
 	})
-	x := probe{method: http.MethodPost, body: `[{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"dynamic"}},{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"echo"}}]`}
+	x := probe{method: http.MethodPost,
+		body: `[{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"dynamic"}},{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"echo"}}]`}
 	p.inSession(t, mcp.V20250326, &x)
 	res := p.send(t, x, "Bearer ada")
-	if body := text(t, res); res.StatusCode != http.StatusOK || !strings.Contains(body, `"requiredScopes":["files:b"]`) || !strings.Contains(body, `"result"`) {
+	if body := text(t, res); res.StatusCode != http.StatusOK || !strings.Contains(body, `"requiredScopes":["files:b"]`) ||
+		!strings.Contains(body, `"result"`) {
 		t.Errorf("%s %s", res.Status, body)
 	}
 }
@@ -99,7 +105,8 @@ func TestPartlyServedBatchIsNotAChallenge(t *testing.T) {
 func TestHiddenToolIsNotAChallenge(t *testing.T) {
 	p := newProtected(t)
 	server.AddTool(p.Server, mcp.Tool{Name: "hidden"}, func(context.Context, struct{}) (string, error) { return "", nil },
-		server.RequireScopes("secret:scope"), server.VisibleTo(func(who principal.Principal, _ string) bool { return who.Subject() == "bob" }))
+		server.RequireScopes("secret:scope"),
+		server.VisibleTo(func(who principal.Principal, _ string) bool { return who.Subject() == "bob" }))
 	withoutPair(t, func(t *testing.T, r mcp.Revision) {
 		hidden := text(t, p.send(t, p.call(t, r, "hidden"), "Bearer ada"))
 		nowhere := text(t, p.send(t, p.call(t, r, "nowhere"), "Bearer ada"))
@@ -151,7 +158,8 @@ func TestListsVaryByAuthorizationOnly(t *testing.T) {
 			return text(t, p.send(t, x, "Bearer "+token))
 		}
 		ada, again, bob := list("ada"), list("basic"), list("bob")
-		if ada != again || ada == bob || strings.Contains(ada, "bobs") || !strings.Contains(bob, "bobs") || !strings.Contains(ada, "echo") {
+		if ada != again || ada == bob || strings.Contains(ada, "bobs") || !strings.Contains(bob, "bobs") ||
+			!strings.Contains(ada, "echo") {
 			t.Errorf("ada %s\nada again %s\nbob %s", ada, again, bob)
 		}
 	})
@@ -190,7 +198,8 @@ func TestStreamsEndWithTheirToken(t *testing.T) {
 				t.Fatal(res.Status)
 			}
 			body := text(t, res) // the body ends, or else the context of the request
-			if r.Modern() && (!strings.Contains(body, "notifications/cancelled") || !strings.Contains(body, `"resultType":"complete"`)) {
+			if r.Modern() && (!strings.Contains(body, "notifications/cancelled") ||
+				!strings.Contains(body, `"resultType":"complete"`)) {
 				t.Errorf("the subscription ends without a result: %s", body)
 			}
 		})
@@ -202,7 +211,8 @@ func TestStreamsEndWithTheirToken(t *testing.T) {
 func TestTheServerServesItsMetadata(t *testing.T) {
 	p := newProtected(t)
 	for path, want := range map[string]int{
-		"/.well-known/oauth-protected-resource": 200, "/.well-known/oauth-protected-resource/mcp": 200, "/.well-known/oauth-protected-resource/x": 404,
+		"/.well-known/oauth-protected-resource": 200, "/.well-known/oauth-protected-resource/mcp": 200,
+		"/.well-known/oauth-protected-resource/x": 404,
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.url+path, nil)
 		if err != nil {
@@ -214,7 +224,8 @@ func TestTheServerServesItsMetadata(t *testing.T) {
 		}
 		body := text(t, res)
 		res.Body.Close()
-		if res.StatusCode != want || want == 200 && !strings.Contains(body, `"authorization_servers":["https://as.example.com"]`) {
+		if res.StatusCode != want || want == 200 &&
+			!strings.Contains(body, `"authorization_servers":["https://as.example.com"]`) {
 			t.Errorf("%s: %s %s", path, res.Status, body)
 		}
 	}

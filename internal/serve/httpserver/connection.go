@@ -10,9 +10,8 @@ import (
 	"time"
 )
 
-// disconnect sends what is queued and ends the response before its handler returns. It
-// reports whether that succeeded. It may be called more than once and concurrently with
-// end.
+// disconnect sends what is queued and ends the response before its handler returns. It reports whether that succeeded.
+// It may be called more than once and concurrently with end.
 func (e *eventStream) disconnect() bool {
 	e.mu.Lock()
 	e.waitSent()
@@ -67,12 +66,10 @@ func closeResponse(w http.ResponseWriter, r *http.Request) bool {
 // disconnectTimeout is the time-out for writing the end of a response.
 const disconnectTimeout = time.Second
 
-// Time-outs for reading requests and writing responses. They do not depend on the settings of
-// the http.Server. A middleware that wraps the http.ResponseWriter without the method Unwrap
-// disables them (net/http, ResponseController).
+// Time-outs for reading requests and writing responses. They do not depend on the settings of the http.Server. A
+// middleware that wraps the http.ResponseWriter without the method Unwrap disables them (net/http, ResponseController).
 //
-// net/http clears both deadlines after each response, so that the connection can serve
-// another request.
+// net/http clears both deadlines after each response, so that the connection can serve another request.
 const (
 	readTimeout   = time.Minute      // for the body of a request
 	unreadTimeout = 5 * time.Second  // for a body that the server ignores
@@ -95,8 +92,7 @@ func boundUnread(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// closeUnread closes the connection after the response, because the rest of the body is not
-// read.
+// closeUnread closes the connection after the response, because the rest of the body is not read.
 func closeUnread(w http.ResponseWriter) {
 	w.Header()["Connection"] = []string{"close"}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(unreadTimeout))

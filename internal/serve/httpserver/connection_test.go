@@ -137,7 +137,8 @@ func TestOnOtherStackEndsAsItsFunction(t *testing.T) {
 		}
 	}
 	_, _, panicked := outcome(panicHere)
-	if err, _ := panicked.(error); !errors.Is(err, errBroken) || !strings.HasPrefix(err.Error(), "broken\n") || !strings.Contains(err.Error(), "httpserver.panicHere") {
+	if err, _ := panicked.(error); !errors.Is(err, errBroken) || !strings.HasPrefix(err.Error(), "broken\n") ||
+		!strings.Contains(err.Error(), "httpserver.panicHere") {
 		t.Errorf("panic %v; want the value and the stack of the function", panicked)
 	}
 	if _, _, panicked := outcome(func() bool { panic(http.ErrAbortHandler) }); panicked != http.ErrAbortHandler {
@@ -190,8 +191,10 @@ func TestStreamsEndWhenTheNewestTokenExpires(t *testing.T) {
 
 func TestMetadataRequestsAreRecognizedByTheirPath(t *testing.T) {
 	for path, want := range map[string]bool{
-		"/.well-known/oauth-protected-resource": true, "/.well-known/oauth-protected-resource/": true, "/.well-known/oauth-protected-resource/mcp?x=y": true,
-		"/.well-known/oauth-protected-resources": false, "/mcp": false, "/mcp/.well-known/oauth-protected-resource": false,
+		"/.well-known/oauth-protected-resource": true, "/.well-known/oauth-protected-resource/": true,
+		"/.well-known/oauth-protected-resource/mcp?x=y": true,
+		"/.well-known/oauth-protected-resources":        false, "/mcp": false,
+		"/mcp/.well-known/oauth-protected-resource": false,
 	} {
 		if got := isMetadata(httptest.NewRequest(http.MethodGet, path, nil)); got != want {
 			t.Errorf("%s: %v", path, got)
@@ -323,7 +326,8 @@ func TestTrackerCancelsLateRequests(t *testing.T) {
 	tr.leave(f)
 	tr.cancelAll()
 	late, _ := begin()
-	if !errors.Is(context.Cause(early), errShutdown) || !errors.Is(context.Cause(late), errShutdown) || ended.Err() != nil {
+	if !errors.Is(context.Cause(early), errShutdown) || !errors.Is(context.Cause(late), errShutdown) ||
+		ended.Err() != nil {
 		t.Errorf("%v, %v, %v", context.Cause(early), context.Cause(late), ended.Err())
 	}
 }

@@ -23,15 +23,13 @@ var (
 	noBuffering = []string{"no"}
 )
 
-// eventStream is the response to one request. It becomes an event stream with the first
-// message that is written. Writing adds to a queue; a goroutine that runs while the queue
-// has content sends it with one write and one flush. An eventStream is safe for concurrent
-// use until end.
+// eventStream is the response to one request. It becomes an event stream with the first message that is written.
+// Writing adds to a queue; a goroutine that runs while the queue has content sends it with one write and one flush. An
+// eventStream is safe for concurrent use until end.
 type eventStream struct {
 	w   http.ResponseWriter
 	ctx context.Context // ends when the client disconnects
-	// broken is cancelled when a write fails. If broken is nil, Write drops messages after
-	// a failure and returns no error.
+	// broken is cancelled when a write fails. If broken is nil, Write drops messages after a failure and returns no error.
 	broken canceler
 	answer *answerStream // the response to a request of a session that uses this stream as its connection; may be nil
 
@@ -49,9 +47,8 @@ type eventStream struct {
 
 var _ rpc.Stream = (*eventStream)(nil)
 
-// Write queues one message as an event. It waits while more than maxQueued bytes are
-// queued. It does not retain msg. The error is the cause of ctx or the reason why nothing
-// more can be sent.
+// Write queues one message as an event. It waits while more than maxQueued bytes are queued. It does not retain msg.
+// The error is the cause of ctx or the reason why nothing more can be sent.
 func (e *eventStream) Write(ctx context.Context, msg []byte) error {
 	err := e.write(ctx, func(dst []byte) []byte { return httpcodec.AppendEvent(dst, "", msg) })
 	if err != nil && e.broken == nil && e.Broken() != nil {
@@ -158,8 +155,7 @@ func (e *eventStream) push(encode func(dst []byte) []byte) {
 	}
 }
 
-// start sends the header of an event stream unless it was sent before. The caller holds
-// mu.
+// start sends the header of an event stream unless it was sent before. The caller holds mu.
 func (e *eventStream) start() {
 	if e.started {
 		return
@@ -344,8 +340,7 @@ func (e *eventStream) end() {
 	}
 }
 
-// waitSent waits until no goroutine sends. The caller holds mu, which is unlocked while
-// waiting.
+// waitSent waits until no goroutine sends. The caller holds mu, which is unlocked while waiting.
 func (e *eventStream) waitSent() {
 	for e.idle != nil {
 		idle := e.idle

@@ -124,7 +124,8 @@ func TestEventStreamBeginsWithTheFirstMessage(t *testing.T) {
 		t.Errorf("%d, %q", w.begun(), got)
 	}
 	// Rule T23: headers tell proxies not to buffer events.
-	for name, want := range map[string]string{"Content-Type": "text/event-stream", "X-Accel-Buffering": "no", "Cache-Control": "no-cache, no-transform", "Content-Length": ""} {
+	for name, want := range map[string]string{"Content-Type": "text/event-stream", "X-Accel-Buffering": "no",
+		"Cache-Control": "no-cache, no-transform", "Content-Length": ""} {
 		if got := w.header.Get(name); got != want {
 			t.Errorf("%s: %q", name, got)
 		}

@@ -57,8 +57,7 @@ func (s *sessionStream) takeLease() error {
 	return err
 }
 
-// Follow announces the events of a stream that another replica follows, if the stream is one of this
-// replica.
+// Follow announces the events of a stream that another replica follows, if the stream is one of this replica.
 func (a *Streams) Follow(key store.StreamKey) {
 	s := a.open(key)
 	if s == nil || s.replay {
@@ -220,12 +219,10 @@ func (s *sessionStream) logLostResponse(latest entry) error {
 	return err
 }
 
-// errEndedElsewhere means that another replica has ended the stream, because the lease of this replica had
-// ended.
+// errEndedElsewhere means that another replica has ended the stream, because the lease of this replica had ended.
 var errEndedElsewhere = errors.New("another replica has ended the stream")
 
-// explain returns nil if the log has e as entry seq. Otherwise the error is errEndedElsewhere or that of the
-// store.
+// explain returns nil if the log has e as entry seq. Otherwise the error is errEndedElsewhere or that of the store.
 func (s *sessionStream) explain(seq uint64, e entry) error {
 	entries, err := s.all.read(context.Background(), s.key, seq-1)
 	switch {

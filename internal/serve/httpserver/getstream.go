@@ -14,9 +14,8 @@ import (
 	"github.com/parley-mcp/parley/store"
 )
 
-// getStream serves a GET request of a session. It starts the standalone stream or, with a
-// Last-Event-ID header, resumes a stream (2025-11-25, basic/transports, Resumability and
-// Redelivery).
+// getStream serves a GET request of a session. It starts the standalone stream or, with a Last-Event-ID header, resumes
+// a stream (2025-11-25, basic/transports, Resumability and Redelivery).
 //
 // While the connection is open, which may be for hours, its goroutine only waits. Its stack
 // stays small, since the work is done on other stacks.
@@ -51,8 +50,7 @@ type servedStream struct {
 	expiry *expiry   // of a standalone stream; may be nil
 }
 
-// open makes conn the connection of a stream. If that is not possible, open rejects the request
-// and reports false.
+// open makes conn the connection of a stream. If that is not possible, open rejects the request and reports false.
 func (c *servedStream) open(w http.ResponseWriter, r *http.Request, id string) bool {
 	s := c.server
 	live, ok := s.open(w, r, id, jsonrpc.ID{})
@@ -99,8 +97,7 @@ func (c *servedStream) serve() {
 	}
 }
 
-// next waits for work, which reports whether to go on. It returns nil when the connection has
-// ended.
+// next waits for work, which reports whether to go on. It returns nil when the connection has ended.
 func (c *servedStream) next() (work func() bool) {
 	var poll <-chan time.Time
 	if c.follow != nil {
@@ -151,8 +148,7 @@ func (c *servedStream) sendNotifications() bool {
 	return true
 }
 
-// keepAlive renews the session, which is in use while the connection is open, and sends a ping or
-// a comment.
+// keepAlive renews the session, which is in use while the connection is open, and sends a ping or a comment.
 func (c *servedStream) keepAlive() bool {
 	ctx := c.conn.ctx
 	if c.live.Touch(ctx) != nil {
@@ -192,10 +188,10 @@ func (c *servedStream) close() {
 	}
 }
 
-// resume makes conn the connection of the stream named by the Last-Event-ID values, and sends
-// the events after that event. If that is not possible, resume rejects the request and returns
-// nil.
-func (s *Server) resume(w http.ResponseWriter, r *http.Request, live *legacy.StoredSession, conn *eventStream, last []string) (stream *sessionStream, connDone <-chan struct{}) {
+// resume makes conn the connection of the stream named by the Last-Event-ID values, and sends the events after that
+// event. If that is not possible, resume rejects the request and returns nil.
+func (s *Server) resume(w http.ResponseWriter, r *http.Request, live *legacy.StoredSession, conn *eventStream,
+	last []string) (stream *sessionStream, connDone <-chan struct{}) {
 	name, seq, ok := httpcodec.ParseEventID(last[0])
 	if !ok || len(last) > 1 {
 		rejectInvalid(w, jsonrpc.ID{}, "the Last-Event-ID header must be the id of an event of this session")
@@ -215,14 +211,15 @@ func (s *Server) resume(w http.ResponseWriter, r *http.Request, live *legacy.Sto
 	return stream, connDone
 }
 
-// cannotResume rejects a request to resume a stream. The status is never 404, which means
-// that the session has ended.
+// cannotResume rejects a request to resume a stream. The status is never 404, which means that the session has ended.
 func (s *Server) cannotResume(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case errors.Is(err, errUnknownEvent):
 		rejectInvalid(w, jsonrpc.ID{}, "the Last-Event-ID header must name an event of this session that is still stored")
 	case errors.Is(err, store.ErrPurged):
-		reject(w, http.StatusGone, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "cannot resume the stream: events after the Last-Event-ID are no longer stored"})
+		reject(w, http.StatusGone, jsonrpc.ID{},
+			&jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest,
+				Message: "cannot resume the stream: events after the Last-Event-ID are no longer stored"})
 	case r.Context().Err() != nil: // the client has disconnected
 	default:
 		s.Logger.ErrorContext(r.Context(), "event store failed", "error", err)

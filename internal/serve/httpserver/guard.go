@@ -13,19 +13,17 @@ import (
 	"github.com/parley-mcp/parley/internal/httpurl"
 )
 
-// Guard checks the Host and Origin headers of each request. It protects against DNS
-// rebinding, where a web page makes its host name resolve to the address of the server
-// (2026-07-28, basic/transports/streamable-http, Security). It also requires JSON bodies.
-// The zero Guard is strict. A Guard must not change while the server runs.
+// Guard checks the Host and Origin headers of each request. It protects against DNS rebinding, where a web page makes
+// its host name resolve to the address of the server (2026-07-28, basic/transports/streamable-http, Security). It also
+// requires JSON bodies. The zero Guard is strict. A Guard must not change while the server runs.
 type Guard struct {
 	// Origins are the allowed origins besides the server's own, in the form that browsers
 	// send ("https://app.example.com").
 	Origins []string
-	// Hosts are the allowed values of the Host header, with or without a port. If Hosts is
-	// empty, requests over the loopback interface must name that interface, and other
-	// requests may have any Host. Web pages of a listed host may use the server. If Hosts
-	// is empty, pages of a host name may not, since any DNS name can resolve to the
-	// server's address.
+	// Hosts are the allowed values of the Host header, with or without a port. If Hosts is empty, requests over the
+	// loopback interface must name that interface, and other requests may have any Host. Web pages of a listed host may
+	// use the server. If Hosts is empty, pages of a host name may not, since any DNS name can resolve to the server's
+	// address.
 	Hosts []string
 }
 
@@ -59,7 +57,8 @@ func (g *Guard) check(r *http.Request) *rejection {
 func (g *Guard) checkOrigin(r *http.Request) *rejection {
 	loopback := onLoopback(r)
 	if !g.hostAllowed(r.Host, loopback) {
-		return &rejection{http.StatusForbidden, "the Host header must name this server, not " + quote(r.Host) + ": allow this name with --allow-host of parley, or AllowedHosts of a Go server"}
+		return &rejection{http.StatusForbidden, "the Host header must name this server, not " + quote(r.Host) +
+			": allow this name with --allow-host of parley, or AllowedHosts of a Go server"}
 	}
 	switch origins := r.Header["Origin"]; {
 	case len(origins) > 1:
@@ -73,7 +72,8 @@ func (g *Guard) checkOrigin(r *http.Request) *rejection {
 }
 
 func originRejection(origin string) *rejection {
-	return &rejection{http.StatusForbidden, "the Origin " + quote(origin) + " is not allowed: if you trust its pages, allow it with --allow-origin of parley, or AllowedOrigins of a Go server"}
+	return &rejection{http.StatusForbidden, "the Origin " + quote(origin) +
+		" is not allowed: if you trust its pages, allow it with --allow-origin of parley, or AllowedOrigins of a Go server"}
 }
 
 // hostAllowed reports whether requests may have this Host header.
@@ -92,14 +92,14 @@ func (g *Guard) hostListed(host string) bool {
 	})
 }
 
-// originAllowed reports whether requests of this origin may be served. The caller has
-// checked host.
+// originAllowed reports whether requests of this origin may be served. The caller has checked host.
 func (g *Guard) originAllowed(origin, host string, loopback bool) bool {
 	if slices.Contains(g.Origins, origin) {
 		return true
 	}
 	u, err := url.Parse(origin)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || !strings.EqualFold(origin, u.Scheme+"://"+u.Host) {
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" ||
+		!strings.EqualFold(origin, u.Scheme+"://"+u.Host) {
 		return false // includes "null", the origin of all sandboxed pages
 	}
 	if strings.EqualFold(u.Host, host) {
@@ -168,9 +168,8 @@ func quote(s string) string {
 	}, s) + `"`
 }
 
-// The CORS protocol of the Fetch standard lets web pages of the origins in Guard.Origins
-// send requests and read responses. The server's own pages do not need it. Other pages of
-// this machine must be in Origins to get it.
+// The CORS protocol of the Fetch standard lets web pages of the origins in Guard.Origins send requests and read
+// responses. The server's own pages do not need it. Other pages of this machine must be in Origins to get it.
 
 const (
 	corsMethods = "POST, GET, DELETE"
@@ -181,11 +180,13 @@ const (
 // repeat parameters are allowed too.
 var corsHeaders = []string{
 	"accept", "authorization", "dpop", "baggage", "content-type", "last-event-id", "traceparent", "tracestate",
-	strings.ToLower(httpcodec.HeaderSession), strings.ToLower(httpcodec.HeaderVersion), strings.ToLower(httpcodec.HeaderMethod), strings.ToLower(httpcodec.HeaderName),
+	strings.ToLower(httpcodec.HeaderSession), strings.ToLower(httpcodec.HeaderVersion),
+	strings.ToLower(httpcodec.HeaderMethod), strings.ToLower(httpcodec.HeaderName),
 }
 
 // exposed lists the response headers that pages may read.
-var exposed = []string{strings.Join([]string{httpcodec.HeaderSession, httpcodec.HeaderVersion, "WWW-Authenticate", "DPoP-Nonce", "Retry-After"}, ", ")}
+var exposed = []string{strings.Join([]string{httpcodec.HeaderSession, httpcodec.HeaderVersion, "WWW-Authenticate",
+	"DPoP-Nonce", "Retry-After"}, ", ")}
 
 // addCORSHeaders lets the page that has sent r read the response. The caller has checked
 // r. If r is a preflight request, addCORSHeaders answers it and reports true.
@@ -226,7 +227,8 @@ func allowedHeaders(wanted []string) string {
 	for _, list := range wanted {
 		for name := range strings.SplitSeq(list, ",") {
 			name = strings.ToLower(strings.TrimSpace(name))
-			if slices.Contains(corsHeaders, name) || strings.HasPrefix(name, strings.ToLower(httpcodec.ParamPrefix)) && isToken(name) {
+			if slices.Contains(corsHeaders, name) || strings.HasPrefix(name, strings.ToLower(httpcodec.ParamPrefix)) &&
+				isToken(name) {
 				allowed = append(allowed, name)
 			}
 		}
@@ -237,6 +239,7 @@ func allowedHeaders(wanted []string) string {
 // isToken reports whether s, in lower case, is a valid header name (RFC 9110, section 5.6.2).
 func isToken(s string) bool {
 	return s != "" && strings.IndexFunc(s, func(r rune) bool {
-		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("!#$%&'*+-.^_`|~", r))
+		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' ||
+			strings.ContainsRune("!#$%&'*+-.^_`|~", r))
 	}) < 0
 }

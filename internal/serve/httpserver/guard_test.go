@@ -88,8 +88,10 @@ func TestHostIsCheckedOnOtherInterfacesIfConfigured(t *testing.T) {
 		}
 	}
 	for host, want := range map[string]int{
-		"example.com": 200, "example.com:443": 200, "EXAMPLE.com": 200, "exact.example:8443": 200, "[2001:db8::1]:80": 200, "[2001:db8::2]": 200,
-		"exact.example": 403, "exact.example:8444": 403, "www.example.com": 403, "example.com.": 403, "localhost": 403, "": 403, "evil.example": 403,
+		"example.com": 200, "example.com:443": 200, "EXAMPLE.com": 200, "exact.example:8443": 200, "[2001:db8::1]:80": 200,
+		"[2001:db8::2]": 200,
+		"exact.example": 403, "exact.example:8444": 403, "www.example.com": 403, "example.com.": 403, "localhost": 403,
+		"": 403, "evil.example": 403,
 	} {
 		g := Guard{Hosts: []string{"example.com", "exact.example:8443", "2001:db8::1", "[2001:db8::2]"}}
 		for _, local := range []net.Addr{onNetwork, onLoopback4, onUnix, nil} {
@@ -145,7 +147,8 @@ func TestOriginIsChecked(t *testing.T) {
 		"http://localhost\x7f":                  403,
 	} {
 		g := Guard{Origins: []string{"https://app.example"}}
-		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete, http.MethodOptions, http.MethodHead, http.MethodPut} {
+		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete, http.MethodOptions,
+			http.MethodHead, http.MethodPut} {
 			r := asked(method, onLoopback4, host, "Content-Type", "application/json")
 			r.Header["Origin"] = []string{origin}
 			if got := status(g.check(r)); got != want {
@@ -177,7 +180,8 @@ func TestSameOriginCountsForKnownHostsOnly(t *testing.T) {
 		{nil, onUnix, "rebound.example", "http://rebound.example", 403},
 	} {
 		g := Guard{Hosts: tc.hosts}
-		if got := status(g.check(asked(http.MethodPost, tc.local, tc.host, "Content-Type", "application/json", "Origin", tc.origin))); got != tc.want {
+		if got := status(g.check(asked(http.MethodPost, tc.local, tc.host, "Content-Type", "application/json", "Origin",
+			tc.origin))); got != tc.want {
 			t.Errorf("%q on %v, Host %s, Origin %s: %d, want %d", tc.hosts, tc.local, tc.host, tc.origin, got, tc.want)
 		}
 	}
@@ -212,10 +216,13 @@ func TestCrossSiteRequestsWithoutOriginAreRejected(t *testing.T) {
 // A form on any page can send a body of a type other than JSON.
 func TestPostRequiresJSON(t *testing.T) {
 	for contentType, want := range map[string]int{
-		"application/json": 200, "application/json; charset=utf-8": 200, "application/json;charset=UTF-8": 200, "APPLICATION/JSON": 200, "application/json;": 200,
-		"application/json; charset=latin1": 415, "application/jsonp": 415, "text/plain": 415, "": 415, "application/x-www-form-urlencoded": 415,
-		"multipart/form-data": 415, "text/plain; application/json": 415, "application/json, text/plain": 415, "application/json; charset": 415,
-		"application/vnd.api+json": 415,
+		"application/json": 200, "application/json; charset=utf-8": 200, "application/json;charset=UTF-8": 200,
+		"APPLICATION/JSON": 200, "application/json;": 200,
+		"application/json; charset=latin1": 415, "application/jsonp": 415, "text/plain": 415, "": 415,
+		"application/x-www-form-urlencoded": 415,
+		"multipart/form-data":               415, "text/plain; application/json": 415, "application/json, text/plain": 415,
+		"application/json; charset": 415,
+		"application/vnd.api+json":  415,
 	} {
 		var g Guard
 		r := asked(http.MethodPost, onLoopback4, "localhost")
@@ -228,7 +235,8 @@ func TestPostRequiresJSON(t *testing.T) {
 	if got := status(g.check(asked(http.MethodPost, onLoopback4, "localhost"))); got != http.StatusUnsupportedMediaType {
 		t.Errorf("no Content-Type: %d", got)
 	}
-	if got := status(g.check(asked(http.MethodPost, onLoopback4, "localhost", "Content-Type", "application/json", "Content-Type", "text/plain"))); got != http.StatusUnsupportedMediaType {
+	if got := status(g.check(asked(http.MethodPost, onLoopback4, "localhost", "Content-Type", "application/json",
+		"Content-Type", "text/plain"))); got != http.StatusUnsupportedMediaType {
 		t.Errorf("two Content-Type headers: %d", got)
 	}
 	if got := status(g.check(asked(http.MethodGet, onLoopback4, "localhost"))); got != http.StatusOK {
@@ -270,11 +278,13 @@ func TestAddressOfIPv6ClientIsItsNetwork(t *testing.T) {
 	}
 }
 
-// FuzzOriginHost checks that a request is served only if its Host is in the list of hosts or names the loopback interface,
-// and its Origin is in the list of origins or has such a host. The hosts are those that net/url finds and those of a
-// second parser.
+// FuzzOriginHost checks that a request is served only if its Host is in the list of hosts or names the loopback
+// interface, and its Origin is in the list of origins or has such a host. The hosts are those that net/url finds and
+// those of a second parser.
 func FuzzOriginHost(f *testing.F) {
-	for _, s := range []string{"http://localhost", "http://127.0.0.1:1", "http://[::1]", "null", "http://a@localhost", "http://localhost.evil", "https://app.example", "https://mcp.example:8443", "http://localhost:1@evil", "http://localhost#x"} {
+	for _, s := range []string{"http://localhost", "http://127.0.0.1:1", "http://[::1]", "null", "http://a@localhost",
+		"http://localhost.evil", "https://app.example", "https://mcp.example:8443", "http://localhost:1@evil",
+		"http://localhost#x"} {
 		f.Add(s, "localhost", false)
 		f.Add(s, "mcp.example:8443", true)
 	}

@@ -46,8 +46,7 @@ func (b binding) Check(m *jsonrpc.Message) *jsonrpc.Error {
 	return nil
 }
 
-// Param implements rpc.Mirror (2026-07-28, basic/transports/streamable-http, Custom
-// Headers from Tool Parameters).
+// Param implements rpc.Mirror (2026-07-28, basic/transports/streamable-http, Custom Headers from Tool Parameters).
 func (b binding) Param(name string) (text string, ok bool, err error) {
 	header := http.CanonicalHeaderKey(httpcodec.ParamPrefix + name)
 	if len(b[header]) == 0 {
@@ -83,8 +82,7 @@ func mismatch(format string, args ...any) *jsonrpc.Error {
 	return jsonrpc.Errorf(mcp.CodeHeaderMismatch, "header mismatch: "+format, args...)
 }
 
-// isJSON reports whether the values of a Content-Type header are one JSON media type in
-// UTF-8.
+// isJSON reports whether the values of a Content-Type header are one JSON media type in UTF-8.
 func isJSON(contentType []string) bool {
 	if len(contentType) != 1 {
 		return false
@@ -97,8 +95,7 @@ func isJSON(contentType []string) bool {
 	return err == nil && kind == "application/json" && (!hasCharset || strings.EqualFold(charset, "utf-8"))
 }
 
-// isUnencoded reports whether the values of a Content-Encoding header are empty or name no
-// coding but identity.
+// isUnencoded reports whether the values of a Content-Encoding header are empty or name no coding but identity.
 func isUnencoded(codings []string) bool {
 	for _, v := range codings {
 		for coding := range strings.SplitSeq(v, ",") {
@@ -122,7 +119,8 @@ func accepts(h http.Header, mediaType string) bool {
 		for part := range strings.SplitSeq(v, ",") {
 			kind, params, _ := strings.Cut(part, ";")
 			kind = strings.TrimSpace(kind)
-			if (strings.EqualFold(kind, mediaType) || kind == "*/*" || strings.EqualFold(kind, major+"/*")) && !isZeroQuality(params) {
+			if (strings.EqualFold(kind, mediaType) || kind == "*/*" || strings.EqualFold(kind, major+"/*")) &&
+				!isZeroQuality(params) {
 				return true
 			}
 		}

@@ -87,9 +87,8 @@ func (h *usage) release() {
 	t.idle = h
 }
 
-// limiterFor returns the limiter for requests of a method and the limit for the owner.
-// Subscriptions, which are long-lived, have a limiter of their own so that they do not
-// use up the limit of other requests.
+// limiterFor returns the limiter for requests of a method and the limit for the owner. Subscriptions, which are
+// long-lived, have a limiter of their own so that they do not use up the limit of other requests.
 func (s *Server) limiterFor(method string, o owner) (count *limiter, limit int) {
 	anonymous := o.who == principal.Anonymous
 	switch stays := rpc.IsLongLived(method); {
@@ -103,8 +102,7 @@ func (s *Server) limiterFor(method string, o owner) (count *limiter, limit int) 
 	return &s.stateless, s.PerOwner
 }
 
-// errTooManyRequests is the error when the limit of requests in flight on the server is
-// reached.
+// errTooManyRequests is the error when the limit of requests in flight on the server is reached.
 var errTooManyRequests = &call.OverloadError{Limit: "requests in flight on this server", RetryAfter: time.Second}
 
 // overloadOf returns the error for a request whose owner has reached its limit.
@@ -117,8 +115,10 @@ func overloadOf(m *jsonrpc.Message) *call.OverloadError {
 
 // rejectOverload rejects a request because of a limit, and logs the limit. The status is 429
 // for a limit of the client and 503 for one of the server.
-func (s *Server) rejectOverload(w http.ResponseWriter, r *http.Request, status int, request jsonrpc.ID, e *call.OverloadError) {
-	s.overloads.Log(r.Context(), s.Logger, slog.LevelWarn, "overload: request rejected", slog.String("limit", e.Limit), slog.Int("status", status))
+func (s *Server) rejectOverload(w http.ResponseWriter, r *http.Request, status int, request jsonrpc.ID,
+	e *call.OverloadError) {
+	s.overloads.Log(r.Context(), s.Logger, slog.LevelWarn, "overload: request rejected", slog.String("limit", e.Limit),
+		slog.Int("status", status))
 	setRetryAfter(w, e.RetryAfter)
 	reject(w, status, request, e.Wire())
 }

@@ -12,8 +12,7 @@ import (
 	"github.com/parley-mcp/parley/store"
 )
 
-// An entry of the log of a stream consists of its kind, the origin of the stream, a line feed and the
-// message.
+// An entry of the log of a stream consists of its kind, the origin of the stream, a line feed and the message.
 type entry []byte
 
 // Kinds of entries.
@@ -59,7 +58,8 @@ func appendEntry(dst []byte, kind byte, origin, message []byte) entry {
 
 // isValid reports whether e is the result of appendEntry.
 func (e entry) isValid() bool {
-	return len(e) > 0 && bytes.IndexByte([]byte{entryMessage, entryFinal, entryOpened, entryEnded, entryUnlogged}, e[0]) >= 0 && bytes.IndexByte(e, '\n') > 0
+	return len(e) > 0 && bytes.IndexByte([]byte{entryMessage, entryFinal, entryOpened, entryEnded, entryUnlogged},
+		e[0]) >= 0 && bytes.IndexByte(e, '\n') > 0
 }
 
 func (e entry) isLast() bool {
@@ -92,9 +92,11 @@ var errNoOrigin = errors.New("the log does not have the ids of the requests")
 // entryFinal if its replica has ended, or entryUnlogged.
 func (e entry) lostResponse(kind byte) (entry, error) {
 	_, raw, _ := bytes.Cut(e.origin(), []byte{' '})
-	lost := &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the server process that served the request has ended: the outcome of the request is unknown"}
+	lost := &jsonrpc.Error{Code: jsonrpc.CodeInternalError,
+		Message: "the server process that served the request has ended: the outcome of the request is unknown"}
 	if kind == entryUnlogged {
-		lost.Message = "cannot resume the stream of the request: the server could not store an event: the outcome of the request is unknown"
+		lost.Message = "cannot resume the stream of the request: the server could not store an event: the outcome of the " +
+			"request is unknown"
 	}
 	var ids []jsonrpc.ID
 	batch := bytes.HasPrefix(raw, []byte{'['})
@@ -133,7 +135,8 @@ const (
 // It returns the number of the event that failed for the client, or 0 if it has none. The error is cause, nil if the
 // log has the entry after all, or errEndedElsewhere if another replica has ended the stream. The caller holds sendLock.
 func (s *sessionStream) logFailure(seq uint64, failed entry, cause error) (number uint64, err error) {
-	if err = cause; !errors.Is(cause, context.DeadlineExceeded) { // otherwise the client would wait twice as long for the event
+	// otherwise the client would wait twice as long for the event
+	if err = cause; !errors.Is(cause, context.DeadlineExceeded) {
 		err = s.terminate(context.Background(), seq)
 	}
 	if errors.Is(err, store.ErrConflict) {

@@ -9,10 +9,9 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// modernStatus returns the HTTP status of a response that reports an error with this
-// code. The transport's page names the errors that are faults of the HTTP request; an
-// error of the method itself, such as an unknown tool, is status 200 (2026-07-28,
-// basic/transports/streamable-http).
+// modernStatus returns the HTTP status of a response that reports an error with this code. The transport's page names
+// the errors that are faults of the HTTP request; an error of the method itself, such as an unknown tool, is status 200
+// (2026-07-28, basic/transports/streamable-http).
 func modernStatus(code int64) int {
 	switch code {
 	case jsonrpc.CodeParseError, jsonrpc.CodeInvalidRequest,
@@ -32,7 +31,9 @@ func (s *Server) postModern(w http.ResponseWriter, r *http.Request, x *exchange,
 		s.notifyModern(w, r, m, class)
 		return
 	case jsonrpc.Response:
-		reject(w, http.StatusBadRequest, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the message must be a request or a notification: revision 2026-07-28 has no responses from clients"})
+		reject(w, http.StatusBadRequest, jsonrpc.ID{},
+			&jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest,
+				Message: "the message must be a request or a notification: revision 2026-07-28 has no responses from clients"})
 		return
 	}
 	owner := s.ownerOf(r)

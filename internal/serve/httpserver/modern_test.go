@@ -66,7 +66,8 @@ func modernRequest(method, version, capabilities, params string) string {
 	if capabilities != "" {
 		meta = append(meta, `"io.modelcontextprotocol/clientCapabilities":`+capabilities)
 	}
-	return fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{%s"_meta":{%s}}}`, method, params, strings.Join(meta, ","))
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{%s"_meta":{%s}}}`, method, params,
+		strings.Join(meta, ","))
 }
 
 func header(pairs ...string) http.Header {
@@ -87,29 +88,53 @@ func TestOpenReportsTheFirstFault(t *testing.T) {
 		body  string
 		code  int64
 	}{
-		{"version header missing", header("Mcp-Method", "x"), modernRequest(unknown, `"v998"`, "", ""), mcp.CodeHeaderMismatch},
-		{"version header repeated", header(httpcodec.HeaderVersion, "2026-07-28", httpcodec.HeaderVersion, "2026-07-28"), modernRequest(mcp.MethodListTools, `"2026-07-28"`, "{}", ""), mcp.CodeHeaderMismatch},
-		{"params missing", header(httpcodec.HeaderVersion, "v999"), `{"jsonrpc":"2.0","id":1,"method":"no/such/method"}`, jsonrpc.CodeInvalidParams},
-		{"_meta is not an object", header(httpcodec.HeaderVersion, "v999"), `{"jsonrpc":"2.0","id":1,"method":"no/such/method","params":{"_meta":7}}`, jsonrpc.CodeInvalidParams},
-		{"_meta without a version", header(httpcodec.HeaderVersion, "v999"), modernRequest(unknown, "", "{}", ""), jsonrpc.CodeInvalidParams},
-		{"version is not a string", header(httpcodec.HeaderVersion, "v999"), modernRequest(unknown, "20260728", "{}", ""), jsonrpc.CodeInvalidParams},
-		{"_meta without capabilities", header(httpcodec.HeaderVersion, "v999"), modernRequest(unknown, `"v998"`, "", ""), jsonrpc.CodeInvalidParams},
-		{"capabilities are not an object", header(httpcodec.HeaderVersion, "v999"), modernRequest(unknown, `"v998"`, "[]", ""), jsonrpc.CodeInvalidParams},
-		{"unknown versions differ", header(httpcodec.HeaderVersion, "v999"), modernRequest(unknown, `"v998"`, "{}", ""), mcp.CodeHeaderMismatch},
-		{"unknown version in the body", header(httpcodec.HeaderVersion, "2026-07-28"), modernRequest(unknown, `"v998"`, "{}", ""), mcp.CodeHeaderMismatch},
-		{"legacy version in the header", header(httpcodec.HeaderVersion, "2025-11-25"), modernRequest(unknown, `"2026-07-28"`, "{}", ""), mcp.CodeHeaderMismatch},
-		{"empty version header", header(httpcodec.HeaderVersion, ""), modernRequest(unknown, `"2026-07-28"`, "{}", ""), mcp.CodeHeaderMismatch},
-		{"unknown version", header(httpcodec.HeaderVersion, "v999"), modernRequest(unknown, `"v999"`, "{}", ""), mcp.CodeUnsupportedVersion},
-		{"legacy version", header(httpcodec.HeaderVersion, "2025-11-25"), modernRequest(unknown, `"2025-11-25"`, "{}", ""), mcp.CodeUnsupportedVersion},
-		{"method header missing", header(httpcodec.HeaderVersion, "2026-07-28"), modernRequest(unknown, `"2026-07-28"`, "{}", ""), mcp.CodeHeaderMismatch},
-		{"methods differ", header(httpcodec.HeaderVersion, "2026-07-28", httpcodec.HeaderMethod, "tools/call"), modernRequest(unknown, `"2026-07-28"`, "{}", ""), mcp.CodeHeaderMismatch},
-		{"methods differ in case", header(httpcodec.HeaderVersion, "2026-07-28", httpcodec.HeaderMethod, "TOOLS/LIST"), modernRequest(mcp.MethodListTools, `"2026-07-28"`, "{}", ""), mcp.CodeHeaderMismatch},
-		{"method header repeated", header(httpcodec.HeaderVersion, "2026-07-28", httpcodec.HeaderMethod, "tools/list", httpcodec.HeaderMethod, "tools/list"), modernRequest(mcp.MethodListTools, `"2026-07-28"`, "{}", ""), mcp.CodeHeaderMismatch},
-		{"unknown method", header(httpcodec.HeaderVersion, "2026-07-28", httpcodec.HeaderMethod, unknown), modernRequest(unknown, `"2026-07-28"`, "{}", ""), jsonrpc.CodeMethodNotFound},
-		{"legacy method", header(httpcodec.HeaderVersion, "2026-07-28", httpcodec.HeaderMethod, "ping"), modernRequest("ping", `"2026-07-28"`, "{}", ""), jsonrpc.CodeMethodNotFound},
-		{"initialize", header(httpcodec.HeaderVersion, "2026-07-28", httpcodec.HeaderMethod, "initialize"), modernRequest("initialize", `"2026-07-28"`, "{}", ""), jsonrpc.CodeMethodNotFound},
-		{"no fault", header(httpcodec.HeaderVersion, "2026-07-28", httpcodec.HeaderMethod, "tools/list"), modernRequest(mcp.MethodListTools, `"2026-07-28"`, "{}", ""), 0},
-		{"no fault, with white space", header(httpcodec.HeaderVersion, " 2026-07-28\t", httpcodec.HeaderMethod, " tools/list "), modernRequest(mcp.MethodListTools, `"2026-07-28"`, "{}", ""), 0},
+		{"version header missing", header("Mcp-Method", "x"), modernRequest(unknown, `"v998"`, "", ""),
+			mcp.CodeHeaderMismatch},
+		{"version header repeated", header(httpcodec.HeaderVersion, "2026-07-28", httpcodec.HeaderVersion, "2026-07-28"),
+			modernRequest(mcp.MethodListTools, `"2026-07-28"`, "{}", ""), mcp.CodeHeaderMismatch},
+		{"params missing", header(httpcodec.HeaderVersion, "v999"), `{"jsonrpc":"2.0","id":1,"method":"no/such/method"}`,
+			jsonrpc.CodeInvalidParams},
+		{"_meta is not an object", header(httpcodec.HeaderVersion, "v999"),
+			`{"jsonrpc":"2.0","id":1,"method":"no/such/method","params":{"_meta":7}}`, jsonrpc.CodeInvalidParams},
+		{"_meta without a version", header(httpcodec.HeaderVersion, "v999"), modernRequest(unknown, "", "{}", ""),
+			jsonrpc.CodeInvalidParams},
+		{"version is not a string", header(httpcodec.HeaderVersion, "v999"), modernRequest(unknown, "20260728", "{}", ""),
+			jsonrpc.CodeInvalidParams},
+		{"_meta without capabilities", header(httpcodec.HeaderVersion, "v999"), modernRequest(unknown, `"v998"`, "", ""),
+			jsonrpc.CodeInvalidParams},
+		{"capabilities are not an object", header(httpcodec.HeaderVersion, "v999"),
+			modernRequest(unknown, `"v998"`, "[]", ""), jsonrpc.CodeInvalidParams},
+		{"unknown versions differ", header(httpcodec.HeaderVersion, "v999"), modernRequest(unknown, `"v998"`, "{}", ""),
+			mcp.CodeHeaderMismatch},
+		{"unknown version in the body", header(httpcodec.HeaderVersion, "2026-07-28"),
+			modernRequest(unknown, `"v998"`, "{}", ""), mcp.CodeHeaderMismatch},
+		{"legacy version in the header", header(httpcodec.HeaderVersion, "2025-11-25"),
+			modernRequest(unknown, `"2026-07-28"`, "{}", ""), mcp.CodeHeaderMismatch},
+		{"empty version header", header(httpcodec.HeaderVersion, ""), modernRequest(unknown, `"2026-07-28"`, "{}", ""),
+			mcp.CodeHeaderMismatch},
+		{"unknown version", header(httpcodec.HeaderVersion, "v999"), modernRequest(unknown, `"v999"`, "{}", ""),
+			mcp.CodeUnsupportedVersion},
+		{"legacy version", header(httpcodec.HeaderVersion, "2025-11-25"), modernRequest(unknown, `"2025-11-25"`, "{}", ""),
+			mcp.CodeUnsupportedVersion},
+		{"method header missing", header(httpcodec.HeaderVersion, "2026-07-28"),
+			modernRequest(unknown, `"2026-07-28"`, "{}", ""), mcp.CodeHeaderMismatch},
+		{"methods differ", header(httpcodec.HeaderVersion, "2026-07-28", httpcodec.HeaderMethod, "tools/call"),
+			modernRequest(unknown, `"2026-07-28"`, "{}", ""), mcp.CodeHeaderMismatch},
+		{"methods differ in case", header(httpcodec.HeaderVersion, "2026-07-28", httpcodec.HeaderMethod, "TOOLS/LIST"),
+			modernRequest(mcp.MethodListTools, `"2026-07-28"`, "{}", ""), mcp.CodeHeaderMismatch},
+		{"method header repeated", header(httpcodec.HeaderVersion, "2026-07-28", httpcodec.HeaderMethod, "tools/list",
+			httpcodec.HeaderMethod, "tools/list"), modernRequest(mcp.MethodListTools, `"2026-07-28"`, "{}", ""),
+			mcp.CodeHeaderMismatch},
+		{"unknown method", header(httpcodec.HeaderVersion, "2026-07-28", httpcodec.HeaderMethod, unknown),
+			modernRequest(unknown, `"2026-07-28"`, "{}", ""), jsonrpc.CodeMethodNotFound},
+		{"legacy method", header(httpcodec.HeaderVersion, "2026-07-28", httpcodec.HeaderMethod, "ping"),
+			modernRequest("ping", `"2026-07-28"`, "{}", ""), jsonrpc.CodeMethodNotFound},
+		{"initialize", header(httpcodec.HeaderVersion, "2026-07-28", httpcodec.HeaderMethod, "initialize"),
+			modernRequest("initialize", `"2026-07-28"`, "{}", ""), jsonrpc.CodeMethodNotFound},
+		{"no fault", header(httpcodec.HeaderVersion, "2026-07-28", httpcodec.HeaderMethod, "tools/list"),
+			modernRequest(mcp.MethodListTools, `"2026-07-28"`, "{}", ""), 0},
+		{"no fault, with white space", header(httpcodec.HeaderVersion, " 2026-07-28\t", httpcodec.HeaderMethod,
+			" tools/list "), modernRequest(mcp.MethodListTools, `"2026-07-28"`, "{}", ""), 0},
 	} {
 		_, err := openModern(t, tc.body, tc.h)
 		var code int64
@@ -165,7 +190,8 @@ func TestNameHeaderMustEqualTheBody(t *testing.T) {
 func TestNotificationMustDeclareASupportedVersion(t *testing.T) {
 	const bare = `{"jsonrpc":"2.0","method":"notifications/x"}`
 	meta := func(v string) string {
-		return `{"jsonrpc":"2.0","method":"notifications/x","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"` + v + `"}}}`
+		return `{"jsonrpc":"2.0","method":"notifications/x","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"` +
+			v + `"}}}`
 	}
 	for _, tc := range []struct {
 		h    http.Header

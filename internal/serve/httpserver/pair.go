@@ -56,8 +56,7 @@ type pair struct {
 	closed bool       // new requests are rejected
 }
 
-// pairs is the registry of open pairs. The zero value is ready for use. It is safe for
-// concurrent use.
+// pairs is the registry of open pairs. The zero value is ready for use. It is safe for concurrent use.
 type pairs struct {
 	mu        sync.Mutex
 	draining  bool
@@ -121,9 +120,8 @@ func (p *pairs) beginDrain() {
 	}
 }
 
-// openPair serves the event stream of a pair. The first event is the endpoint (2024-11-05,
-// basic/transports, HTTP with SSE). It is a path without a host, so the client can see
-// that it has the same origin.
+// openPair serves the event stream of a pair. The first event is the endpoint (2024-11-05, basic/transports, HTTP with
+// SSE). It is a path without a host, so the client can see that it has the same origin.
 func (s *Server) openPair(w http.ResponseWriter, r *http.Request, e *response) {
 	var random [16]byte
 	rand.Read(random[:])
@@ -173,9 +171,8 @@ func (s *Server) openPair(w http.ResponseWriter, r *http.Request, e *response) {
 	x.running.Wait()
 }
 
-// run sends notifications and keep-alives until the pair must end: the client
-// disconnects, does not answer pings or does not complete the handshake in time, the
-// token expires, or the server shuts down and all requests have finished.
+// run sends notifications and keep-alives until the pair must end: the client disconnects, does not answer pings or
+// does not complete the handshake in time, the token expires, or the server shuts down and all requests have finished.
 func (x *pair) run(s *Server, notifications *legacy.NotificationQueue) {
 	tick := time.NewTicker(s.KeepAlive)
 	defer tick.Stop()
@@ -246,8 +243,7 @@ func (x *pair) close() {
 	x.closed = true
 }
 
-// inHandshake calls f while no other message of the handshake is served. It reports false if
-// the pair ends first.
+// inHandshake calls f while no other message of the handshake is served. It reports false if the pair ends first.
 func (x *pair) inHandshake(f func()) bool {
 	select {
 	case x.handshake <- struct{}{}:
@@ -322,7 +318,8 @@ func rejectUnknownPair(w http.ResponseWriter, m *jsonrpc.Message, reason string)
 	if m.Kind == jsonrpc.Response {
 		id = jsonrpc.ID{}
 	}
-	reject(w, http.StatusNotFound, id, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: reason + ": open a new event stream"})
+	reject(w, http.StatusNotFound, id,
+		&jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: reason + ": open a new event stream"})
 }
 
 // callOnPair returns the call of a request for which no session has one: it is to be authorized only.
@@ -358,8 +355,7 @@ func (s *Server) startOnPair(x *pair, ctx context.Context, m *jsonrpc.Message, c
 		x.running.Done()
 		return false, true
 	}
-	// Before the client receives the status of this request and sends the next: a
-	// cancellation must find the request.
+	// Before the client receives the status of this request and sends the next: a cancellation must find the request.
 	var fault *jsonrpc.Error
 	if c == nil {
 		c, fault = x.session.NewCall(m, revision.Class{})
@@ -410,14 +406,14 @@ func pathOf(r *http.Request) string {
 	return "/" + encodePath(strings.TrimLeft(path, "/")) // a reference that starts with two slashes names another host
 }
 
-// encodePath percent-encodes the bytes that must not occur in the path of a URL (RFC 3986,
-// section 3.3). It keeps slashes and existing encodings. Browsers read a backslash as a
-// slash, so "/\host" would name another host.
+// encodePath percent-encodes the bytes that must not occur in the path of a URL (RFC 3986, section 3.3). It keeps
+// slashes and existing encodings. Browsers read a backslash as a slash, so "/\host" would name another host.
 func encodePath(path string) string {
 	const hex = "0123456789ABCDEF"
 	var b strings.Builder
 	for _, c := range []byte(path) {
-		if 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("-._~!$&'()*+,;=:@/%", c) >= 0 {
+		if 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' ||
+			strings.IndexByte("-._~!$&'()*+,;=:@/%", c) >= 0 {
 			b.WriteByte(c)
 		} else {
 			b.Write([]byte{'%', hex[c>>4], hex[c&15]})

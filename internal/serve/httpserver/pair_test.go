@@ -35,7 +35,8 @@ func TestPairSubscribesBeforeItSendsTheEndpoint(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			s.openPair(client, httptest.NewRequestWithContext(ctx, http.MethodGet, "/mcp", nil), &response{stream: eventStream{w: client}})
+			s.openPair(client, httptest.NewRequestWithContext(ctx, http.MethodGet, "/mcp", nil),
+				&response{stream: eventStream{w: client}})
 		}()
 		<-subscribed
 		if sent {
@@ -51,7 +52,8 @@ func TestPairSubscribesBeforeItSendsTheEndpoint(t *testing.T) {
 }
 
 func newPair(id, address string, who principal.Principal) *pair {
-	return &pair{id: id, address: address, who: who, drain: make(chan struct{}), session: (&legacy.Server{Peers: &rpc.PeerCache{}}).NewSession(who)}
+	return &pair{id: id, address: address, who: who, drain: make(chan struct{}),
+		session: (&legacy.Server{Peers: &rpc.PeerCache{}}).NewSession(who)}
 }
 
 func TestShutdownRejectsNewPairs(t *testing.T) {
@@ -105,8 +107,10 @@ func TestPairBelongsToItsPrincipal(t *testing.T) {
 
 func TestPathOfReturnsThePathThatTheClientSent(t *testing.T) {
 	for uri, want := range map[string]string{
-		"/mcp?x=1": "/mcp", "/a%2Fb": "/a%2Fb", "//evil.example/x": "/evil.example/x", "///x": "/x", "http://localhost/mcp": "/inner", "": "/inner", "*": "/inner",
-		`/\evil.example/x`: "/%5Cevil.example/x", `//\/evil.example`: "/%5C/evil.example", "/a\r\nevent: x": "/a%0D%0Aevent:%20x", "/a#b": "/a%23b", "/é": "/%C3%A9", "/a%5cb": "/a%5cb",
+		"/mcp?x=1": "/mcp", "/a%2Fb": "/a%2Fb", "//evil.example/x": "/evil.example/x", "///x": "/x",
+		"http://localhost/mcp": "/inner", "": "/inner", "*": "/inner",
+		`/\evil.example/x`: "/%5Cevil.example/x", `//\/evil.example`: "/%5C/evil.example",
+		"/a\r\nevent: x": "/a%0D%0Aevent:%20x", "/a#b": "/a%23b", "/é": "/%C3%A9", "/a%5cb": "/a%5cb",
 	} {
 		r := httptest.NewRequest("GET", "/inner", nil)
 		r.RequestURI = uri
@@ -118,7 +122,8 @@ func TestPathOfReturnsThePathThatTheClientSent(t *testing.T) {
 
 // openedPair opens a pair whose stream w takes. Post sends a message, and reports in the
 // returned channel when it is answered. Ended is closed when the pair has ended.
-func openedPair(t *testing.T, w http.ResponseWriter, middleware ...call.Middleware) (post func(body string) (status <-chan int), ended <-chan struct{}) {
+func openedPair(t *testing.T, w http.ResponseWriter,
+	middleware ...call.Middleware) (post func(body string) (status <-chan int), ended <-chan struct{}) {
 	t.Helper()
 	s, _ := sessionServer(t, store.NewMemory(store.MemoryOptions{}))
 	s.Legacy.Engine = rpc.NewEngine(rpc.Handlers{}, slog.New(slog.DiscardHandler), middleware...)

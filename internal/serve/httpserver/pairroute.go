@@ -70,8 +70,9 @@ func (p *PairRoutes) delay() time.Duration {
 	return routeDelay
 }
 
-// takes reports whether a replica with a pair takes a message that this one has received. A replica that shuts down takes
-// no requests, so that the client repeats them on a new pair. It needs the other messages for its calls in flight.
+// takes reports whether a replica with a pair takes a message that this one has received. A replica that shuts down
+// takes no requests, so that the client repeats them on a new pair. It needs the other messages for its calls in
+// flight.
 func (p *PairRoutes) takes(ctx context.Context, replica string, m *jsonrpc.Message) (bool, error) {
 	switch {
 	case replica == p.Lease.ID(): // the stream is ending
@@ -99,9 +100,11 @@ type routedToken struct {
 
 // info returns the description of the token. Handlers that exchange the token of the caller receive that of the event
 // stream, which ctx has, unless it has expired or grants other scopes: tokens are not sent to other replicas.
-func (t *routedToken) info(ctx context.Context, who principal.Principal, implies func(granted, needed string) bool) *auth.Info {
+func (t *routedToken) info(ctx context.Context, who principal.Principal,
+	implies func(granted, needed string) bool) *auth.Info {
 	var info auth.Info
-	if stream := auth.FromContext(ctx); stream != nil && sameScopes(stream.Scopes, t.Scopes) && (stream.Expiry.IsZero() || time.Now().Before(stream.Expiry)) {
+	if stream := auth.FromContext(ctx); stream != nil && sameScopes(stream.Scopes, t.Scopes) &&
+		(stream.Expiry.IsZero() || time.Now().Before(stream.Expiry)) {
 		info = *stream
 	}
 	info.Principal, info.Scopes, info.Audience, info.Expiry = who, t.Scopes, t.Audience, t.Expiry
@@ -210,11 +213,12 @@ func (s *Server) DeliverToPair(key string, message []byte) {
 	}
 }
 
-// logUnserved logs that a message is lost because its event stream has ended. The client receives no response to a request,
-// but it knows that the stream has ended.
+// logUnserved logs that a message is lost because its event stream has ended. The client receives no response to a
+// request, but it knows that the stream has ended.
 func (s *Server) logUnserved(m *jsonrpc.Message) {
 	if m.Kind == jsonrpc.Request {
-		s.Logger.Warn("a request that another replica has accepted is not served: its event stream has ended", "method", m.Method)
+		s.Logger.Warn("a request that another replica has accepted is not served: its event stream has ended", "method",
+			m.Method)
 	}
 }
 

@@ -18,8 +18,7 @@ type response struct {
 	tracked trackedRequest
 }
 
-// exchange is the state of one POST request. It is one struct so that serving a request needs
-// one allocation.
+// exchange is the state of one POST request. It is one struct so that serving a request needs one allocation.
 type exchange struct {
 	response
 	message jsonrpc.Message
@@ -54,10 +53,9 @@ func (d *detachedContext) Value(key any) any {
 	return d.request.Context().Value(key)
 }
 
-// respond sends the response as JSON, or as an event if e has begun or the client accepts
-// only an event stream. The response to an unknown method is JSON even for such a client, so
-// that the status says it. It sends nothing if the client has disconnected. Overload is the
-// limit that has rejected the request, or nil.
+// respond sends the response as JSON, or as an event if e has begun or the client accepts only an event stream. The
+// response to an unknown method is JSON even for such a client, so that the status says it. It sends nothing if the
+// client has disconnected. Overload is the limit that has rejected the request, or nil.
 func (s *Server) respond(r *http.Request, e *eventStream, status int, out []byte, overload *call.OverloadError) {
 	accepted := status == http.StatusNotFound || accepts(r.Header, "application/json")
 	switch {
@@ -73,10 +71,11 @@ func (s *Server) respond(r *http.Request, e *eventStream, status int, out []byte
 	}
 }
 
-// respondJSON sends the response as JSON, which keeps e from starting, if accepted is set or if a handler requires scopes
-// that the token does not grant: the response is then a challenge. It reports false if the response must be an event,
-// because e has started or JSON is not accepted. It sends nothing if the client has disconnected.
-func (s *Server) respondJSON(r *http.Request, e *eventStream, accepted bool, status int, out []byte, overload *call.OverloadError) bool {
+// respondJSON sends the response as JSON, which keeps e from starting, if accepted is set or if a handler requires
+// scopes that the token does not grant: the response is then a challenge. It reports false if the response must be an
+// event, because e has started or JSON is not accepted. It sends nothing if the client has disconnected.
+func (s *Server) respondJSON(r *http.Request, e *eventStream, accepted bool, status int, out []byte,
+	overload *call.OverloadError) bool {
 	missing := s.Auth != nil && challenge.MissingScopes(r.Context()) != nil
 	switch {
 	case !accepted && !missing || e.claim():
@@ -104,8 +103,7 @@ func (s *Server) respondJSON(r *http.Request, e *eventStream, accepted bool, sta
 // knownLength is the length of a body, in bytes, up to which net/http sets Content-Length.
 const knownLength = 2048
 
-// reply sends a JSON body. The write has a deadline, so a client that stops reading cannot
-// block the handler.
+// reply sends a JSON body. The write has a deadline, so a client that stops reading cannot block the handler.
 func reply(w http.ResponseWriter, status int, body []byte) {
 	h := w.Header()
 	h["Content-Type"] = httpcodec.JSONType
@@ -135,5 +133,6 @@ func reject(w http.ResponseWriter, status int, id jsonrpc.ID, e *jsonrpc.Error) 
 // rejectMethod rejects a request whose HTTP method is not in allow.
 func rejectMethod(w http.ResponseWriter, allow string) {
 	w.Header()["Allow"] = []string{allow}
-	reject(w, http.StatusMethodNotAllowed, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "method not allowed: use " + allow})
+	reject(w, http.StatusMethodNotAllowed, jsonrpc.ID{},
+		&jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "method not allowed: use " + allow})
 }

@@ -40,11 +40,10 @@ type Server struct {
 	// that of anonymous ones per address. 0 means no limit.
 	PerOwner, PerAddress int
 
-	// Forward sends a message of a client to the other replicas, one of which may serve the request to
-	// which the message belongs. They call Deliver. Session is the key of the session. Forward returns
-	// nil when the Bus has taken the message. That does not mean that a replica has it: a message is
-	// delivered at most once, and is lost without a report if its request has ended or its replica does
-	// not receive it. Forward is nil if the server has no other replicas.
+	// Forward sends a message of a client to the other replicas, one of which may serve the request to which the message
+	// belongs. They call Deliver. Session is the key of the session. Forward returns nil when the Bus has taken the
+	// message. That does not mean that a replica has it: a message is delivered at most once, and is lost without a report
+	// if its request has ended or its replica does not receive it. Forward is nil if the server has no other replicas.
 	Forward func(ctx context.Context, session string, message []byte) error
 	// PairRoutes are the routes of HTTP+SSE pairs; nil if the server has no other replicas.
 	PairRoutes *PairRoutes
@@ -107,7 +106,8 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request) (*http.Request, b
 		no = originRejection(r.Header["Origin"][0])
 	}
 	if no != nil {
-		s.rejections.Log(r.Context(), s.Logger, slog.LevelWarn, "request rejected", slog.String("reason", no.reason), slog.Int("status", no.status))
+		s.rejections.Log(r.Context(), s.Logger, slog.LevelWarn, "request rejected", slog.String("reason", no.reason),
+			slog.Int("status", no.status))
 		reject(w, no.status, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: no.reason})
 		return nil, false
 	}
@@ -130,24 +130,26 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request) (*http.Request, b
 	return nil, false
 }
 
-// checkPost checks the headers of a POST request. If one is wrong, checkPost answers the
-// request and reports false.
+// checkPost checks the headers of a POST request. If one is wrong, checkPost answers the request and reports false.
 func checkPost(w http.ResponseWriter, r *http.Request) bool {
 	if !accepts(r.Header, "application/json") && !accepts(r.Header, "text/event-stream") {
-		reject(w, http.StatusNotAcceptable, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the Accept header must allow application/json or text/event-stream"})
+		reject(w, http.StatusNotAcceptable, jsonrpc.ID{},
+			&jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest,
+				Message: "the Accept header must allow application/json or text/event-stream"})
 		return false
 	}
 	if !isUnencoded(r.Header["Content-Encoding"]) {
 		w.Header()["Accept-Encoding"] = []string{"identity"} // RFC 9110, section 15.5.16
-		reject(w, http.StatusUnsupportedMediaType, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the body must have no content coding: send it without the Content-Encoding header"})
+		reject(w, http.StatusUnsupportedMediaType, jsonrpc.ID{},
+			&jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest,
+				Message: "the body must have no content coding: send it without the Content-Encoding header"})
 		return false
 	}
 	return true
 }
 
-// Shutdown rejects new requests, ends the long-lived streams and waits for the requests in
-// flight. If ctx ends first, Shutdown cancels these requests and returns ctx.Err()
-// without waiting for them.
+// Shutdown rejects new requests, ends the long-lived streams and waits for the requests in flight. If ctx ends first,
+// Shutdown cancels these requests and returns ctx.Err() without waiting for them.
 func (s *Server) Shutdown(ctx context.Context) error {
 	idle := s.calls.close()
 	s.Sessions.CloseStreams()
@@ -169,9 +171,8 @@ func classify(r *http.Request, m *jsonrpc.Message) revision.Class {
 	})
 }
 
-// receive reads the body of a request and counts the request as in flight, so that Shutdown
-// waits for it. If it fails, receive answers the request and reports false. The caller must
-// call leave in any case.
+// receive reads the body of a request and counts the request as in flight, so that Shutdown waits for it. If it fails,
+// receive answers the request and reports false. The caller must call leave in any case.
 func (s *Server) receive(w http.ResponseWriter, r *http.Request, x *response) (body []byte, ok bool) {
 	s.calls.begin(&x.tracked, &x.stream, s.KeepAlive)
 	body, err := httpcodec.ReadBody(r.Body, r.ContentLength, s.MaxBody, httpcodec.MaxInitialRead)
@@ -180,18 +181,22 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request, x *response) (b
 	switch entered := s.calls.enter(&x.tracked); {
 	case errors.Is(err, httpcodec.ErrBodyTooLarge):
 		closeUnread(w)
-		reject(w, http.StatusRequestEntityTooLarge, jsonrpc.ID{}, jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "message too large: the limit is %d bytes", s.MaxBody))
+		reject(w, http.StatusRequestEntityTooLarge, jsonrpc.ID{},
+			jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "message too large: the limit is %d bytes", s.MaxBody))
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		w.Header()["Connection"] = []string{"close"}
-		reject(w, http.StatusRequestTimeout, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the body did not arrive in time"})
+		reject(w, http.StatusRequestTimeout, jsonrpc.ID{},
+			&jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the body did not arrive in time"})
 	case err != nil:
 		closeUnread(w)
-		reject(w, http.StatusBadRequest, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "cannot read the whole body"})
+		reject(w, http.StatusBadRequest, jsonrpc.ID{},
+			&jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "cannot read the whole body"})
 	case entered == errTooManyRequests:
 		s.rejectOverload(w, r, http.StatusServiceUnavailable, jsonrpc.ID{}, errTooManyRequests)
 	case entered != nil:
 		setRetryAfter(w, time.Second)
-		reject(w, http.StatusServiceUnavailable, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the server is shutting down: retry later"})
+		reject(w, http.StatusServiceUnavailable, jsonrpc.ID{},
+			&jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the server is shutting down: retry later"})
 	default:
 		return body, true
 	}
@@ -236,10 +241,9 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request, x *exchange, b
 	}
 }
 
-// rejectMalformed rejects a body that is not a valid message. The error has the id of the
-// message unless that is a malformed response, whose id belongs to a request of this
-// server. If the id is unknown, the error has id null in revisions before 2025-11-25 and
-// none in later ones.
+// rejectMalformed rejects a body that is not a valid message. The error has the id of the message unless that is a
+// malformed response, whose id belongs to a request of this server. If the id is unknown, the error has id null in
+// revisions before 2025-11-25 and none in later ones.
 func (s *Server) rejectMalformed(w http.ResponseWriter, r *http.Request, m *jsonrpc.Message, err error) {
 	var invalid *jsonrpc.InvalidMessageError
 	if !errors.As(err, &invalid) {

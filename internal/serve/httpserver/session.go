@@ -15,10 +15,9 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// sessionOf returns the session id of a legacy request, or "" if it has none. If a
-// header is wrong, sessionOf answers the request and reports false. The version header
-// is optional here, since the session knows its revision, but must name a legacy
-// revision (2025-11-25, basic/transports, Protocol Version Header).
+// sessionOf returns the session id of a legacy request, or "" if it has none. If a header is wrong, sessionOf answers
+// the request and reports false. The version header is optional here, since the session knows its revision, but must
+// name a legacy revision (2025-11-25, basic/transports, Protocol Version Header).
 func sessionOf(w http.ResponseWriter, r *http.Request, class revision.Class, request jsonrpc.ID) (id string, ok bool) {
 	switch {
 	case len(r.Header[httpcodec.HeaderSession]) > 1:
@@ -26,7 +25,8 @@ func sessionOf(w http.ResponseWriter, r *http.Request, class revision.Class, req
 	case class.Fault != nil && class.Fault.Kind == revision.HeaderRepeated:
 		return "", rejectInvalid(w, request, "the MCP-Protocol-Version header must occur once")
 	case class.Fault != nil:
-		return "", rejectInvalid(w, request, "the MCP-Protocol-Version header "+quote(httpcodec.First(r.Header, httpcodec.HeaderVersion))+" must name a revision that has sessions")
+		return "", rejectInvalid(w, request, "the MCP-Protocol-Version header "+
+			quote(httpcodec.First(r.Header, httpcodec.HeaderVersion))+" must name a revision that has sessions")
 	}
 	return httpcodec.First(r.Header, httpcodec.HeaderSession), true
 }
@@ -39,8 +39,7 @@ func rejectInvalid(w http.ResponseWriter, request jsonrpc.ID, reason string) boo
 
 const missingSession = "the Mcp-Session-Id header is missing: send initialize first"
 
-// postLegacy serves one message of a session (2025-11-25, basic/transports,
-// Sending Messages to the Server).
+// postLegacy serves one message of a session (2025-11-25, basic/transports, Sending Messages to the Server).
 func (s *Server) postLegacy(w http.ResponseWriter, r *http.Request, x *exchange, class revision.Class) {
 	m := &x.message
 	request := m.ID
@@ -131,7 +130,8 @@ func rejectStoreFailure(w http.ResponseWriter, request jsonrpc.ID) {
 // rejectUndelivered rejects messages that forward could not pass on. The client can send them again.
 func rejectUndelivered(w http.ResponseWriter) {
 	setRetryAfter(w, rpc.ErrStoreUnavailable.RetryAfter)
-	reject(w, http.StatusServiceUnavailable, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "cannot deliver the message now: send it again"})
+	reject(w, http.StatusServiceUnavailable, jsonrpc.ID{},
+		&jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "cannot deliver the message now: send it again"})
 }
 
 // Deliver passes a response or a notification that Forward has sent at another replica to its
@@ -222,7 +222,8 @@ func (s *Server) postBatch(w http.ResponseWriter, r *http.Request, x *exchange, 
 // serveLegacy calls serve and sends the response that serve appends to dst. The stream is
 // nil if the client does not accept event streams. Serve returns the limit that has rejected
 // the request, or nil. ServeLegacy releases the reserved requests: those of the batch, or one if it is nil.
-func (s *Server) serveLegacy(w http.ResponseWriter, r *http.Request, x *exchange, live *legacy.StoredSession, batch *legacy.Batch, serve func(ctx context.Context, dst *[]byte, stream rpc.Stream) *call.OverloadError) {
+func (s *Server) serveLegacy(w http.ResponseWriter, r *http.Request, x *exchange, live *legacy.StoredSession,
+	batch *legacy.Batch, serve func(ctx context.Context, dst *[]byte, stream rpc.Stream) *call.OverloadError) {
 	// A disconnect is not a cancellation (Sending Messages, 6), so the handler's context
 	// has the values of the request's context but not its cancellation.
 	x.context = detachedContext{s.calls.lifetime(), r}
@@ -285,7 +286,8 @@ func (s *Server) initialize(w http.ResponseWriter, r *http.Request, x *exchange)
 
 // open returns the session of a request and extends its lifetime. If it fails, open
 // answers the request and reports false. The caller must release the session.
-func (s *Server) open(w http.ResponseWriter, r *http.Request, id string, request jsonrpc.ID) (*legacy.StoredSession, bool) {
+func (s *Server) open(w http.ResponseWriter, r *http.Request, id string, request jsonrpc.ID) (*legacy.StoredSession,
+	bool) {
 	live, err := s.Sessions.Use(r.Context(), s.principalOf(r), id)
 	if err != nil {
 		s.rejectSession(w, r, request, err)
@@ -299,7 +301,9 @@ func (s *Server) rejectSession(w http.ResponseWriter, r *http.Request, request j
 	var overload *call.OverloadError
 	switch {
 	case errors.Is(err, legacy.ErrNoSession):
-		reject(w, http.StatusNotFound, request, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "session not found: send initialize without Mcp-Session-Id to start a new one"})
+		reject(w, http.StatusNotFound, request,
+			&jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest,
+				Message: "session not found: send initialize without Mcp-Session-Id to start a new one"})
 	case errors.As(err, &overload):
 		s.rejectOverload(w, r, http.StatusServiceUnavailable, request, overload)
 	default:

@@ -12,8 +12,7 @@ import (
 	"github.com/parley-mcp/parley/store"
 )
 
-// Limits of the event log of a session, from which clients resume streams. The store adds
-// a limit for the process.
+// Limits of the event log of a session, from which clients resume streams. The store adds a limit for the process.
 const (
 	maxLoggedEvents = 1_000           // per stream
 	maxLoggedBytes  = 4 << 20         // per session
@@ -24,9 +23,8 @@ const (
 // events and logs them, so that a client can resume the stream after the last event that
 // it has received (2025-11-25, basic/transports, Resumability and Redelivery).
 //
-// sendLock serializes sending and the change of connections. Each connection therefore
-// carries the events in order and without duplicates or gaps. A sessionStream is safe
-// for concurrent use.
+// sendLock serializes sending and the change of connections. Each connection therefore carries the events in order and
+// without duplicates or gaps. A sessionStream is safe for concurrent use.
 type sessionStream struct {
 	all      *Streams
 	key      store.StreamKey
@@ -38,8 +36,9 @@ type sessionStream struct {
 	// follows means that the call of the stream may still run at another replica, which logs its events.
 	// replay is set as well.
 	follows bool
-	origin  []byte        // see entry; empty if no other replica uses the log
-	wake    chan struct{} // has a value if another replica has logged events; nil unless follows, or the stream was taken over
+	origin  []byte // see entry; empty if no other replica uses the log
+	// has a value if another replica has logged events; nil unless follows, or the stream was taken over
+	wake chan struct{}
 
 	mu         sync.Mutex
 	last       uint64    // number of the last event
@@ -246,8 +245,7 @@ func (s *sessionStream) entriesAfter(ctx context.Context, seq uint64) (entries [
 	return entries, nil
 }
 
-// sendLogged sends the messages of entries, the first of which has number seq+1. It returns the number of
-// the last.
+// sendLogged sends the messages of entries, the first of which has number seq+1. It returns the number of the last.
 func (s *sessionStream) sendLogged(conn *eventStream, seq uint64, entries [][]byte) (last uint64) {
 	for _, e := range entries {
 		seq++
@@ -258,10 +256,10 @@ func (s *sessionStream) sendLogged(conn *eventStream, seq uint64, entries [][]by
 	return seq
 }
 
-// resume makes conn the connection of the stream and sends it the events after seq. The
-// previous connection ends. connDone is closed when the stream stops using conn. The
-// error is that of entriesAfter or the cause of ctx.
-func (s *sessionStream) resume(ctx context.Context, seq uint64, conn *eventStream) (connDone <-chan struct{}, err error) {
+// resume makes conn the connection of the stream and sends it the events after seq. The previous connection ends.
+// connDone is closed when the stream stops using conn. The error is that of entriesAfter or the cause of ctx.
+func (s *sessionStream) resume(ctx context.Context, seq uint64, conn *eventStream) (connDone <-chan struct{},
+	err error) {
 	if _, err := s.entriesAfter(ctx, seq); err != nil {
 		return nil, err // before the previous connection ends
 	}
@@ -289,8 +287,7 @@ func (s *sessionStream) resume(ctx context.Context, seq uint64, conn *eventStrea
 	return s.connect(conn), nil
 }
 
-// connect makes conn the connection of the stream. connDone is closed when the stream
-// stops using it.
+// connect makes conn the connection of the stream. connDone is closed when the stream stops using it.
 func (s *sessionStream) connect(conn *eventStream) (connDone <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -318,9 +315,8 @@ func (s *sessionStream) dropConnection() {
 	}
 }
 
-// disconnected records that conn has ended and the stream has not. A nil conn means that
-// dropConnection has ended the connection and no other has replaced it. A standalone
-// stream ends unless its client reconnects within logTTL.
+// disconnected records that conn has ended and the stream has not. A nil conn means that dropConnection has ended the
+// connection and no other has replaced it. A standalone stream ends unless its client reconnects within logTTL.
 func (s *sessionStream) disconnected(conn *eventStream) {
 	over := s.all.isClosed() // no client reconnects to a server that shuts down
 	s.mu.Lock()
@@ -378,8 +374,7 @@ func (s *sessionStream) closeConnection(ctx context.Context, retry time.Duration
 	return nil
 }
 
-// end ends the stream. Its log entries remain until they expire. end may be called more
-// than once.
+// end ends the stream. Its log entries remain until they expire. end may be called more than once.
 func (s *sessionStream) end() {
 	s.mu.Lock()
 	if s.ended {

@@ -33,14 +33,16 @@ func sessionServer(t *testing.T, log store.Log) (*Server, *legacy.StoredSession)
 }
 
 // storedSessionServer is sessionServer with the store and the state of the session.
-func storedSessionServer(t *testing.T, kv store.KV, log store.Log, state legacy.State) (*Server, *legacy.StoredSession) {
+func storedSessionServer(t *testing.T, kv store.KV, log store.Log, state legacy.State) (*Server,
+	*legacy.StoredSession) {
 	t.Helper()
 	logger := slog.New(slog.DiscardHandler)
 	era := &legacy.Server{
 		Peers: &rpc.PeerCache{}, Logger: logger, Changes: &changes.Broadcaster{},
 		Describe: func(principal.Principal) (r mcp.InitializeResult) { return r },
 	}
-	s := &Server{Legacy: era, Sessions: legacy.NewSessions(era, kv, legacy.SessionLimits{}), Streams: NewStreams(log, logger), Logger: logger, KeepAlive: 15 * time.Second}
+	s := &Server{Legacy: era, Sessions: legacy.NewSessions(era, kv, legacy.SessionLimits{}),
+		Streams: NewStreams(log, logger), Logger: logger, KeepAlive: 15 * time.Second}
 	id, err := s.Sessions.Create(t.Context(), principal.Anonymous, "a", state)
 	if err != nil {
 		t.Fatal(err)
@@ -278,9 +280,10 @@ func TestAnEventIsNotRepeatedWhenItsStreamEndsDuringAResumption(t *testing.T) {
 		logged []entry
 		want   string
 	}{
-		"with an error":               {[]entry{entry("u1 1\n{\"lost\":1}")}, `id: %s.2 {"lost":1}`},
-		"with an event and the error": {[]entry{entry("m1 1\n{\"n\":2}"), entry("u1 1\n{\"lost\":1}")}, `id: %[1]s.2 {"n":2} id: %[1]s.3 {"lost":1}`},
-		"with its response":           {[]entry{entry("f1 1\n{\"n\":2}")}, `id: %s.2 {"n":2}`},
+		"with an error": {[]entry{entry("u1 1\n{\"lost\":1}")}, `id: %s.2 {"lost":1}`},
+		"with an event and the error": {[]entry{entry("m1 1\n{\"n\":2}"), entry("u1 1\n{\"lost\":1}")},
+			`id: %[1]s.2 {"n":2} id: %[1]s.3 {"lost":1}`},
+		"with its response": {[]entry{entry("f1 1\n{\"n\":2}")}, `id: %s.2 {"n":2}`},
 	} {
 		for at := 1; at <= 3; at++ {
 			log := &endingLog{Log: store.NewMemory(store.MemoryOptions{}), empty: at}
@@ -323,7 +326,8 @@ func TestAStreamWithAForeignEntryCannotBeResumed(t *testing.T) {
 			t.Fatal(err)
 		}
 		w := newReader()
-		s.resume(w, (&http.Request{}).WithContext(t.Context()), live, &eventStream{w: w, ctx: t.Context()}, []string{key.Stream + ".0"})
+		s.resume(w, (&http.Request{}).WithContext(t.Context()), live, &eventStream{w: w, ctx: t.Context()},
+			[]string{key.Stream + ".0"})
 		if w.begun() != http.StatusGone {
 			t.Errorf("%q: status %d %s", foreign, w.begun(), w.text())
 		}
@@ -340,7 +344,8 @@ func TestOnlyEventOfAStreamIsLogged(t *testing.T) {
 		w := httptest.NewRecorder()
 		r := httptest.NewRequestWithContext(t.Context(), "POST", "/mcp", nil)
 		r.Header.Set("Accept", "text/event-stream")
-		x := &exchange{response: response{stream: eventStream{w: w, ctx: t.Context()}}, context: detachedContext{t.Context(), r}}
+		x := &exchange{response: response{stream: eventStream{w: w, ctx: t.Context()}},
+			context: detachedContext{t.Context(), r}}
 		conn, a := &x.stream, &x.answer
 		a.begin(s, live, x, nil)
 		if deleted {
@@ -399,7 +404,9 @@ func FuzzEventID(f *testing.F) {
 			}
 		}
 	}
-	for _, id := range []string{"", ".", "1", names[own][0], names[own][0] + ".", names[own][0] + ".01", names[own][0] + ".18446744073709551615", "g" + names[own][0][1:] + ".0", "p../../../../etc.0", names[own][0] + "\n.1", strings.Repeat("p", 1000)} {
+	for _, id := range []string{"", ".", "1", names[own][0], names[own][0] + ".", names[own][0] + ".01", names[own][0] +
+		".18446744073709551615", "g" + names[own][0][1:] + ".0", "p../../../../etc.0", names[own][0] + "\n.1",
+		strings.Repeat("p", 1000)} {
 		f.Add(id)
 	}
 	f.Fuzz(func(t *testing.T, id string) {

@@ -45,7 +45,8 @@ func (a *Streams) newStandalone(ctx context.Context, name string, f *feed) *sess
 
 // listen starts the standalone stream of a session on conn. The stream keeps live open while
 // the client can resume it, unless listen returns an error, which is that of live.Stream.
-func (s *Server) listen(ctx context.Context, live *legacy.StoredSession, conn *eventStream) (stream *sessionStream, connDone <-chan struct{}, err error) {
+func (s *Server) listen(ctx context.Context, live *legacy.StoredSession, conn *eventStream) (stream *sessionStream,
+	connDone <-chan struct{}, err error) {
 	f, name := &feed{live: live}, httpcodec.NewStreamName(httpcodec.KindGet)
 	if f.taken, f.notifications, err = live.Stream(ctx, name); err != nil {
 		return nil, nil, err
@@ -65,13 +66,15 @@ func (s *Server) listen(ctx context.Context, live *legacy.StoredSession, conn *e
 
 // canTakeOver reports whether a stream is a standalone stream that this replica does not have, and may take over.
 func (s *Server) canTakeOver(key store.StreamKey) bool {
-	return key.Stream[0] == httpcodec.KindGet && s.Streams.Lease != nil && s.Sessions.Replicas != nil && s.Streams.open(key) == nil
+	return key.Stream[0] == httpcodec.KindGet && s.Streams.Lease != nil && s.Sessions.Replicas != nil &&
+		s.Streams.open(key) == nil
 }
 
 // takeOver continues the standalone stream of another replica after event seq. The stream keeps live open in the same
 // way as that of listen. If takeOver returns an error, it has not sent a response. The error is that of entriesAfter or
 // of the store.
-func (s *Server) takeOver(ctx context.Context, live *legacy.StoredSession, conn *eventStream, name string, seq uint64) (stream *sessionStream, connDone <-chan struct{}, err error) {
+func (s *Server) takeOver(ctx context.Context, live *legacy.StoredSession, conn *eventStream, name string,
+	seq uint64) (stream *sessionStream, connDone <-chan struct{}, err error) {
 	key := store.StreamKey{Group: live.Key(), Stream: name}
 	_, expired, err := s.Streams.logged(ctx, key, seq)
 	if err != nil {
@@ -107,7 +110,8 @@ func (s *Server) takeOver(ctx context.Context, live *legacy.StoredSession, conn 
 
 // logged returns the log of a standalone stream after event seq. Expired means that the log has no events of the
 // stream: there were none, or they have expired. The error is errUnknownEvent, store.ErrPurged or that of the store.
-func (a *Streams) logged(ctx context.Context, key store.StreamKey, seq uint64) (entries [][]byte, expired bool, err error) {
+func (a *Streams) logged(ctx context.Context, key store.StreamKey, seq uint64) (entries [][]byte, expired bool,
+	err error) {
 	entries, err = a.read(ctx, key, seq)
 	if !errors.Is(err, store.ErrNotFound) {
 		return entries, false, err
@@ -188,7 +192,8 @@ func (s *sessionStream) readAfterTakeOver(ctx context.Context) {
 	}
 	defer s.unlock()
 	if err := s.readNew(ctx); err != nil && ctx.Err() == nil {
-		s.all.logger.WarnContext(ctx, "cannot read the events of the replica that had the stream: they follow with the next event", "error", err)
+		s.all.logger.WarnContext(ctx, "cannot read the events of the replica that had the stream: they follow with the "+
+			"next event", "error", err)
 	}
 }
 

@@ -15,10 +15,9 @@ import (
 	"github.com/parley-mcp/parley/store"
 )
 
-// Streams is the registry of the open streams of sessions. A stream carries the response
-// to a request, or is the standalone stream of a session. Events that were sent are in a
-// log, from which a client can resume a stream, even one that has ended. Streams is safe
-// for concurrent use.
+// Streams is the registry of the open streams of sessions. A stream carries the response to a request, or is the
+// standalone stream of a session. Events that were sent are in a log, from which a client can resume a stream, even one
+// that has ended. Streams is safe for concurrent use.
 type Streams struct {
 	// Lease is the lease of this replica if other replicas log events in log, too, of streams that have not
 	// ended; otherwise nil. It must be set before the first stream, and so must Notify.
@@ -133,11 +132,10 @@ func (a *Streams) delete(s *sessionStream) {
 	}
 }
 
-// find returns the stream with this name for a client that has received event seq. If
-// the stream has ended and its log has the events after seq, find returns a stream that
-// replays them. If another replica may still log events of the stream, find returns a stream that
-// sends them, too. The error is that of entriesAfter; it is store.ErrPurged for a standalone
-// stream that has ended, since later notifications are not in its log.
+// find returns the stream with this name for a client that has received event seq. If the stream has ended and its log
+// has the events after seq, find returns a stream that replays them. If another replica may still log events of the
+// stream, find returns a stream that sends them, too. The error is that of entriesAfter; it is store.ErrPurged for a
+// standalone stream that has ended, since later notifications are not in its log.
 func (a *Streams) find(ctx context.Context, group, name string, seq uint64) (*sessionStream, error) {
 	a.mu.Lock()
 	s := a.get(group, name)
@@ -175,7 +173,8 @@ func (a *Streams) find(ctx context.Context, group, name string, seq uint64) (*se
 }
 
 // resume makes conn the connection of the stream with this name; see find and sessionStream.resume.
-func (a *Streams) resume(ctx context.Context, group, name string, seq uint64, conn *eventStream) (s *sessionStream, connDone <-chan struct{}, err error) {
+func (a *Streams) resume(ctx context.Context, group, name string, seq uint64, conn *eventStream) (s *sessionStream,
+	connDone <-chan struct{}, err error) {
 	s, err = a.find(ctx, group, name, seq)
 	if err != nil {
 		return nil, nil, err
@@ -198,9 +197,8 @@ func (a *Streams) isClosed() bool {
 	return a.closed
 }
 
-// endTakenOver ends the standalone streams of a session that a newer stream has taken
-// over, including those without a connection. It does not end streams that are newer
-// than the caller's.
+// endTakenOver ends the standalone streams of a session that a newer stream has taken over, including those without a
+// connection. It does not end streams that are newer than the caller's.
 func (a *Streams) endTakenOver(group string) {
 	for _, s := range a.standalone(group) {
 		if s.feed.isTaken() {
@@ -235,7 +233,8 @@ func (a *Streams) read(ctx context.Context, key store.StreamKey, seq uint64) ([]
 	if !errors.Is(err, store.ErrInvalidArgument) {
 		return entries, err
 	}
-	a.unreadable.Log(ctx, a.logger, slog.LevelError, "the log of a stream cannot be read: programs with one store need different prefixes", slog.Any("error", err))
+	a.unreadable.Log(ctx, a.logger, slog.LevelError,
+		"the log of a stream cannot be read: programs with one store need different prefixes", slog.Any("error", err))
 	return nil, fmt.Errorf("%w: %w", store.ErrPurged, err)
 }
 

@@ -9,9 +9,8 @@ import (
 // maxRequests is the limit of requests in flight on one server, open streams included.
 const maxRequests = 16_384
 
-// tracker tracks the requests. Shutdown waits for those in flight. One timer sends the
-// keep-alive comments of all streams and bounds the time for reading all bodies. The zero
-// tracker is ready for use. It is safe for concurrent use.
+// tracker tracks the requests. Shutdown waits for those in flight. One timer sends the keep-alive comments of all
+// streams and bounds the time for reading all bodies. The zero tracker is ready for use. It is safe for concurrent use.
 type tracker struct {
 	mu        sync.Mutex
 	n         int // requests in flight
@@ -65,9 +64,8 @@ type cancelFunc context.CancelCauseFunc
 func (f cancelFunc) Cancel(cause error) { f(cause) }
 
 // begin registers a request with this response, whose body the caller reads. If the body does not arrive within
-// readTimeout, reading it fails. Each begin must be followed by leave, before the handler
-// returns. Streams get a keep-alive comment per interval every, which must be the same in all
-// calls.
+// readTimeout, reading it fails. Each begin must be followed by leave, before the handler returns. Streams get a
+// keep-alive comment per interval every, which must be the same in all calls.
 func (t *tracker) begin(f *trackedRequest, response *eventStream, every time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -149,8 +147,7 @@ func (t *tracker) leave(f *trackedRequest) {
 	}
 }
 
-// ticksPerInterval is the number of timer ticks in one keep-alive interval or in readTimeout,
-// whichever is shorter.
+// ticksPerInterval is the number of timer ticks in one keep-alive interval or in readTimeout, whichever is shorter.
 const ticksPerInterval = 16
 
 // tick writes the keep-alive comments that are due, and ends the reading of bodies that are
@@ -185,8 +182,7 @@ func (t *tracker) tick() {
 	}
 }
 
-// close makes enter reject new requests. It returns a channel that is closed when no
-// request is in flight.
+// close makes enter reject new requests. It returns a channel that is closed when no request is in flight.
 func (t *tracker) close() <-chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()

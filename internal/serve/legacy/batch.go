@@ -26,11 +26,10 @@ type batchItem struct {
 	call    *rpc.Call      // of a request; nil until Calls or Accept
 }
 
-// Batch parses a batch. It retains data, a JSON array. It rejects the whole batch unless
-// the session's revision is 2025-03-26, the only one with batches (basic, Batching), and if
-// two requests have the same id or one is initialize (basic/lifecycle, Initialization). An
-// element that is not a valid message only receives an error of its own. The responses in a
-// rejected batch are invalid: the input requests that wait for them end.
+// Batch parses a batch. It retains data, a JSON array. It rejects the whole batch unless the session's revision is
+// 2025-03-26, the only one with batches (basic, Batching), and if two requests have the same id or one is initialize
+// (basic/lifecycle, Initialization). An element that is not a valid message only receives an error of its own. The
+// responses in a rejected batch are invalid: the input requests that wait for them end.
 func (s *Session) Batch(data []byte, lim jsonrpc.Limits) (*Batch, *jsonrpc.Error) {
 	b, err := s.parseBatch(data, lim)
 	if err != nil {
@@ -80,7 +79,8 @@ func (s *Session) parseBatch(data []byte, lim jsonrpc.Limits) (*Batch, error) {
 		switch {
 		case m.Method == mcp.MethodInitialize:
 			return nil, errors.New("initialize must not be part of a batch")
-		case m.fault == nil && revision.Classify(revision.Input{Message: &m.Message, Agreed: s.Revision}).Era == revision.Modern:
+		case m.fault == nil && revision.Classify(revision.Input{Message: &m.Message,
+			Agreed: s.Revision}).Era == revision.Modern:
 			return nil, errors.New("a request of revision 2026-07-28 must not be part of a batch: send it alone")
 		}
 	}
@@ -160,8 +160,7 @@ func (b *Batch) Notifies(method string) bool {
 	})
 }
 
-// needsResponse reports whether m is a request, or cannot be recognized as any kind of
-// message.
+// needsResponse reports whether m is a request, or cannot be recognized as any kind of message.
 func (m *batchItem) needsResponse() bool {
 	return m.Kind == jsonrpc.Request || m.Kind == jsonrpc.Invalid
 }
@@ -178,8 +177,7 @@ func (b *Batch) Reject(n int, e *jsonrpc.Error) {
 	}
 }
 
-// Serve serves the messages of the batch and appends the batch of responses to dst: it calls
-// Accept and AppendReply.
+// Serve serves the messages of the batch and appends the batch of responses to dst: it calls Accept and AppendReply.
 func (b *Batch) Serve(ctx context.Context, dst []byte, stream rpc.Stream) []byte {
 	b.Accept(ctx, stream)
 	return b.AppendReply(ctx, dst)

@@ -52,16 +52,20 @@ func TestBatchIsAnsweredWithABatch(t *testing.T) {
 		requests          bool
 	}{
 		{"one", "[" + request("1") + "]", "[" + answer("1") + "]", true},
-		{"responses in the order of requests", "[" + request("2") + "," + request(`"b"`) + " ,\n" + request("1") + "]", "[" + answer("2") + "," + answer(`"b"`) + "," + answer("1") + "]", true},
+		{"responses in the order of requests", "[" + request("2") + "," + request(`"b"`) + " ,\n" + request("1") + "]", "[" +
+			answer("2") + "," + answer(`"b"`) + "," + answer("1") + "]", true},
 		{"mixed", "[" + notify + "," + request("1") + "," + response + "]", "[" + answer("1") + "]", true},
 		{"notifications only", "[" + notify + "," + response + "," + badResponse + "," + badNotice + "]", "", false},
 		{"invalid elements", "[7," + request("1") + "]",
-			`[{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"invalid message: message must be a JSON object"}},` + answer("1") + "]", true},
+			`[{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"invalid message: message must be a JSON object"}},` +
+				answer("1") + "]", true},
 		{"nested batch", "[[" + request("1") + "]]",
-			`[{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"invalid message: message must be a JSON object"}}]`, true},
+			`[{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"invalid message: message must be a JSON object"}}]`,
+			true},
 		{"request with invalid params", `[{"jsonrpc":"2.0","id":5,"method":"tools/list","params":[1]}]`,
 			`[{"jsonrpc":"2.0","id":5,"error":{"code":-32602,"message":"invalid message: params must be an object"}}]`, true},
-		{"ids of two types", "[" + request("1") + "," + request(`"1"`) + "]", "[" + answer("1") + "," + answer(`"1"`) + "]", true},
+		{"ids of two types", "[" + request("1") + "," + request(`"1"`) + "]", "[" + answer("1") + "," + answer(`"1"`) + "]",
+			true},
 		{"handler that ends its goroutine", `[{"jsonrpc":"2.0","id":1,"method":"resources/read"},` + request("2") + "]",
 			`[{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"internal error"}},` + answer("2") + "]", true},
 	} {
@@ -152,7 +156,8 @@ func TestBatchIsServedConcurrently(t *testing.T) {
 // askForRoots serves a call whose handler requests the roots of the client, and returns the
 // session, the input request, and a channel for the response to the call. The handler passes the
 // outcome of the input request to ended.
-func askForRoots(t *testing.T, r mcp.Revision, ended func(answers []json.RawMessage, err error)) (*Session, *jsonrpc.Message, <-chan []byte) {
+func askForRoots(t *testing.T, r mcp.Revision, ended func(answers []json.RawMessage, err error)) (*Session,
+	*jsonrpc.Message, <-chan []byte) {
 	t.Helper()
 	server, _ := newServer()
 	server.Engine = rpc.NewEngine(rpc.Handlers{
@@ -177,7 +182,8 @@ func TestBatchDeliversResponses(t *testing.T) {
 		}
 		answered <- err
 	})
-	b, fault := s.Batch(fmt.Appendf(nil, `[{"jsonrpc":"2.0","id":%s,"result":{"roots":[]}}]`, question.ID), jsonrpc.Limits{})
+	b, fault := s.Batch(fmt.Appendf(nil, `[{"jsonrpc":"2.0","id":%s,"result":{"roots":[]}}]`, question.ID),
+		jsonrpc.Limits{})
 	if fault != nil {
 		t.Fatal(fault)
 	}
@@ -217,7 +223,8 @@ func TestRejectedBatchEndsInputRequests(t *testing.T) {
 				}
 			})
 			batch := fmt.Sprintf(`[%s,{"jsonrpc":"2.0","id":%s,"result":{"roots":[]}}]`, test.before, question.ID)
-			if _, fault := s.Batch([]byte(batch), jsonrpc.Limits{}); fault == nil || !strings.Contains(fault.Message, test.want) {
+			if _, fault := s.Batch([]byte(batch), jsonrpc.Limits{}); fault == nil ||
+				!strings.Contains(fault.Message, test.want) {
 				t.Errorf("%s, %.100s: the response is %v", test.revision, test.before, fault)
 			}
 			<-done

@@ -24,11 +24,10 @@ import (
 // value of the store with its own key, which a digest of the URI selects. The record contains the
 // index of the buckets. A change reads and writes the record and at most one bucket.
 //
-// The record never counts fewer bytes than the buckets contain: Subscribe writes the record
-// before the bucket, and Unsubscribe writes the bucket before the record. Each change of a bucket
-// has a number, which is in the bucket and in the index, so that other replicas know which
-// buckets to read again. If the second write fails, the numbers differ until the next change of
-// the bucket, which also corrects the record.
+// The record never counts fewer bytes than the buckets contain: Subscribe writes the record before the bucket, and
+// Unsubscribe writes the bucket before the record. Each change of a bucket has a number, which is in the bucket and in
+// the index, so that other replicas know which buckets to read again. If the second write fails, the numbers differ
+// until the next change of the bucket, which also corrects the record.
 const (
 	maxInline  = 2 << 10 // bytes
 	maxBuckets = 64
@@ -193,7 +192,8 @@ func decodeBucketIndex(raw []byte) (x bucketIndex, err error) {
 		return bucketIndex{}, errBadState
 	}
 	for _, b := range x.Buckets {
-		if b[bucketNumber] < 0 || b[bucketNumber] >= maxBuckets || b[bucketChange] <= 0 || b[bucketURIs] < 0 || b[bucketBytes] < 0 {
+		if b[bucketNumber] < 0 || b[bucketNumber] >= maxBuckets || b[bucketChange] <= 0 || b[bucketURIs] < 0 ||
+			b[bucketBytes] < 0 {
 			return bucketIndex{}, errBadState
 		}
 	}
@@ -230,11 +230,11 @@ func (ss *StoredSession) readBucket(ctx context.Context, number int) (bucket, er
 	return b, err
 }
 
-// writeBucket writes a bucket over the version that readBucket has returned. The error is
-// ErrNoSession, or the store's.
+// writeBucket writes a bucket over the version that readBucket has returned. The error is ErrNoSession, or the store's.
 func (ss *StoredSession) writeBucket(ctx context.Context, b *bucket) error {
 	s, key := ss.sessions, bucketKey(ss.key, b.number)
-	_, err := s.store.Put(ctx, key, b.encode(), store.PutOptions{TTL: s.bucketLife(), IfVersion: b.version, IfAbsent: b.version == 0})
+	_, err := s.store.Put(ctx, key, b.encode(),
+		store.PutOptions{TTL: s.bucketLife(), IfVersion: b.version, IfAbsent: b.version == 0})
 	if err != nil {
 		return fmt.Errorf("cannot write subscriptions: %w", err)
 	}
@@ -286,9 +286,8 @@ func (ss *StoredSession) renewBuckets(ctx context.Context) error {
 	return ss.update(ctx, func(state *State) error { state.Index.Renewed = now.Unix(); return nil })
 }
 
-// readBuckets returns the buckets of the session and, as bucket inline, the URIs of the record. It
-// reads a bucket from the store only if that in have is not current. It reports whether another
-// replica is writing a bucket.
+// readBuckets returns the buckets of the session and, as bucket inline, the URIs of the record. It reads a bucket from
+// the store only if that in have is not current. It reports whether another replica is writing a bucket.
 func (ss *StoredSession) readBuckets(ctx context.Context, have []bucket) (all []bucket, behind bool, _ error) {
 	state, err := ss.state(ctx)
 	if err != nil {
@@ -335,11 +334,11 @@ func (s *Sessions) forget(ctx context.Context, key string) {
 // deleteBuckets deletes the buckets of a session that has ended.
 func (s *Sessions) deleteBuckets(ctx context.Context, key string) error {
 	all := s.quota.end(key).list()
-	return concurrently(ctx, maxBucketOperations, len(all), func(i int) error { return s.store.Delete(ctx, bucketKey(key, all[i])) })
+	return concurrently(ctx, maxBucketOperations, len(all),
+		func(i int) error { return s.store.Delete(ctx, bucketKey(key, all[i])) })
 }
 
-// subscribe adds a URI to a stored session. It returns the changed bucket, or nil if the session
-// has the URI already.
+// subscribe adds a URI to a stored session. It returns the changed bucket, or nil if the session has the URI already.
 func (ss *StoredSession) subscribe(ctx context.Context, uri string) (changed *bucket, err error) {
 	for range maxUpdates {
 		err := ss.updateSubscribed(ctx, func(state *State) error {

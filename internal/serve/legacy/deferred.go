@@ -53,8 +53,7 @@ func (a *deferredLimit) done() {
 	a.running.Done()
 }
 
-// Close cancels all deferred notifications and waits until they have ended, or until ctx
-// ends.
+// Close cancels all deferred notifications and waits until they have ended, or until ctx ends.
 func (s *Server) Close(ctx context.Context) error {
 	a := &s.deferred
 	a.mu.Lock()
@@ -80,8 +79,7 @@ func (s *Server) Close(ctx context.Context) error {
 	}
 }
 
-// deferredNotifications holds the deferred and the queued notifications of one
-// session.
+// deferredNotifications holds the deferred and the queued notifications of one session.
 type deferredNotifications struct {
 	mu     sync.Mutex
 	n      int  // pending
@@ -114,8 +112,7 @@ func (s *Session) NotifyWhenDone(ctx context.Context, a rpc.DeferredNotification
 		if s.stored != nil {
 			defer s.stored.Release()
 		}
-		// Keep the values of the call's context, but not its end: the notification outlives
-		// the call.
+		// Keep the values of the call's context, but not its end: the notification outlives the call.
 		ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 		defer cancel(nil)
 		defer context.AfterFunc(life, func() { cancel(errSessionEnded) })()
@@ -136,7 +133,8 @@ func (s *Session) notifyWhenDone(ctx context.Context, a rpc.DeferredNotification
 	switch finished, err := rpc.Poll(ctx, a.Timeout, rpc.RecoverPanics(a.Done)); {
 	case ctx.Err() != nil:
 	case err != nil:
-		s.server.Logger.WarnContext(ctx, "cannot notify the client of the end of a URL elicitation: RequiredURL.Done failed", "method", a.Method, "error", err)
+		s.server.Logger.WarnContext(ctx, "cannot notify the client of the end of a URL elicitation: RequiredURL.Done failed",
+			"method", a.Method, "error", err)
 	case finished:
 		s.Notify(jsonrpc.AppendNotification(nil, a.Method, a.Params))
 	}
@@ -175,8 +173,7 @@ func (a *deferredNotifications) close() {
 	}
 }
 
-// Notify implements rpc.SessionNotifier. It queues the notification for the session's standalone
-// stream.
+// Notify implements rpc.SessionNotifier. It queues the notification for the session's standalone stream.
 func (s *Session) Notify(notification []byte) {
 	a := &s.deferred
 	a.mu.Lock()

@@ -134,8 +134,7 @@ func (s *Session) SetLevel(ctx context.Context, chosen mcp.LoggingLevel) error {
 	return nil
 }
 
-// storeLevel sets the session's log level in the store, where every replica finds it, and
-// here.
+// storeLevel sets the session's log level in the store, where every replica finds it, and here.
 func (ss *StoredSession) storeLevel(ctx context.Context, chosen mcp.LoggingLevel) error {
 	err := ss.update(ctx, func(state *State) error { state.LogLevel = chosen; return nil })
 	if err == nil {

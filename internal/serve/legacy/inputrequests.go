@@ -28,9 +28,8 @@ const (
 	rootsTimeout  = 30 * time.Second
 )
 
-// inputRequests holds the requests that a session has sent to its client and that have no
-// response yet. In this era, an input request is a request on the stream of the call
-// (2025-11-25, basic/transports, Sending Messages to the Server).
+// inputRequests holds the requests that a session has sent to its client and that have no response yet. In this era, an
+// input request is a request on the stream of the call (2025-11-25, basic/transports, Sending Messages to the Server).
 type inputRequests struct {
 	ids      atomic.Int64
 	mu       sync.Mutex
@@ -39,14 +38,14 @@ type inputRequests struct {
 	tasks    outbound.TaskChanges // of tasks of the client
 }
 
-// seedIDs sets the first id. A session that is restored from its state must not reuse an
-// id.
+// seedIDs sets the first id. A session that is restored from its state must not reuse an id.
 func (a *inputRequests) seedIDs() { a.ids.Store(time.Now().UnixMicro()) }
 
 var _ rpc.InputRequester = (*inputRequests)(nil)
 
 // RequestInput implements rpc.InputRequester.
-func (a *inputRequests) RequestInput(ctx context.Context, c *rpc.Call, questions []rpc.InputRequest) ([]json.RawMessage, error) {
+func (a *inputRequests) RequestInput(ctx context.Context, c *rpc.Call, questions []rpc.InputRequest) ([]json.RawMessage,
+	error) {
 	out := &outbound.Requests{Wire: streamWire{c}, NotifyCancelled: true, IDs: &a.ids}
 	a.add(out)
 	defer a.remove(out)
@@ -102,11 +101,11 @@ func (s *Session) RequestInput(ctx context.Context, r rpc.InputRequest) (json.Ra
 
 // sendInputRequest sends an input request and returns the result in its response.
 func sendInputRequest(ctx context.Context, out *outbound.Requests, q rpc.InputRequest) (json.RawMessage, error) {
-	return do(ctx, out, q.Method, &outbound.Request{Method: q.Method, Params: q.Params, Timeout: cmp.Or(q.Within, timeoutOf(q.Method))})
+	return do(ctx, out, q.Method, &outbound.Request{Method: q.Method, Params: q.Params,
+		Timeout: cmp.Or(q.Within, timeoutOf(q.Method))})
 }
 
-// do sends a request. An error that the client reports is a *call.AnswerError for a question, whose
-// method is given.
+// do sends a request. An error that the client reports is a *call.AnswerError for a question, whose method is given.
 func do(ctx context.Context, out *outbound.Requests, question string, req *outbound.Request) (json.RawMessage, error) {
 	resp, err := out.Do(ctx, req)
 	if err == nil && resp.Err != nil {
@@ -164,8 +163,7 @@ func (a *inputRequests) Finish(_ context.Context, result any, err error) (any, e
 	return result, err
 }
 
-// receive delivers a response of the client and reports whether an input request was
-// waiting for it.
+// receive delivers a response of the client and reports whether an input request was waiting for it.
 func (a *inputRequests) receive(m *jsonrpc.Message) bool {
 	return a.deliver(func(out *outbound.Requests) bool { return out.Receive(m) })
 }
@@ -241,9 +239,8 @@ func taskRequests(c *rpc.Call) *mcp.TaskRequestsCapability {
 	return declared.Tasks.Requests
 }
 
-// requestedTask is an input request that the client runs as a task (2025-11-25,
-// basic/utilities/tasks). The client accepts it at once, so that no response takes long, and the
-// answer is not lost with the stream of the call.
+// requestedTask is an input request that the client runs as a task (2025-11-25, basic/utilities/tasks). The client
+// accepts it at once, so that no response takes long, and the answer is not lost with the stream of the call.
 type requestedTask struct {
 	out      *outbound.Requests
 	call     *rpc.Call
@@ -311,7 +308,8 @@ func (t *requestedTask) create(ctx context.Context) (json.RawMessage, error) {
 		err = errors.New("the task is without an id")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s: cannot read the task that the client has created: %w", call.ErrInvalidResponse, t.question.Method, err)
+		return nil, fmt.Errorf("%w: %s: cannot read the task that the client has created: %w", call.ErrInvalidResponse,
+			t.question.Method, err)
 	}
 	t.id = result.Task.TaskID
 	t.take(&result.Task)
@@ -383,7 +381,8 @@ func (t *requestedTask) sleep(ctx context.Context) error {
 // send sends a request about the task.
 func (t *requestedTask) send(ctx context.Context, method string, timeout time.Duration) (json.RawMessage, error) {
 	params := append(jsonrpc.AppendString([]byte(`{"taskId":`), t.id), '}')
-	return do(ctx, t.out, t.question.Method, &outbound.Request{Method: method, Params: params, Timeout: max(timeout, time.Millisecond)})
+	return do(ctx, t.out, t.question.Method,
+		&outbound.Request{Method: method, Params: params, Timeout: max(timeout, time.Millisecond)})
 }
 
 // cancel asks the client to cancel the task, if it can.

@@ -63,7 +63,8 @@ func TestLogLevelAppliesOnEveryReplica(t *testing.T) {
 	}
 	wantLevel := func(l *legacy.StoredSession, want mcp.LoggingLevel) {
 		t.Helper()
-		if got, want := serve(t, l, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`), `{"jsonrpc":"2.0","id":1,"result":{"nextCursor":"`+string(want)+`","tools":[]}}`; got != want {
+		if got, want := serve(t, l, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`),
+			`{"jsonrpc":"2.0","id":1,"result":{"nextCursor":"`+string(want)+`","tools":[]}}`; got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}

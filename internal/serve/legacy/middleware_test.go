@@ -26,9 +26,12 @@ func TestSessionBeginsOnlyIfMiddlewareReturnsTheHandshake(t *testing.T) {
 		end  func() (any, error)
 		want string
 	}{
-		"error":  {func() (any, error) { return nil, jsonrpc.Errorf(-1, "not now") }, `{"jsonrpc":"2.0","id":0,"error":{"code":-1,"message":"not now"}}`},
-		"panic":  {func() (any, error) { panic("hunter2") }, `{"jsonrpc":"2.0","id":0,"error":{"code":-32603,"message":"internal error"}}`},
-		"goexit": {func() (any, error) { runtime.Goexit(); return nil, nil }, `{"jsonrpc":"2.0","id":0,"error":{"code":-32603,"message":"internal error"}}`},
+		"error": {func() (any, error) { return nil, jsonrpc.Errorf(-1, "not now") },
+			`{"jsonrpc":"2.0","id":0,"error":{"code":-1,"message":"not now"}}`},
+		"panic": {func() (any, error) { panic("hunter2") },
+			`{"jsonrpc":"2.0","id":0,"error":{"code":-32603,"message":"internal error"}}`},
+		"goexit": {func() (any, error) { runtime.Goexit(); return nil, nil },
+			`{"jsonrpc":"2.0","id":0,"error":{"code":-32603,"message":"internal error"}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fail := true
@@ -40,11 +43,13 @@ func TestSessionBeginsOnlyIfMiddlewareReturnsTheHandshake(t *testing.T) {
 					return next(ctx, c)
 				}
 			}).NewSession(principal.Local)
-			if got := string(serve(t.Context(), s, parse(t, initialize("2025-06-18")), nil)); got != outcome.want || s.Initialized() {
+			if got := string(serve(t.Context(), s, parse(t, initialize("2025-06-18")), nil)); got != outcome.want ||
+				s.Initialized() {
 				t.Errorf("%s, initialized: %v", got, s.Initialized())
 			}
 			fail = false
-			if got := string(serve(t.Context(), s, parse(t, initialize("2025-06-18")), nil)); !strings.Contains(got, `"protocolVersion":"2025-06-18"`) || !s.Initialized() {
+			if got := string(serve(t.Context(), s, parse(t, initialize("2025-06-18")), nil)); !strings.Contains(got,
+				`"protocolVersion":"2025-06-18"`) || !s.Initialized() {
 				t.Errorf("the second handshake: %s", got)
 			}
 		})
@@ -63,7 +68,8 @@ func TestMiddlewareSeesInvalidHandshakes(t *testing.T) {
 			return result, err
 		}
 	}).NewSession(principal.Local)
-	reply := string(serve(t.Context(), s, parse(t, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2024-11-05"}}`), nil))
+	reply := string(serve(t.Context(), s,
+		parse(t, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2024-11-05"}}`), nil))
 	if !strings.Contains(reply, `"code":-32602`) || s.Initialized() {
 		t.Errorf("got %s", reply)
 	}

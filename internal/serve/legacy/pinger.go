@@ -14,9 +14,8 @@ import (
 // minSilence is the minimum time without a message before a client counts as lost.
 const minSilence = 10 * time.Second
 
-// Pinger checks whether a session's client is alive (2025-11-25, basic/utilities/ping). It
-// has neither a timer nor a goroutine: the transport calls Next periodically. It is not
-// safe for concurrent use.
+// Pinger checks whether a session's client is alive (2025-11-25, basic/utilities/ping). It has neither a timer nor a
+// goroutine: the transport calls Next periodically. It is not safe for concurrent use.
 type Pinger struct {
 	session    *Session
 	maxSilence time.Duration
@@ -76,10 +75,10 @@ const activityTTL = 5 * time.Minute
 
 func (ss *StoredSession) activityKey() string { return ss.key + "/heard" }
 
-// RecordActivity records in the store that the client has sent a response to another
-// replica's request.
+// RecordActivity records in the store that the client has sent a response to another replica's request.
 func (ss *StoredSession) RecordActivity(ctx context.Context) {
-	_, _ = ss.sessions.store.Put(ctx, ss.activityKey(), []byte{'1'}, store.PutOptions{TTL: activityTTL}) // without the record, other replicas ping again
+	// without the record, other replicas ping again
+	_, _ = ss.sessions.store.Put(ctx, ss.activityKey(), []byte{'1'}, store.PutOptions{TTL: activityTTL})
 }
 
 // activeElsewhere reports whether another replica has recorded activity since the known

@@ -45,8 +45,7 @@ type ownerCount struct {
 	checked time.Time
 }
 
-// add counts one more session of owner, up to the limit most. Expired reports whether a
-// session has expired.
+// add counts one more session of owner, up to the limit most. Expired reports whether a session has expired.
 func (q *quota) add(owner changes.Owner, key string, most int, expired func(key string) bool) bool {
 	ok, candidates := q.tryAdd(owner, key, most)
 	if ok || !q.removeExpired(candidates, expired) {
@@ -58,7 +57,8 @@ func (q *quota) add(owner changes.Owner, key string, most int, expired func(key 
 
 // addSubscribed sets the bytes of the URIs of a session, and adds buckets that it has. The error
 // is changes.ErrTooManySubscribed, and nothing changes then.
-func (q *quota) addSubscribed(ctx context.Context, owner changes.Owner, key string, bytes int, buckets bucketSet) error {
+func (q *quota) addSubscribed(ctx context.Context, owner changes.Owner, key string, bytes int,
+	buckets bucketSet) error {
 	q.mu.Lock()
 	added := bytes - q.sessions[key].subscribed
 	q.mu.Unlock()
@@ -177,8 +177,7 @@ func (q *quota) remove(key string) {
 	}
 }
 
-// set replaces the entry of a session, and removes it if it counts nothing. The caller holds
-// mu, and changes q.bytes.
+// set replaces the entry of a session, and removes it if it counts nothing. The caller holds mu, and changes q.bytes.
 func (q *quota) set(key string, now countedSession) {
 	if q.sessions == nil {
 		q.sessions, q.owners = make(map[string]countedSession), make(map[changes.Owner]*ownerCount)

@@ -56,7 +56,8 @@ func TestSessionLimits(t *testing.T) {
 
 func TestDefaultSessionLimitsMatchTheDocumentation(t *testing.T) {
 	got := SessionLimits{}.withDefaults()
-	want := SessionLimits{Idle: 30 * time.Minute, Uninitialized: 30 * time.Second, PerOwner: 100, PerAddress: 1000, Total: 10000}
+	want := SessionLimits{Idle: 30 * time.Minute, Uninitialized: 30 * time.Second, PerOwner: 100, PerAddress: 1000,
+		Total: 10000}
 	if got != want {
 		t.Errorf("%+v", got)
 	}
@@ -126,7 +127,8 @@ func TestSessionThatCannotBeStoredDoesNotCount(t *testing.T) {
 	for _, cause := range []error{store.ErrFull, errors.New("unreachable")} {
 		s, kv := newSessions(SessionLimits{Total: 1})
 		kv.failWith(cause)
-		if _, err := s.Create(t.Context(), principal.Anonymous, "a", someState); !errors.Is(err, cause) || errors.Is(err, ErrTooManySessions) {
+		if _, err := s.Create(t.Context(), principal.Anonymous, "a", someState); !errors.Is(err, cause) ||
+			errors.Is(err, ErrTooManySessions) {
 			t.Errorf("%v", err)
 		}
 		kv.fail.Store(nil)
@@ -249,7 +251,8 @@ func TestSessionThatEndsDuringAChangeLeavesNothing(t *testing.T) {
 					}
 				}
 				if left := kv.stored(t); len(left) > 0 || subscribed(t, one) != 0 || subscribed(t, two) != 0 {
-					t.Errorf("%s %s, replica %d: %d and %d bytes count, and the store has %q", hook, op, replica, subscribed(t, one), subscribed(t, two), left)
+					t.Errorf("%s %s, replica %d: %d and %d bytes count, and the store has %q", hook, op, replica, subscribed(t, one),
+						subscribed(t, two), left)
 				}
 			}
 		}
@@ -376,7 +379,8 @@ func TestStateSurvivesTheStore(t *testing.T) {
 			Ready:        rapid.Bool().Draw(t, "ready"),
 			Subscribed:   rapid.SliceOfN(rapid.String(), 0, 3).Draw(t, "subscribed"),
 		}
-		for _, number := range rapid.SliceOfNDistinct(rapid.IntRange(0, maxBuckets-1), 0, maxBuckets, rapid.ID).Draw(t, "buckets") {
+		for _, number := range rapid.SliceOfNDistinct(rapid.IntRange(0, maxBuckets-1), 0, maxBuckets, rapid.ID).Draw(t,
+			"buckets") {
 			uris := rapid.SliceOfN(rapid.String(), 0, 3).Draw(t, "uris")
 			b := bucket{number: number, change: rapid.IntRange(1, 1<<40).Draw(t, "change"), uris: uris}
 			want.Index.set(b)
@@ -386,7 +390,8 @@ func TestStateSurvivesTheStore(t *testing.T) {
 			}
 		}
 		got, err := DecodeState(want.Encode())
-		if err != nil || got.Revision != want.Revision || got.Ready != want.Ready || !bytes.Equal(got.Info, want.Info) || !bytes.Equal(got.Capabilities, want.Capabilities) ||
+		if err != nil || got.Revision != want.Revision || got.Ready != want.Ready || !bytes.Equal(got.Info, want.Info) ||
+			!bytes.Equal(got.Capabilities, want.Capabilities) ||
 			!slices.Equal(got.Subscribed, want.Subscribed) || !reflect.DeepEqual(got.Index, want.Index) {
 			t.Fatalf("%s decodes as %+v, %v", want.Encode(), got, err)
 		}

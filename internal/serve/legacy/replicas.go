@@ -21,8 +21,7 @@ type Replicas interface {
 	Changed(session string)
 	// Ended says that the record was deleted. The others call Forget and then Refresh.
 	Ended(session string)
-	// Listening says that this replica has the newest standalone stream. The others call Refresh and then
-	// HandOver.
+	// Listening says that this replica has the newest standalone stream. The others call Refresh and then HandOver.
 	Listening(session string)
 	// Waiting says that this replica has a notification but no standalone stream. A replica with the
 	// stream answers with Listening; see Sessions.AnswerWaiting.
@@ -81,8 +80,7 @@ func (s *Sessions) RefreshAll(ctx context.Context, refresh func(key string)) {
 	})
 }
 
-// HandOver passes the queued notifications of a session to send, because another replica has the standalone
-// stream.
+// HandOver passes the queued notifications of a session to send, because another replica has the standalone stream.
 func (s *Sessions) HandOver(key string, send func(notification []byte)) {
 	s.mu.Lock()
 	ss := s.byKey[key]
@@ -130,7 +128,8 @@ func (s *Sessions) AnswerWaiting(key string) {
 // beginStream records in the store that this replica has the standalone stream now, and returns the number
 // of the stream in the session. If takeOver is set, the stream continues, and before is the replica that had it. The
 // error is then ErrOtherStream if the newest stream has another name.
-func (ss *StoredSession) beginStream(ctx context.Context, name string, takeOver bool) (number int, before string, err error) {
+func (ss *StoredSession) beginStream(ctx context.Context, name string, takeOver bool) (number int, before string,
+	err error) {
 	replicas := ss.sessions.Replicas
 	if replicas == nil {
 		return 0, "", nil

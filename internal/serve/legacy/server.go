@@ -192,8 +192,7 @@ func (s *Session) ReceiveResponse(m *jsonrpc.Message) (asked bool) {
 	return false
 }
 
-// ReceiveInvalid delivers a malformed response, and reports whether an input request was waiting
-// for it.
+// ReceiveInvalid delivers a malformed response, and reports whether an input request was waiting for it.
 func (s *Session) ReceiveInvalid(m *jsonrpc.Message, err error) bool {
 	s.received.Add(1)
 	return s.inputRequests.receiveInvalid(m, err)
@@ -206,8 +205,7 @@ func (s *Session) Inflight() *rpc.Inflight { return s.inflight }
 // Initialized reports whether the handshake is over.
 func (s *Session) Initialized() bool { return s.initialized }
 
-// Close cancels the requests and deferred notifications of the session, and ends its
-// subscriptions.
+// Close cancels the requests and deferred notifications of the session, and ends its subscriptions.
 func (s *Session) Close() {
 	s.inflight.CancelAll(errSessionEnded)
 	s.subscriptions.close()
@@ -216,16 +214,14 @@ func (s *Session) Close() {
 
 var errSessionEnded = errors.New("session has ended")
 
-// Limits on the client's description of itself, in bytes, because it is stored for each
-// session.
+// Limits on the client's description of itself, in bytes, because it is stored for each session.
 const (
 	maxInfo         = 2 << 10 // above it, only the names are stored
 	maxName         = 256     // per name, if names are shortened
 	maxCapabilities = 8 << 10
 )
 
-// truncateInfo returns the names of info, shortened. Icons make info long, and info is for
-// display only.
+// truncateInfo returns the names of info, shortened. Icons make info long, and info is for display only.
 func truncateInfo(info *mcp.Implementation) *mcp.Implementation {
 	return &mcp.Implementation{Name: truncate(info.Name), Title: truncate(info.Title), Version: truncate(info.Version)}
 }

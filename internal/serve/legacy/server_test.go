@@ -38,7 +38,8 @@ func TestHandshakeAgreesOnARevision(t *testing.T) {
 		s := server.NewSession(principal.Anonymous)
 		out := serve(t.Context(), s, parse(t, initialize(offered)), nil)
 		var got struct{ Result mcp.InitializeResult }
-		if err := json.Unmarshal(out, &got); err != nil || got.Result.ProtocolVersion != want || s.Revision != want || !s.Initialized() {
+		if err := json.Unmarshal(out, &got); err != nil || got.Result.ProtocolVersion != want || s.Revision != want ||
+			!s.Initialized() {
 			t.Errorf("%q: %s", offered, out)
 		}
 		if err := spec.ValidateMessage(want, out, mcp.MethodInitialize); err != nil {
@@ -61,7 +62,8 @@ func TestMalformedHandshakeCanBeRepeated(t *testing.T) {
 		`,"params":{"protocolVersion":"2025-11-25","clientInfo":{"name":"c","version":"1"}}`,
 		`,"params":{"protocolVersion":"2025-11-25","clientInfo":{"name":"c","version":"1"},"capabilities":[]}`,
 		`,"params":{"protocolVersion":"2025-11-25","clientInfo":{"name":"c","version":"1"},"capabilities":{},"ProtocolVersion":"2024-11-05"}`,
-		`,"params":{"protocolVersion":"2025-11-25","clientInfo":{"name":"c","version":"1"},"capabilities":{"x":"` + strings.Repeat("y", maxCapabilities) + `"}}`,
+		`,"params":{"protocolVersion":"2025-11-25","clientInfo":{"name":"c","version":"1"},"capabilities":{"x":"` +
+			strings.Repeat("y", maxCapabilities) + `"}}`,
 	} {
 		out := serve(t.Context(), s, parse(t, `{"jsonrpc":"2.0","id":1,"method":"initialize"`+params+`}`), nil)
 		if codeOf(t, out) != jsonrpc.CodeInvalidParams || s.Initialized() {
@@ -82,7 +84,8 @@ func TestSessionBeginsWithItsHandshake(t *testing.T) {
 		t.Errorf("ping before the handshake: %s", out)
 	}
 	handshake(t, s, "2025-06-18")
-	if out := serve(initialize("2024-11-05")); codeOf(t, out) != jsonrpc.CodeInvalidRequest || s.Revision != mcp.V20250618 {
+	if out := serve(initialize("2024-11-05")); codeOf(t, out) != jsonrpc.CodeInvalidRequest ||
+		s.Revision != mcp.V20250618 {
 		t.Errorf("a second handshake: %s", out)
 	}
 	if out := serve(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`); codeOf(t, out) != 0 {
@@ -158,7 +161,8 @@ func TestCancelledRequestHasNoResponse(t *testing.T) {
 		h := <-calls
 		byID[h.call.ID().String()] = h
 	}
-	for _, about := range []string{`{"requestId":2}`, `{"requestId":null}`, `{"requestId":[1]}`, `{}`, `{"requestId":"2"}`} {
+	for _, about := range []string{`{"requestId":2}`, `{"requestId":null}`, `{"requestId":[1]}`, `{}`,
+		`{"requestId":"2"}`} {
 		s.ReceiveNotification(parse(t, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":`+about+`}`))
 	}
 	for id, h := range byID {
@@ -177,7 +181,8 @@ func TestCancelledRequestHasNoResponse(t *testing.T) {
 	if out := <-done; string(out) != `{"jsonrpc":"2.0","id":"1","result":{}}` {
 		t.Errorf("the other: %s", out)
 	}
-	s.ReceiveNotification(parse(t, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)) // the request has ended
+	// the request has ended
+	s.ReceiveNotification(parse(t, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`))
 }
 
 func TestSessionLimitsRequestsInFlight(t *testing.T) {
@@ -198,7 +203,8 @@ func TestSessionLimitsRequestsInFlight(t *testing.T) {
 	if s.Inflight().Reserve(1) {
 		t.Error("limit not reached")
 	}
-	if out := serve(t.Context(), s, parse(t, `{"jsonrpc":"2.0","id":9,"method":"tools/call"}`), nil); codeOf(t, out) != jsonrpc.CodeInternalError {
+	if out := serve(t.Context(), s, parse(t, `{"jsonrpc":"2.0","id":9,"method":"tools/call"}`), nil); codeOf(t,
+		out) != jsonrpc.CodeInternalError {
 		t.Errorf("one request more: %s", out)
 	}
 	s.Close()
@@ -218,17 +224,20 @@ func TestProgressTokenMustBeAnID(t *testing.T) {
 	server, calls := newServer()
 	s := newSession(t, server, "2025-11-25")
 	for _, token := range []string{`1.5`, `null`, `{}`, `[]`, `true`} {
-		out := serve(t.Context(), s, parse(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"progressToken":`+token+`}}}`), nil)
+		out := serve(t.Context(), s, parse(t,
+			`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"progressToken":`+token+`}}}`), nil)
 		if codeOf(t, out) != jsonrpc.CodeInvalidParams {
 			t.Errorf("%s: %s", token, out)
 		}
 	}
 	done := make(chan []byte)
 	go func() {
-		done <- serve(context.Background(), s, parse(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"progressToken":"t"}}}`), nil)
+		done <- serve(context.Background(), s,
+			parse(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"progressToken":"t"}}}`), nil)
 	}()
 	h := <-calls
-	if h.call.ProgressToken != jsonrpc.StringID("t") || h.call.Revision() != mcp.V20251125 || h.call.Peer().Info.Name != "c" {
+	if h.call.ProgressToken != jsonrpc.StringID("t") || h.call.Revision() != mcp.V20251125 ||
+		h.call.Peer().Info.Name != "c" {
 		t.Errorf("%+v", h.call)
 	}
 	close(h.release)

@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// maxCached limits the unused sessions that stay in memory, about a kilobyte each. It is the
-// default limit on sessions. The next request of such a session need not restore it. The cache
-// evicts the least recently used session.
+// maxCached limits the unused sessions that stay in memory, about a kilobyte each. It is the default limit on sessions.
+// The next request of such a session need not restore it. The cache evicts the least recently used session.
 const maxCached = 10_000
 
 // sessionCache is the list of unused sessions in memory, the least recently used first.
@@ -96,10 +95,9 @@ func (s *Sessions) tickPeriod() time.Duration {
 // maxRenewals limits the concurrent store operations of touchActive.
 const maxRenewals = 16
 
-// touchActive renews the sessions that are in use, because a call may take longer than the
-// idle limit. One timer serves all sessions and runs while any is in use. It restarts after
-// the store has answered for all of them, or after storeTimeout. The next tick renews the
-// sessions that were not renewed in time.
+// touchActive renews the sessions that are in use, because a call may take longer than the idle limit. One timer serves
+// all sessions and runs while any is in use. It restarts after the store has answered for all of them, or after
+// storeTimeout. The next tick renews the sessions that were not renewed in time.
 func (s *Sessions) touchActive() {
 	var due []*StoredSession
 	s.mu.Lock()

@@ -282,7 +282,8 @@ func (s *hookedStore) Touch(ctx context.Context, key string, ttl time.Duration) 
 	return item, err
 }
 
-func (s *hookedStore) Put(ctx context.Context, key string, value []byte, opt store.PutOptions) (version uint64, err error) {
+func (s *hookedStore) Put(ctx context.Context, key string, value []byte, opt store.PutOptions) (version uint64,
+	err error) {
 	err = s.do("put", key, func() error { version, err = s.KV.Put(ctx, key, value, opt); return err })
 	return version, err
 }

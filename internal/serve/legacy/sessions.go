@@ -22,8 +22,7 @@ import (
 
 // Errors of Sessions.
 var (
-	// ErrNoSession is the error for an id that is unknown, has expired, or belongs to
-	// another principal.
+	// ErrNoSession is the error for an id that is unknown, has expired, or belongs to another principal.
 	ErrNoSession = errors.New("session not found")
 	// ErrTooManySessions is the error when a limit on sessions is reached.
 	ErrTooManySessions = &call.OverloadError{Limit: "sessions", RetryAfter: time.Minute}
@@ -61,8 +60,7 @@ func (l SessionLimits) withDefaults() SessionLimits {
 // An idle session uses a few hundred bytes in the store and one entry in a map. The most
 // recently used sessions also stay in memory, see maxCached.
 type Sessions struct {
-	// Replicas tells the other replicas about sessions; nil if the server has none. Set it before the first
-	// session.
+	// Replicas tells the other replicas about sessions; nil if the server has none. Set it before the first session.
 	Replicas Replicas
 
 	server     *Server
@@ -94,15 +92,16 @@ const storeTimeout = 5 * time.Second
 // NewSessions returns the sessions of server, stored in kv.
 func NewSessions(server *Server, kv store.KV, limits SessionLimits) *Sessions {
 	limits = limits.withDefaults()
-	s := &Sessions{server: server, store: kv, limits: limits, live: make(map[sessionRef]*StoredSession), byKey: make(map[string]*StoredSession), quota: quota{total: limits.Total, bytes: server.Changes.Bytes()}}
+	s := &Sessions{server: server, store: kv, limits: limits, live: make(map[sessionRef]*StoredSession),
+		byKey: make(map[string]*StoredSession), quota: quota{total: limits.Total, bytes: server.Changes.Bytes()}}
 	s.quota.bytes.OnFull(func(ctx context.Context, owner changes.Owner) { s.quota.removeExpiredOf(owner, s.expired(ctx)) })
 	return s
 }
 
-// Create stores the state of a new session and returns its id: 128 random bits, which
-// protect the session of an anonymous client. The sessions of anonymous clients are counted
-// by address, other sessions by principal.
-func (s *Sessions) Create(ctx context.Context, who principal.Principal, address string, state State) (id string, err error) {
+// Create stores the state of a new session and returns its id: 128 random bits, which protect the session of an
+// anonymous client. The sessions of anonymous clients are counted by address, other sessions by principal.
+func (s *Sessions) Create(ctx context.Context, who principal.Principal, address string, state State) (id string,
+	err error) {
 	owner, most := changes.OwnerOf(who, address), s.limits.PerOwner
 	if who == principal.Anonymous {
 		state.Address, most = address, s.limits.PerAddress
@@ -145,14 +144,12 @@ func isSessionID(id string) bool {
 	return err == nil && !strings.ContainsAny(id, "\r\n") // the decoder would skip them
 }
 
-// Open finds a session for one use, which Release ends. The error is ErrNoSession or the
-// store's.
+// Open finds a session for one use, which Release ends. The error is ErrNoSession or the store's.
 func (s *Sessions) Open(ctx context.Context, who principal.Principal, id string) (*StoredSession, error) {
 	return s.open(ctx, who, id, func(key string, _ time.Duration) (store.Item, error) { return s.store.Get(ctx, key) })
 }
 
-// Use is Open, and renews the session's life. It needs one store operation if the session
-// is in memory.
+// Use is Open, and renews the session's life. It needs one store operation if the session is in memory.
 func (s *Sessions) Use(ctx context.Context, who principal.Principal, id string) (*StoredSession, error) {
 	var renewed time.Duration // the life of the session from now
 	ss, err := s.open(ctx, who, id, func(key string, ttl time.Duration) (store.Item, error) {
@@ -178,7 +175,8 @@ func (s *Sessions) Use(ctx context.Context, who principal.Principal, id string) 
 
 // open finds a session whose record read returns. Read receives the session's life when idle, or
 // 0 if it is not in memory.
-func (s *Sessions) open(ctx context.Context, who principal.Principal, id string, read func(key string, ttl time.Duration) (store.Item, error)) (*StoredSession, error) {
+func (s *Sessions) open(ctx context.Context, who principal.Principal, id string,
+	read func(key string, ttl time.Duration) (store.Item, error)) (*StoredSession, error) {
 	ref := sessionRef{who, id}
 	known, version, ttl := s.known(ref)
 	var key string
@@ -219,7 +217,8 @@ func (s *Sessions) open(ctx context.Context, who principal.Principal, id string,
 
 // adopt begins a use of the session with the given record, which was read when known was the
 // session in memory and had the version before. The error is ErrNoSession if found is not set.
-func (s *Sessions) adopt(ref sessionRef, key string, known *StoredSession, before uint64, item store.Item, found bool) (*StoredSession, error) {
+func (s *Sessions) adopt(ref sessionRef, key string, known *StoredSession, before uint64, item store.Item,
+	found bool) (*StoredSession, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ss := known
@@ -227,7 +226,8 @@ func (s *Sessions) adopt(ref sessionRef, key string, known *StoredSession, befor
 		ss = s.live[ref]
 	}
 	var queued [][]byte
-	if ss != nil && ss.refs == 0 && ss.version == before && (!found || item.Version != ss.version) { // another replica has ended or changed it
+	// another replica has ended or changed it
+	if ss != nil && ss.refs == 0 && ss.version == before && (!found || item.Version != ss.version) {
 		queued = ss.deferred.takeQueued()
 		s.evict(ss)
 		ss = nil
@@ -298,8 +298,7 @@ func (s *Sessions) Delete(ctx context.Context, who principal.Principal, id strin
 	return nil
 }
 
-// end ends a session that the store no longer has: it cancels its requests in flight and ends its standalone
-// stream.
+// end ends a session that the store no longer has: it cancels its requests in flight and ends its standalone stream.
 func (s *Sessions) end(ctx context.Context, ref sessionRef, key string) {
 	s.mu.Lock()
 	ss := s.live[ref]
@@ -356,8 +355,7 @@ func (s *Sessions) Active() int {
 	return len(s.live) - s.cache.n
 }
 
-// CloseStreams ends every standalone stream, including later ones. Call it when the server
-// shuts down.
+// CloseStreams ends every standalone stream, including later ones. Call it when the server shuts down.
 func (s *Sessions) CloseStreams() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -370,10 +368,9 @@ func (s *Sessions) CloseStreams() {
 	}
 }
 
-// sessionKey returns the key of a session in the store. It begins with the principal, so
-// that an id opens no session of another principal. It contains a digest of the id, because
-// the id alone protects an anonymous session: a reader of the keys, in a log or a listing,
-// must not learn ids.
+// sessionKey returns the key of a session in the store. It begins with the principal, so that an id opens no session of
+// another principal. It contains a digest of the id, because the id alone protects an anonymous session: a reader of
+// the keys, in a log or a listing, must not learn ids.
 func sessionKey(who principal.Principal, id string) string {
 	sum := sha256.Sum256([]byte(id))
 	var text [sessionDigest]byte

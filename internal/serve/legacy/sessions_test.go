@@ -118,7 +118,8 @@ func TestForgedSessionIDsAreUnknown(t *testing.T) {
 	before := kv.gets.Load()
 	for _, forged := range []string{
 		"", "x", "../" + id, id + "/", id + "x", id[1:], strings.Repeat("A", 1<<20), "anonymous/session/" + id,
-		strings.Repeat("*", 22), strings.Repeat(".", 22), id[:21] + "\n", id[:20] + "\r\n", id[:21] + "\x00", "local/session/AAAAAAAAA",
+		strings.Repeat("*", 22), strings.Repeat(".", 22), id[:21] + "\n", id[:20] + "\r\n", id[:21] + "\x00",
+		"local/session/AAAAAAAAA",
 	} {
 		if _, err := s.Open(t.Context(), principal.Anonymous, forged); !errors.Is(err, ErrNoSession) {
 			t.Errorf("%.40q: %v", forged, err)
@@ -391,13 +392,15 @@ func TestStoreFailureDiffersFromAMissingSession(t *testing.T) {
 func TestASessionWithAMalformedRecordDoesNotExist(t *testing.T) {
 	s, kv := newSessions(SessionLimits{})
 	id := mustCreate(t, s, principal.Anonymous, "a")
-	for _, nonsense := range []string{``, `null`, `{}`, `{"revision":"2099-01-01","info":{},"capabilities":{}}`, `{"revision":"2025-11-25","info":{"name":7},"capabilities":{}}`,
+	for _, nonsense := range []string{``, `null`, `{}`, `{"revision":"2099-01-01","info":{},"capabilities":{}}`,
+		`{"revision":"2025-11-25","info":{"name":7},"capabilities":{}}`,
 		`{"revision":"2025-11-25","info":{"name":"c","version":"1"},"capabilities":{},"index":[]}`,
 		`{"revision":"2025-11-25","info":{"name":"c","version":"1"},"capabilities":{},"index":{"buckets":[[64,1,1,1]]}}`,
 		`{"revision":"2025-11-25","info":{"name":"c","version":"1"},"capabilities":{},"index":{"buckets":[[-1,1,1,1]]}}`,
 		`{"revision":"2025-11-25","info":{"name":"c","version":"1"},"capabilities":{},"index":{"buckets":[[1,1,1]]}}`,
 	} {
-		if _, err := kv.KV.Put(t.Context(), sessionKey(principal.Anonymous, id), []byte(nonsense), store.PutOptions{TTL: time.Minute}); err != nil {
+		if _, err := kv.KV.Put(t.Context(), sessionKey(principal.Anonymous, id), []byte(nonsense),
+			store.PutOptions{TTL: time.Minute}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := s.Open(t.Context(), principal.Anonymous, id); !errors.Is(err, ErrNoSession) {

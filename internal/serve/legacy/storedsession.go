@@ -15,8 +15,7 @@ import (
 	"github.com/parley-mcp/parley/store"
 )
 
-// StoredSession is a stored session in memory: while it is in use, and as long as the cache
-// keeps it.
+// StoredSession is a stored session in memory: while it is in use, and as long as the cache keeps it.
 type StoredSession struct {
 	*Session
 	sessionRef
@@ -108,12 +107,12 @@ func (ss *StoredSession) MarkReady(ctx context.Context) error {
 	return nil
 }
 
-// Stream begins the session's standalone stream with a name and returns the notifications to deliver on
-// it, see [Session.Notifications]. A session has one such stream, so a newer one closes the
-// channel of an older one (2025-11-25, basic/transports, Multiple Connections: a message
-// goes to one stream). The channel is closed at once if the server shuts down or the session
-// has been deleted. The error is the store's, or the cause of ctx.
-func (ss *StoredSession) Stream(ctx context.Context, name string) (replaced <-chan struct{}, notifications *NotificationQueue, err error) {
+// Stream begins the session's standalone stream with a name and returns the notifications to deliver on it, see
+// [Session.Notifications]. A session has one such stream, so a newer one closes the channel of an older one
+// (2025-11-25, basic/transports, Multiple Connections: a message goes to one stream). The channel is closed at once if
+// the server shuts down or the session has been deleted. The error is the store's, or the cause of ctx.
+func (ss *StoredSession) Stream(ctx context.Context, name string) (replaced <-chan struct{},
+	notifications *NotificationQueue, err error) {
 	replaced, notifications, _, err = ss.stream(ctx, name, false)
 	return replaced, notifications, err
 }
@@ -123,9 +122,10 @@ func (ss *StoredSession) Stream(ctx context.Context, name string) (replaced <-ch
 var ErrOtherStream = errors.New("the session has another standalone stream, or the stream has expired")
 
 // TakeOver is Stream, except that it continues the newest standalone stream of the session, which another replica had.
-// That replica hands over the notifications that it has queued. If it has ended, its queue is lost, and TakeOver queues a
-// notification of each list and of each resource to which the client has subscribed.
-func (ss *StoredSession) TakeOver(ctx context.Context, name string) (replaced <-chan struct{}, notifications *NotificationQueue, err error) {
+// That replica hands over the notifications that it has queued. If it has ended, its queue is lost, and TakeOver queues
+// a notification of each list and of each resource to which the client has subscribed.
+func (ss *StoredSession) TakeOver(ctx context.Context, name string) (replaced <-chan struct{},
+	notifications *NotificationQueue, err error) {
 	if ss.sessions.Replicas == nil {
 		return nil, nil, ErrOtherStream
 	}
@@ -146,7 +146,8 @@ func (ss *StoredSession) TakeOver(ctx context.Context, name string) (replaced <-
 }
 
 // stream implements Stream and TakeOver. See beginStream.
-func (ss *StoredSession) stream(ctx context.Context, name string, takeOver bool) (replaced <-chan struct{}, notifications *NotificationQueue, before string, err error) {
+func (ss *StoredSession) stream(ctx context.Context, name string, takeOver bool) (replaced <-chan struct{},
+	notifications *NotificationQueue, before string, err error) {
 	u := &ss.subscriptions
 	if err := u.serialize(ctx); err != nil {
 		return nil, nil, "", err
@@ -178,8 +179,7 @@ func (ss *StoredSession) stream(ctx context.Context, name string, takeOver bool)
 	return replaced, notifications, before, nil
 }
 
-// maxUpdates limits the attempts to write a session's state when other replicas write it
-// concurrently.
+// maxUpdates limits the attempts to write a session's state when other replicas write it concurrently.
 const maxUpdates = 8
 
 // errUnchanged makes update keep the state.
@@ -245,10 +245,9 @@ func (ss *StoredSession) tryUpdate(ctx context.Context, item store.Item, change 
 	return nil
 }
 
-// ExpireSoon shortens the session's life in the store. Call it when the client does not
-// answer: it may have lost its connection only, and come back. A session with requests in
-// flight keeps its usual life, so that the client can fetch the responses (2025-11-25,
-// basic/transports: a disconnect is not a cancellation).
+// ExpireSoon shortens the session's life in the store. Call it when the client does not answer: it may have lost its
+// connection only, and come back. A session with requests in flight keeps its usual life, so that the client can fetch
+// the responses (2025-11-25, basic/transports: a disconnect is not a cancellation).
 func (ss *StoredSession) ExpireSoon(ctx context.Context, ttl time.Duration) {
 	if ss.inflight.Len() > 0 {
 		return
@@ -285,8 +284,9 @@ type State struct {
 	Subscribed         []string         // URIs of resources to which the client has subscribed, see maxInline
 	Index              bucketIndex      // describes the buckets with the other URIs
 	Streams            int              // standalone streams that were begun, if the server has replicas
-	Stream             string           // the newest of them: the id of its replica, a space and its name; empty if it has expired
-	Address            string           // network address of an anonymous client; empty if it has none
+	// the newest of them: the id of its replica, a space and its name; empty if it has expired
+	Stream  string
+	Address string // network address of an anonymous client; empty if it has none
 }
 
 // Encode returns the state as JSON.
@@ -321,10 +321,10 @@ func (s *State) Encode() []byte {
 }
 
 // errBadState is the error for the record of a session that does not exist for this server.
-var errBadState = fmt.Errorf("%w: its record is malformed, encrypted with keys that this server does not have, or that of another program", ErrNoSession)
+var errBadState = fmt.Errorf("%w: its record is malformed, encrypted with keys that this server does not have, or "+
+	"that of another program", ErrNoSession)
 
-// DecodeState decodes the result of Encode. The state contains views of raw, because every
-// request decodes it.
+// DecodeState decodes the result of Encode. The state contains views of raw, because every request decodes it.
 func DecodeState(raw []byte) (s State, err error) {
 	revision, _ := jsonrpc.Get(raw, "revision")
 	s.Revision = mcp.Revision(jsonrpc.Unquote(revision))

@@ -14,9 +14,8 @@ import (
 	"github.com/parley-mcp/parley/principal"
 )
 
-// subscriptions selects the changes that a session receives: changes of lists that the
-// server declares, and updates of resources to which the client has subscribed (2025-11-25,
-// server/resources, Subscriptions).
+// subscriptions selects the changes that a session receives: changes of lists that the server declares, and updates of
+// resources to which the client has subscribed (2025-11-25, server/resources, Subscriptions).
 type subscriptions struct {
 	session *Session
 
@@ -127,8 +126,7 @@ func (s *subscriptions) close() {
 	s.closed, s.uris, s.bytes = true, nil, 0
 }
 
-// serialize waits until no other change is running. The caller must call unlock when its own
-// change is done.
+// serialize waits until no other change is running. The caller must call unlock when its own change is done.
 func (s *subscriptions) serialize(ctx context.Context) error {
 	s.mu.Lock()
 	if s.lock == nil {
@@ -146,7 +144,8 @@ func (s *subscriptions) serialize(ctx context.Context) error {
 func (s *subscriptions) unlock() { <-s.lock }
 
 // changeStored changes the URIs of a stored session, in the store and here.
-func (s *subscriptions) changeStored(ctx context.Context, uri string, change func(context.Context, string) (*bucket, error)) error {
+func (s *subscriptions) changeStored(ctx context.Context, uri string,
+	change func(context.Context, string) (*bucket, error)) error {
 	if err := s.serialize(ctx); err != nil {
 		return err
 	}
@@ -282,10 +281,9 @@ func (s *Server) listFilter(who principal.Principal) mcp.SubscriptionFilter {
 	return changes.SupportedFilter(all, s.Describe(who).Capabilities)
 }
 
-// Notifications opens the session's queue of notifications, which receives changes after
-// the handshake. The caller delivers them on one stream and closes the queue. An older
-// queue of the session receives nothing more, and its pending notifications move to the new
-// one.
+// Notifications opens the session's queue of notifications, which receives changes after the handshake. The caller
+// delivers them on one stream and closes the queue. An older queue of the session receives nothing more, and its
+// pending notifications move to the new one.
 func (s *Session) Notifications() *NotificationQueue { return s.openQueue(nil) }
 
 // openQueue is Notifications. The buckets are those of a stored session.

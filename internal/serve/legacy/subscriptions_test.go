@@ -89,9 +89,18 @@ func TestSubscriptionsSurviveAFailureOfAnyStoreOperation(t *testing.T) {
 		change func(t *testing.T, s *Sessions, id string) error
 		want   []string
 	}{
-		"subscribe, new bucket": {func(t *testing.T, s *Sessions, id string) error { return subscribeTo(t, s, id, longURI(3)) }, longURIs(upTo(4)...)},
-		"unsubscribe, bucket":   {func(t *testing.T, s *Sessions, id string) error { return unsubscribeFrom(t, s, id, longURI(2)) }, longURIs(0, 1)},
-		"unsubscribe, record":   {func(t *testing.T, s *Sessions, id string) error { return unsubscribeFrom(t, s, id, longURI(0)) }, longURIs(1, 2)},
+		"subscribe, new bucket": {func(t *testing.T, s *Sessions,
+			id string) error {
+			return subscribeTo(t, s, id, longURI(3))
+		}, longURIs(upTo(4)...)},
+		"unsubscribe, bucket": {func(t *testing.T, s *Sessions,
+			id string) error {
+			return unsubscribeFrom(t, s, id, longURI(2))
+		}, longURIs(0, 1)},
+		"unsubscribe, record": {func(t *testing.T, s *Sessions,
+			id string) error {
+			return unsubscribeFrom(t, s, id, longURI(0))
+		}, longURIs(1, 2)},
 	}
 	for name, x := range changes {
 		for _, done := range []bool{false, true} {
@@ -129,7 +138,8 @@ func TestSubscriptionsSurviveAFailureOfAnyStoreOperation(t *testing.T) {
 					must(t, x.change(t, s, id))
 					uris, counted, actual := kv.contents(t, id)
 					if counted != actual || !slices.Equal(uris, x.want) {
-						t.Errorf("%s, then repeated: the record counts %d bytes, %d are stored, %d URIs, want %d", what, counted, actual, len(uris), len(x.want))
+						t.Errorf("%s, then repeated: the record counts %d bytes, %d are stored, %d URIs, want %d", what, counted, actual,
+							len(uris), len(x.want))
 					}
 					if n := subscribed(t, s); n != actual {
 						t.Errorf("%s, then repeated: the replica counts %d bytes, want %d", what, n, actual)
@@ -140,7 +150,8 @@ func TestSubscriptionsSurviveAFailureOfAnyStoreOperation(t *testing.T) {
 					t.Error(err)
 				}
 				if left := kv.stored(t); len(left) > 0 || subscribed(t, one) != 0 || subscribed(t, two) != 0 {
-					t.Errorf("%s: after the end %d and %d bytes count, and the store has %q", what, subscribed(t, one), subscribed(t, two), left)
+					t.Errorf("%s: after the end %d and %d bytes count, and the store has %q", what, subscribed(t, one),
+						subscribed(t, two), left)
 				}
 			}
 		}
@@ -250,9 +261,11 @@ func TestCostOfASubscriptionDoesNotGrowWithTheirNumber(t *testing.T) {
 	check := func(n int, what string, change func(l *StoredSession) error) {
 		t.Helper()
 		c := metered.cost(request(change))
-		t.Logf("with %d subscriptions %s needs %d operations, reads %d bytes and writes %d", n, what, c.ops, c.read, c.written)
+		t.Logf("with %d subscriptions %s needs %d operations, reads %d bytes and writes %d", n, what, c.ops, c.read,
+			c.written)
 		if c.read > most || c.written > most || c.ops > 5 {
-			t.Errorf("with %d subscriptions %s needs %d operations, reads %d bytes and writes %d", n, what, c.ops, c.read, c.written)
+			t.Errorf("with %d subscriptions %s needs %d operations, reads %d bytes and writes %d", n, what, c.ops, c.read,
+				c.written)
 		}
 	}
 	for n := range 1_001 {
@@ -395,7 +408,10 @@ func TestReplicasCountTheBytesOfTheSessionsThatTheyServe(t *testing.T) {
 		want(a, a+b)
 		_ = change(one, func(*StoredSession) error { return nil }) // reads the change of the other replica
 		want(a+b, a+b)
-		if err := change(two, func(l *StoredSession) error { return l.subscriptions.Unsubscribe(t.Context(), "test:a") }); err != nil {
+		if err := change(two, func(l *StoredSession) error {
+			return l.subscriptions.Unsubscribe(t.Context(),
+				"test:a")
+		}); err != nil {
 			t.Fatal(err)
 		}
 		want(a+b, b)

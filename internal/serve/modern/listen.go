@@ -22,7 +22,8 @@ func (s *Server) Listen(
 	offered mcp.ServerCapabilities, allows func(uri string) bool,
 ) (any, error) {
 	if c.Stream == nil {
-		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "a subscription requires an event stream: send Accept: application/json, text/event-stream")
+		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidRequest,
+			"a subscription requires an event stream: send Accept: application/json, text/event-stream")
 	}
 	ids := filter.TaskIDs
 	filter = changes.SupportedFilter(filter, offered)
@@ -41,7 +42,8 @@ func (s *Server) Listen(
 		}
 		defer stop()
 	}
-	owner, size := changes.OwnerOf(c.Principal(), c.Source()), changes.SubscribedSize(filter.ResourceSubscriptions...)+changes.SubscribedSize(filter.TaskIDs...)
+	owner, size := changes.OwnerOf(c.Principal(), c.Source()), changes.SubscribedSize(filter.ResourceSubscriptions...)+
+		changes.SubscribedSize(filter.TaskIDs...)
 	if err := announced.Bytes().Add(ctx, owner, size); err != nil {
 		return nil, err
 	}
@@ -87,7 +89,8 @@ func (s *Server) Listen(
 
 // errUndelivered ends a subscription whose client has disconnected. It is a *jsonrpc.Error,
 // because other errors are logged and a disconnect is not a failure.
-var errUndelivered = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "cannot deliver the notification: the client has disconnected"}
+var errUndelivered = &jsonrpc.Error{Code: jsonrpc.CodeInternalError,
+	Message: "cannot deliver the notification: the client has disconnected"}
 
 // endListen ends a subscription that the client has not cancelled. The server cancels it
 // (basic/patterns/cancellation), and then answers the request (Graceful Closure).
@@ -111,7 +114,8 @@ func (s *Server) endListen(ctx context.Context, c *rpc.Call) (any, error) {
 	}, nil
 }
 
-var filterMembers = []string{"toolsListChanged", "promptsListChanged", "resourcesListChanged", "resourceSubscriptions", "taskIds"}
+var filterMembers = []string{"toolsListChanged", "promptsListChanged", "resourcesListChanged", "resourceSubscriptions",
+	"taskIds"}
 
 // maxTasks is the maximum number of tasks in a subscription.
 const maxTasks = 100
@@ -120,11 +124,13 @@ const maxTasks = 100
 // that the acknowledgement omits them.
 func FilterOf(params *jsonrpc.Members) (filter mcp.SubscriptionFilter, _ error) {
 	if name, ok := params.CaseVariant("notifications", "_meta"); ok {
-		return filter, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params has an unknown member %q: names are case-sensitive", name)
+		return filter, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params has an unknown member %q: names are case-sensitive",
+			name)
 	}
 	raw, _ := params.Get("notifications")
 	if len(raw) == 0 || raw[0] != '{' {
-		return filter, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.notifications must be an object that lists the notifications to deliver")
+		return filter, jsonrpc.Errorf(jsonrpc.CodeInvalidParams,
+			"params.notifications must be an object that lists the notifications to deliver")
 	}
 	for name, value := range jsonrpc.All(raw) {
 		var err error
@@ -137,7 +143,8 @@ func FilterOf(params *jsonrpc.Members) (filter mcp.SubscriptionFilter, _ error) 
 			filter.ResourcesListChanged, err = boolean(name, value)
 		case "resourceSubscriptions":
 			if value[0] != '[' || schema.Decode(value, &filter.ResourceSubscriptions) != nil {
-				err = jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.notifications.resourceSubscriptions must be an array of URIs")
+				err = jsonrpc.Errorf(jsonrpc.CodeInvalidParams,
+					"params.notifications.resourceSubscriptions must be an array of URIs")
 			}
 		case "taskIds":
 			switch {
@@ -148,7 +155,8 @@ func FilterOf(params *jsonrpc.Members) (filter mcp.SubscriptionFilter, _ error) 
 			}
 		default:
 			if isVariant(name) {
-				err = jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.notifications has an unknown member %q: names are case-sensitive", name)
+				err = jsonrpc.Errorf(jsonrpc.CodeInvalidParams,
+					"params.notifications has an unknown member %q: names are case-sensitive", name)
 			}
 		}
 		if err != nil {

@@ -41,7 +41,8 @@ type state struct {
 	Answers   map[string]answer `json:"a,omitempty"`
 	Open      map[string]string `json:"o,omitempty"` // unanswered input requests, as digests by key
 	Parked    *string           `json:"h,omitempty"` // id of the parked call; nil for most calls
-	Stored    *storedState      `json:"s,omitempty"` // refers to the whole state in the store; Answers and Open are then empty
+	// refers to the whole state in the store; Answers and Open are then empty
+	Stored *storedState `json:"s,omitempty"`
 }
 
 type answer struct {
@@ -278,7 +279,8 @@ func (r *replay) require(ctx context.Context, e *call.URLRequiredError) error {
 		for i, raw := range answers {
 			var answer mcp.ElicitResult
 			if v2.Unmarshal(raw, &answer) == nil && (answer.Action == mcp.ElicitDecline || answer.Action == mcp.ElicitCancel) {
-				return jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "the user declined to open %s, which this call requires", e.URLs[i].URL)
+				return jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "the user declined to open %s, which this call requires",
+					e.URLs[i].URL)
 			}
 		}
 	}
@@ -295,8 +297,7 @@ func (r *replay) earlyAnswer(key string) (json.RawMessage, bool) {
 	return json.RawMessage(raw), ok && raw[0] == '{'
 }
 
-// result returns the result that ends a round with input requests, or nil if the round has
-// none.
+// result returns the result that ends a round with input requests, or nil if the round has none.
 func (r *replay) result(ctx context.Context) (*mcp.InputRequiredResult, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -335,8 +336,7 @@ func (r *replay) result(ctx context.Context) (*mcp.InputRequiredResult, error) {
 	}, nil
 }
 
-// requestDigest identifies a request by its method and the params that do not change
-// between rounds.
+// requestDigest identifies a request by its method and the params that do not change between rounds.
 func requestDigest(c *rpc.Call) string {
 	parts := [][]byte{[]byte(c.Method())}
 	for _, member := range []string{"name", "uri", "arguments"} {

@@ -79,7 +79,8 @@ func roundNamed(t testing.TB, s *Server, who principal.Principal, name, argument
 	t.Helper()
 	params := `"name":` + name + `,"arguments":` + arguments + `,` + strings.Join(members, "") +
 		`"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}}`
-	m, err := jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{`+params+`}}`), jsonrpc.Limits{})
+	m, err := jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{`+params+`}}`),
+		jsonrpc.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +112,8 @@ const yes = `{"action":"accept","content":{"ok":true}}`
 func TestRoundsContinueTheCall(t *testing.T) {
 	s := askingServer(t, ask("one"), ask("two"))
 	first := round(t, s, principal.Local, "x")
-	if first.Kind != mcp.ResultTypeInputRequired || len(first.Requests) != 1 || first.Requests["one"].Method != mcp.MethodElicit || first.State == nil {
+	if first.Kind != mcp.ResultTypeInputRequired || len(first.Requests) != 1 ||
+		first.Requests["one"].Method != mcp.MethodElicit || first.State == nil {
 		t.Fatalf("first round: %+v", first)
 	}
 	second := round(t, s, principal.Local, "x", echoing(first.State), answering("one", yes))
@@ -191,8 +193,9 @@ func TestStatesBelongToPrincipalAndRequest(t *testing.T) {
 		"anonymous":         round(t, s, principal.Anonymous, "x", echoing(mine), answering("one", yes)),
 		"another tool":      round(t, s, principal.Local, "y", echoing(mine), answering("one", yes)),
 		"other arguments":   roundWith(t, s, principal.Local, "x", `{"a":2,"b":"x"}`, echoing(mine), answering("one", yes)),
-		"one more argument": roundWith(t, s, principal.Local, "x", `{"a":1,"b":"x","c":null}`, echoing(mine), answering("one", yes)),
-		"no arguments":      roundWith(t, s, principal.Local, "x", `{}`, echoing(mine), answering("one", yes)),
+		"one more argument": roundWith(t, s, principal.Local, "x", `{"a":1,"b":"x","c":null}`, echoing(mine),
+			answering("one", yes)),
+		"no arguments": roundWith(t, s, principal.Local, "x", `{}`, echoing(mine), answering("one", yes)),
 	} {
 		if out.err == nil || out.err.Code != jsonrpc.CodeInvalidParams {
 			t.Errorf("%s: %+v", name, out)
@@ -201,7 +204,8 @@ func TestStatesBelongToPrincipalAndRequest(t *testing.T) {
 	// The client may send the same state again, because a response can be lost. server.Once
 	// protects actions that must not run twice.
 	for range 2 {
-		if out := round(t, s, principal.Local, "x", echoing(mine), answering("one", yes)); out.Kind != mcp.ResultTypeComplete {
+		if out := round(t, s, principal.Local, "x", echoing(mine),
+			answering("one", yes)); out.Kind != mcp.ResultTypeComplete {
 			t.Errorf("sent again: %+v", out)
 		}
 	}
@@ -225,7 +229,8 @@ func TestStatesAcceptEquivalentJSON(t *testing.T) {
 	}
 	params := `"arguments": { "b" : "\u0078", "a" : 1 }, "name":"x",` + echoing(first.State) + answering("one", yes) +
 		`"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
-	m, err := jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{`+params+`}}`), jsonrpc.Limits{})
+	m, err := jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{`+params+`}}`),
+		jsonrpc.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -243,7 +248,8 @@ func TestOlderKeysOpenStates(t *testing.T) {
 	if s.Seals, err = seal.New(newest, retired); err != nil {
 		t.Fatal(err)
 	}
-	if out := round(t, s, principal.Local, "x", echoing(first.State), answering("one", yes)); out.Kind != mcp.ResultTypeComplete {
+	if out := round(t, s, principal.Local, "x", echoing(first.State),
+		answering("one", yes)); out.Kind != mcp.ResultTypeComplete {
 		t.Errorf("with the older key: %+v", out)
 	}
 	if s.Seals, err = seal.New(newest); err != nil {
@@ -296,7 +302,8 @@ func TestChangedQuestionIsAskedAgain(t *testing.T) {
 		t.Fatalf("%+v", out)
 	}
 	for key := range out.Requests {
-		if out = round(t, s, principal.Local, "x", echoing(out.State), answering(key, yes)); len(out.Content) != 1 || out.Content[0].Text != yes {
+		if out = round(t, s, principal.Local, "x", echoing(out.State), answering(key, yes)); len(out.Content) != 1 ||
+			out.Content[0].Text != yes {
 			t.Errorf("%+v", out)
 		}
 	}
@@ -331,7 +338,8 @@ func FuzzRequestState(f *testing.F) {
 		text := string(changed[:at]) + inserted + string(changed[at:])
 		who, err := principal.New("https://as.example", subject, "")
 		canonical, invalid := digest.Canonical([]byte(given))
-		if err != nil || !utf8.ValidString(text) || !utf8.ValidString(tool) || !jsontext.Value(given).IsValid() || invalid != nil || len(canonical) == 0 || canonical[0] != '{' {
+		if err != nil || !utf8.ValidString(text) || !utf8.ValidString(tool) || !jsontext.Value(given).IsValid() ||
+			invalid != nil || len(canonical) == 0 || canonical[0] != '{' {
 			return
 		}
 		raw, err := json.Marshal(text)
@@ -413,7 +421,8 @@ func TestLargeStatesAreStored(t *testing.T) {
 		if !strings.HasPrefix(key, ada.Key()) {
 			t.Errorf("the key %q does not begin with its principal", key)
 		}
-		if item, err := b.KV.Get(t.Context(), key); err != nil || strings.Contains(string(item.Value), strings.Repeat("x", 20)) {
+		if item, err := b.KV.Get(t.Context(), key); err != nil ||
+			strings.Contains(string(item.Value), strings.Repeat("x", 20)) {
 			t.Errorf("the stored state is not encrypted: %v", err)
 		}
 	}
@@ -457,8 +466,10 @@ func TestStoredStatesBelongToPrincipalAndRequest(t *testing.T) {
 			t.Errorf("%s: %+v %v", name, out, out.err)
 		}
 	}
-	rejected("another principal", "another caller", round(t, s, principalNamed(t, "eve"), "x", echoing(second.State), answering("two", yes)))
-	rejected("anonymous", "another caller", round(t, s, principal.Anonymous, "x", echoing(second.State), answering("two", yes)))
+	rejected("another principal", "another caller",
+		round(t, s, principalNamed(t, "eve"), "x", echoing(second.State), answering("two", yes)))
+	rejected("anonymous", "another caller",
+		round(t, s, principal.Anonymous, "x", echoing(second.State), answering("two", yes)))
 	rejected("another tool", "another request", round(t, s, ada, "y", echoing(second.State), answering("two", yes)))
 
 	// Even with a reference to the slot, another principal cannot read it.
@@ -489,7 +500,8 @@ func TestModifiedStoredStatesAreRejected(t *testing.T) {
 				change(b, key)
 			}
 			out := round(t, s, ada, "x", echoing(second.State), answering("two", yes))
-			if out.err == nil || out.err.Code != jsonrpc.CodeInvalidParams || !strings.Contains(out.err.Message, "stored state") {
+			if out.err == nil || out.err.Code != jsonrpc.CodeInvalidParams ||
+				!strings.Contains(out.err.Message, "stored state") {
 				t.Errorf("%+v %v", out, out.err)
 			}
 		})
@@ -509,7 +521,8 @@ func TestModifiedStoredStatesAreRejected(t *testing.T) {
 				_, _ = b.KV.Put(t.Context(), key, theirs.Value, store.PutOptions{TTL: time.Hour})
 			}
 		}
-		if out := round(t, s, ada, "x", echoing(second.State), answering("two", yes)); out.err == nil || out.err.Code != jsonrpc.CodeInvalidParams {
+		if out := round(t, s, ada, "x", echoing(second.State), answering("two", yes)); out.err == nil ||
+			out.err.Code != jsonrpc.CodeInvalidParams {
 			t.Errorf("%+v", out)
 		}
 	})
@@ -556,7 +569,8 @@ func TestStoredStatesAreLimited(t *testing.T) {
 		s := askingServer(t, ask("one"), ask("two"))
 		s.Store = b
 		first := round(t, s, ada, "x")
-		out := round(t, s, ada, "x", echoing(first.State), answering("one", `{"action":"accept","content":{"text":"`+strings.Repeat("x", maxStoredBytes)+`"}}`))
+		out := round(t, s, ada, "x", echoing(first.State),
+			answering("one", `{"action":"accept","content":{"text":"`+strings.Repeat("x", maxStoredBytes)+`"}}`))
 		if out.err == nil || !strings.Contains(out.err.Message, "bytes") {
 			t.Errorf("an answer over the limit: %+v %v", out, out.err)
 		}

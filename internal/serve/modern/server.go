@@ -24,12 +24,13 @@ type Server struct {
 	// Store holds states that are too large for clients. If it is nil, such calls fail. Its
 	// operations must not block for ever.
 	Store store.KV
-	// WatchTasks subscribes the caller to its tasks among ids (tasks extension, Task Status
-	// Notifications). States receives the state of each, a JSON object, at once and after changes; it
-	// is not closed. Stop ends the subscription and must be called unless there is an error. Nil means
-	// that the server has no tasks.
-	WatchTasks func(ctx context.Context, c *rpc.Call, ids []string) (accepted []string, states <-chan json.RawMessage, stop func(), err error)
-	// Rechecks returns a channel that is closed when the callers of Listen may subscribe to other resources. Nil: it never is.
+	// WatchTasks subscribes the caller to its tasks among ids (tasks extension, Task Status Notifications). States
+	// receives the state of each, a JSON object, at once and after changes; it is not closed. Stop ends the
+	// subscription and must be called unless there is an error. Nil means that the server has no tasks.
+	WatchTasks func(ctx context.Context, c *rpc.Call, ids []string) (accepted []string, states <-chan json.RawMessage,
+		stop func(), err error)
+	// Rechecks returns a channel that is closed when the callers of Listen may subscribe to other resources. Nil: it never
+	// is.
 	Rechecks func() <-chan struct{}
 	Now      func() time.Time
 }
@@ -41,8 +42,7 @@ func (s *Server) now() time.Time {
 	return time.Now()
 }
 
-// Binding gives access to the parts of a request that a wire repeats outside of the body,
-// as HTTP does in headers.
+// Binding gives access to the parts of a request that a wire repeats outside of the body, as HTTP does in headers.
 type Binding interface {
 	rpc.Mirror
 	// Check compares the repeated parts with m.
@@ -53,11 +53,11 @@ type Binding interface {
 // any, is the response (2026-07-28, basic, _meta; basic/versioning). Source distinguishes
 // anonymous callers. B is nil on wires that repeat nothing.
 //
-// If a request has several faults, Open reports the first in this order: the version header
-// is missing or repeated, _meta is incomplete, header and _meta declare different versions,
-// the version is unsupported, other headers differ from the body. The engine rejects an unknown
-// method, so that middleware sees the call.
-func (s *Server) Open(ctx context.Context, m *jsonrpc.Message, class revision.Class, who principal.Principal, source string, b Binding) (*rpc.Call, *jsonrpc.Error) {
+// If a request has several faults, Open reports the first in this order: the version header is missing or repeated,
+// _meta is incomplete, header and _meta declare different versions, the version is unsupported, other headers differ
+// from the body. The engine rejects an unknown method, so that middleware sees the call.
+func (s *Server) Open(ctx context.Context, m *jsonrpc.Message, class revision.Class, who principal.Principal,
+	source string, b Binding) (*rpc.Call, *jsonrpc.Error) {
 	c, err := s.open(m, class, who, source, b)
 	if err == nil {
 		err = restore(ctx, c)
@@ -66,7 +66,8 @@ func (s *Server) Open(ctx context.Context, m *jsonrpc.Message, class revision.Cl
 }
 
 // open is Open without the restoration of the previous round, which may read from the store.
-func (s *Server) open(m *jsonrpc.Message, class revision.Class, who principal.Principal, source string, b Binding) (*rpc.Call, *jsonrpc.Error) {
+func (s *Server) open(m *jsonrpc.Message, class revision.Class, who principal.Principal, source string,
+	b Binding) (*rpc.Call, *jsonrpc.Error) {
 	fault := class.Fault
 	if fault != nil && (fault.Kind == revision.HeaderMissing || fault.Kind == revision.HeaderRepeated) {
 		return nil, fault.Wire()
@@ -100,9 +101,9 @@ type served struct {
 	replay replay
 }
 
-// metadata fills in c and d from a request and its _meta. It does not set the revision, which
-// revision.Classify reads.
-func (s *Server) metadata(c *rpc.Call, d *call.Description, m *jsonrpc.Message, meta *revision.Metadata) *jsonrpc.Error {
+// metadata fills in c and d from a request and its _meta. It does not set the revision, which revision.Classify reads.
+func (s *Server) metadata(c *rpc.Call, d *call.Description, m *jsonrpc.Message,
+	meta *revision.Metadata) *jsonrpc.Error {
 	capabilities, info, token, level := meta.ClientCapabilities, meta.ClientInfo, meta.ProgressToken, meta.LogLevel
 	switch {
 	case meta.Version == nil && !hasMetadata(m):
@@ -166,7 +167,8 @@ type Peer struct {
 
 var _ rpc.Protocol = (*Peer)(nil)
 
-// NewCall implements rpc.Protocol. It does not restore the previous round of the request, which may read from the store.
+// NewCall implements rpc.Protocol. It does not restore the previous round of the request, which may read from the
+// store.
 func (p *Peer) NewCall(m *jsonrpc.Message, class revision.Class) (*rpc.Call, *jsonrpc.Error) {
 	return p.open(m, class, p.Who, "", nil)
 }
@@ -196,10 +198,10 @@ func (p *Peer) ServeNotification(ctx context.Context, m *jsonrpc.Message, class 
 	p.Server.ServeNotification(ctx, m, class, p.Who, "")
 }
 
-// ServeNotification runs the handler of an extension's notification and returns when it
-// returns. Like a request, a notification must declare the client's capabilities in _meta.
-// ServeNotification ignores other notifications.
-func (s *Server) ServeNotification(ctx context.Context, m *jsonrpc.Message, class revision.Class, who principal.Principal, source string) {
+// ServeNotification runs the handler of an extension's notification and returns when it returns. Like a request, a
+// notification must declare the client's capabilities in _meta. ServeNotification ignores other notifications.
+func (s *Server) ServeNotification(ctx context.Context, m *jsonrpc.Message, class revision.Class,
+	who principal.Principal, source string) {
 	if class.Fault != nil || !s.Engine.AcceptsNotification(m.Method, class.Revision) {
 		return
 	}

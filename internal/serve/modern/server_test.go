@@ -50,7 +50,8 @@ func request(method, version, capabilities, params string) string {
 	if capabilities != "" {
 		meta = append(meta, `"io.modelcontextprotocol/clientCapabilities":`+capabilities)
 	}
-	return fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{%s"_meta":{%s}}}`, method, params, strings.Join(meta, ","))
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{%s"_meta":{%s}}}`, method, params,
+		strings.Join(meta, ","))
 }
 
 // classify classifies a message that arrived on a stream.
@@ -72,7 +73,8 @@ func TestUnsupportedVersionErrorListsSupportedVersions(t *testing.T) {
 	if err := json.Unmarshal(err.Data, &data); err != nil {
 		t.Fatal(err)
 	}
-	want := mcp.UnsupportedVersionData{Supported: Discover(mcp.ServerCapabilities{}, "", mcp.CacheHints{TTLMs: new(int64), CacheScope: mcp.CacheScopePrivate}).SupportedVersions, Requested: "2199-01-01"}
+	want := mcp.UnsupportedVersionData{Supported: Discover(mcp.ServerCapabilities{}, "",
+		mcp.CacheHints{TTLMs: new(int64), CacheScope: mcp.CacheScopePrivate}).SupportedVersions, Requested: "2199-01-01"}
 	if diff := cmp.Diff(want, data); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -110,15 +112,18 @@ func TestOpenReadsMetadata(t *testing.T) {
 	if fault != nil {
 		t.Fatal(fault)
 	}
-	if c.Method() != mcp.MethodListTools || c.ID() != jsonrpc.StringID("x") || c.Revision() != mcp.V20260728 || c.Principal() != who ||
+	if c.Method() != mcp.MethodListTools || c.ID() != jsonrpc.StringID("x") || c.Revision() != mcp.V20260728 ||
+		c.Principal() != who ||
 		c.ProgressToken != jsonrpc.StringID("p") || c.Peer().Info.Name != "n" || c.Stream != nil {
 		t.Errorf("%+v", c)
 	}
 	if cursor, _ := c.Params().Get("cursor"); string(cursor) != `"c"` {
 		t.Errorf("cursor %s", cursor)
 	}
-	for _, bad := range []string{`"progressToken":1.5`, `"progressToken":null`, `"io.modelcontextprotocol/clientInfo":"n"`, `"io.modelcontextprotocol/clientInfo":{"name":7}`} {
-		m := parse(t, strings.Replace(request(mcp.MethodListTools, `"2026-07-28"`, "{}", ""), `"_meta":{`, `"_meta":{`+bad+`,`, 1))
+	for _, bad := range []string{`"progressToken":1.5`, `"progressToken":null`, `"io.modelcontextprotocol/clientInfo":"n"`,
+		`"io.modelcontextprotocol/clientInfo":{"name":7}`} {
+		m := parse(t, strings.Replace(request(mcp.MethodListTools, `"2026-07-28"`, "{}", ""), `"_meta":{`, `"_meta":{`+bad+
+			`,`, 1))
 		if _, err := open(t, newServer(), m, who); err == nil || err.Code != jsonrpc.CodeInvalidParams {
 			t.Errorf("%s: %v", bad, err)
 		}
@@ -128,8 +133,10 @@ func TestOpenReadsMetadata(t *testing.T) {
 func TestServeAppendsOneResponse(t *testing.T) {
 	s := newServer()
 	for body, want := range map[string]string{
-		request(mcp.MethodListTools, `"2026-07-28"`, "{}", ""): `{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s","version":"1"}}}}`,
-		request("unknown", `"2026-07-28"`, "{}", ""):           `{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"method \"unknown\" is not available in revision 2026-07-28 of this server"}}`,
+		request(mcp.MethodListTools, `"2026-07-28"`, "{}",
+			""): `{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s","version":"1"}}}}`,
+		request("unknown", `"2026-07-28"`, "{}",
+			""): `{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"method \"unknown\" is not available in revision 2026-07-28 of this server"}}`,
 	} {
 		m := parse(t, body)
 		got := serve(t.Context(), s, []byte("x"), m, principal.Anonymous)

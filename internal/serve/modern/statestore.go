@@ -16,10 +16,9 @@ import (
 	"github.com/parley-mcp/parley/store"
 )
 
-// A state that is too large for a client is written to the store. The client receives a
-// sealed reference to it. Each principal has a fixed number of slots for such states. A
-// slot is free again when its state expires, and not earlier: a client that has lost a
-// response sends the round again.
+// A state that is too large for a client is written to the store. The client receives a sealed reference to it. Each
+// principal has a fixed number of slots for such states. A slot is free again when its state expires, and not earlier:
+// a client that has lost a response sends the round again.
 const (
 	maxStoredBytes  = 1 << 20         // bytes of a state
 	maxStoredStates = 64              // per principal, or per address if the caller is anonymous
@@ -38,7 +37,8 @@ type storedState struct {
 // state, so that a reader of the store cannot decrypt it.
 func (s *Server) storeState(ctx context.Context, c *rpc.Call, text []byte) (*storedState, error) {
 	if s.Store == nil {
-		return nil, fmt.Errorf("the answers of the client exceed %d bytes, the limit without a store: ask for less input", maxState)
+		return nil, fmt.Errorf("the answers of the client exceed %d bytes, the limit without a store: ask for less input",
+			maxState)
 	}
 	if len(text) > maxStoredBytes {
 		return nil, fmt.Errorf("the answers of the client exceed the limit of %d bytes: ask for less input", maxStoredBytes)
@@ -69,7 +69,8 @@ func (s *Server) storeState(ctx context.Context, c *rpc.Call, text []byte) (*sto
 		}
 		return &storedState{Slot: slot, Digest: digest.Join(sealed)}, nil
 	}
-	return nil, &call.OverloadError{Limit: fmt.Sprintf("calls with answers of more than %d bytes that wait for input", maxState), RetryAfter: time.Minute}
+	return nil, &call.OverloadError{Limit: fmt.Sprintf("calls with answers of more than %d bytes that wait for input",
+		maxState), RetryAfter: time.Minute}
 }
 
 // loadState returns the state to which ref refers. It reads with the principal of the

@@ -54,7 +54,8 @@ func stdio(t *testing.T, s *streamserver.Server) (in *io.PipeWriter, out *syncbu
 	go io.Copy(out, theirOut)
 	done := make(chan error, 1)
 	go func() {
-		done <- s.Serve(t.Context(), context.Background(), transport.Stream(halves{theirIn, ourOut}, transport.StreamOptions{}), principal.Local)
+		done <- s.Serve(t.Context(), context.Background(),
+			transport.Stream(halves{theirIn, ourOut}, transport.StreamOptions{}), principal.Local)
 	}()
 	return in, out, done
 }
@@ -85,7 +86,10 @@ func TestEndOfInputEndsServe(t *testing.T) {
 // A client that dies while it writes a message has no use for an answer to it. The calls before it end as usual.
 func TestServeReportsAnEndWithinAMessage(t *testing.T) {
 	inBubblesOfBothEras(t, func(t *testing.T, e era) {
-		in, out, served := stdio(t, newServer(handlers{"echo": func(context.Context, *rpc.Call) (any, error) { return text("here") }}))
+		in, out, served := stdio(t, newServer(handlers{"echo": func(context.Context, *rpc.Call) (any,
+			error) {
+			return text("here")
+		}}))
 		io.WriteString(in, lines(initialize("2025-06-18"), e.call("1", "echo", "{}"))+e.call("2", "echo", "{}")[:40])
 		in.Close()
 		if err := <-served; !errors.Is(err, io.ErrUnexpectedEOF) {
@@ -235,7 +239,8 @@ func TestClosedOutputEndsServe(t *testing.T) {
 		}})
 		done := make(chan error, 1)
 		go func() {
-			done <- s.Serve(t.Context(), context.Background(), transport.Stream(halves{theirIn, ourOut}, transport.StreamOptions{}), principal.Local)
+			done <- s.Serve(t.Context(), context.Background(),
+				transport.Stream(halves{theirIn, ourOut}, transport.StreamOptions{}), principal.Local)
 		}()
 		theirOut.Close()
 		for range 5 { // the first responses may be in the pipe's buffer

@@ -52,9 +52,8 @@ type keepAlive struct {
 	paused bool // reading was paused at the last tick
 }
 
-// keepAlive pings the client if necessary. It returns an error if the client is lost. While
-// reading is paused, and at the first tick afterwards, messages of the client may be waiting
-// unread, so the client does not count as silent.
+// keepAlive pings the client if necessary. It returns an error if the client is lost. While reading is paused, and at
+// the first tick afterwards, messages of the client may be waiting unread, so the client does not count as silent.
 func (c *connection) keepAlive(ctx context.Context, k *keepAlive) error {
 	paused := c.paused.Load()
 	if paused || k.paused {

@@ -52,7 +52,8 @@ func newServer(tools handlers) *streamserver.Server {
 	engine := rpc.NewEngine(rpc.Handlers{
 		mcp.MethodCallTool: callTool,
 		mcp.MethodDiscover: func(context.Context, *rpc.Call) (any, error) {
-			return modern.Discover(mcp.ServerCapabilities{}, "", mcp.CacheHints{TTLMs: new(int64), CacheScope: mcp.CacheScopePrivate}), nil
+			return modern.Discover(mcp.ServerCapabilities{}, "",
+				mcp.CacheHints{TTLMs: new(int64), CacheScope: mcp.CacheScopePrivate}), nil
 		},
 	}, logger)
 	peers := new(rpc.PeerCache)
@@ -269,7 +270,8 @@ func wires() []wire {
 		{"stdio", func(*testing.T) (near, far transport.Conn) {
 			theirIn, in := io.Pipe()
 			out, theirOut := io.Pipe()
-			return transport.Stream(halves{out, in}, transport.StreamOptions{}), transport.Stream(halves{theirIn, theirOut}, limits)
+			return transport.Stream(halves{out, in}, transport.StreamOptions{}),
+				transport.Stream(halves{theirIn, theirOut}, limits)
 		}},
 		{"socket", func(t *testing.T) (near, far transport.Conn) {
 			listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -19,7 +19,8 @@ type job struct {
 
 // errQueueFull is the error of requests that arrive when the queue is full and some of its
 // requests wait for responses of the client.
-var errQueueFull = &call.OverloadError{Limit: "queued requests while the server waits for responses of this client", RetryAfter: time.Second}
+var errQueueFull = &call.OverloadError{Limit: "queued requests while the server waits for responses of this client",
+	RetryAfter: time.Second}
 
 // enqueue serves an accepted request when a slot is free. It blocks while the queue is full.
 func (t *turn) enqueue(ctx context.Context, j job) {

@@ -235,7 +235,8 @@ func TestDrainReadsResponsesInBatchesAndRejectsTheirRequests(t *testing.T) {
 		}
 		p.drain()
 		synctest.Wait()
-		p.send(fmt.Sprintf(`[%s,{"jsonrpc":"2.0","id":%s,"result":{"roots":[]}},%s]`, legacyCall("2", "echo", "{}"), question.ID, legacyCall("3", "echo", "{}")))
+		p.send(fmt.Sprintf(`[%s,{"jsonrpc":"2.0","id":%s,"result":{"roots":[]}},%s]`, legacyCall("2", "echo", "{}"),
+			question.ID, legacyCall("3", "echo", "{}")))
 		p.wantBoth(`[{"jsonrpc":"2.0","id":2,"error":{"code":-32603,"message":"the server is shutting down…},{"jsonrpc":"2.0","id":3,"error":{…}]`,
 			legacyReply("1", `{"roots":[]}`))
 		if err := p.ended(); err != nil {

@@ -49,9 +49,8 @@ func (c *connection) protocol(era revision.Era) rpc.Protocol {
 	return c.session
 }
 
-// ping serves a ping in another goroutine, because middleware may block and may wait for
-// the next message. A ping is not queued: the client wants to know whether the server is
-// alive.
+// ping serves a ping in another goroutine, because middleware may block and may wait for the next message. A ping is
+// not queued: the client wants to know whether the server is alive.
 func (c *connection) ping(ctx context.Context, p rpc.Protocol, accepted *rpc.Call) {
 	c.pings.Add(1)
 	counted := c.begin() // false during a shutdown, which still answers pings
@@ -66,10 +65,9 @@ func (c *connection) ping(ctx context.Context, p rpc.Protocol, accepted *rpc.Cal
 	}()
 }
 
-// slotsOf returns the semaphore of a method. Subscriptions have their own, because
-// they would take the slots of other requests for ever. It has twice the slots that
-// subscriptions may have, since some requests will be rejected, or are cancelled and
-// about to end.
+// slotsOf returns the semaphore of a method. Subscriptions have their own, because they would take the slots of other
+// requests for ever. It has twice the slots that subscriptions may have, since some requests will be rejected, or are
+// cancelled and about to end.
 func (c *connection) slotsOf(method string) chan struct{} {
 	if !rpc.IsLongLived(method) {
 		return c.slots

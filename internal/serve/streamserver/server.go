@@ -44,10 +44,9 @@ var ErrNoMessage = errors.New("input ended before the first message")
 // fails. Then it closes the connection. It returns nil if the client closed it after a
 // complete message, and ErrNoMessage if it closed it before the first one.
 //
-// When the client closes its end, Serve finishes the requests in flight within the grace
-// time, so that `printf '…' | server` receives its responses. When drain ends, Serve
-// rejects new requests and finishes those in flight, until ctx ends and cancels them.
-// Meanwhile it still reads the responses to input requests.
+// When the client closes its end, Serve finishes the requests in flight within the grace time, so that `printf '…' |
+// server` receives its responses. When drain ends, Serve rejects new requests and finishes those in flight, until ctx
+// ends and cancels them. Meanwhile it still reads the responses to input requests.
 func (s *Server) Serve(ctx, drain context.Context, conn transport.Conn, who principal.Principal) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -70,7 +69,8 @@ func (s *Server) Serve(ctx, drain context.Context, conn transport.Conn, who prin
 	}
 	defer c.stopAccepting()
 	defer c.session.Close()
-	c.modern = modern.Peer{Server: s.Modern, Who: who, Inflight: c.session.Inflight()} // the requests of both share one set of ids
+	// the requests of both share one set of ids
+	c.modern = modern.Peer{Server: s.Modern, Who: who, Inflight: c.session.Inflight()}
 	c.session.Inflight().Closing = closing.Done()
 	c.session.Inflight().Max = 0 // slots and queueSlots are the limits
 	defer context.AfterFunc(drain, func() {
@@ -152,8 +152,7 @@ type connection struct {
 	endAccepting context.CancelFunc
 }
 
-// begin counts one more running request. It reports false if the connection accepts no
-// more requests.
+// begin counts one more running request. It reports false if the connection accepts no more requests.
 func (c *connection) begin() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -171,7 +170,8 @@ func (c *connection) stopAccepting() {
 }
 
 // errShuttingDown is the response to requests that arrive during a shutdown.
-var errShuttingDown = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the server is shutting down: try again later"}
+var errShuttingDown = &jsonrpc.Error{Code: jsonrpc.CodeInternalError,
+	Message: "the server is shutting down: try again later"}
 
 // receive processes one message. It returns when the message has been processed or
 // another goroutine processes it. It blocks while the queue of requests is full.
@@ -236,9 +236,8 @@ func (c *connection) written(ctx context.Context, err error) {
 	}
 }
 
-// writeError answers with an error. If the id of the request could not be read, the error
-// carries the id null before 2025-11-25, and none later. Only the reading goroutine writes
-// such errors.
+// writeError answers with an error. If the id of the request could not be read, the error carries the id null before
+// 2025-11-25, and none later. Only the reading goroutine writes such errors.
 func (c *connection) writeError(ctx context.Context, id jsonrpc.ID, e *jsonrpc.Error) {
 	nullID := id.IsZero() && !c.modernPeer && revision.NullErrorIDs.In(c.session.Revision)
 	c.write(ctx, jsonrpc.AppendError(nil, id, e, nullID))

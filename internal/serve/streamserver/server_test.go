@@ -74,7 +74,8 @@ func TestMalformedLineIsAnsweredAndTheNextIsServed(t *testing.T) {
 
 func TestMalformedRequestIsAnsweredWithItsID(t *testing.T) {
 	p := connect(t, newServer(nil))
-	p.send(`{"jsonrpc":"2.0","id":"a","method":"ping","params":[]}`, `{"id":"b","method":"ping"}`, `{"jsonrpc":"2.0","id":"c"}`,
+	p.send(`{"jsonrpc":"2.0","id":"a","method":"ping","params":[]}`, `{"id":"b","method":"ping"}`,
+		`{"jsonrpc":"2.0","id":"c"}`,
 		`{"jsonrpc":"2.0","id":"d","method":""}`, `{"jsonrpc":"2.0","id":"e","method":"ping","result":{}}`)
 	p.want(`{"jsonrpc":"2.0","id":"a","error":{"code":-32602,…`, `{"jsonrpc":"2.0","id":"b","error":{"code":-32600,…`,
 		`{"jsonrpc":"2.0","id":"c","error":{"code":-32600,…`, `{"jsonrpc":"2.0","id":"d","error":{"code":-32600,…`,
@@ -87,7 +88,8 @@ func TestIDsAreReturnedUnchanged(t *testing.T) {
 	inBothEras(t, func(t *testing.T, e era) {
 		p := connect(t, newServer(nil))
 		e.begin(p)
-		for _, id := range []string{"9007199254740993", "-1", "0", `"str"`, `""`, `"1"`, `"\u0041"`, "123456789012345678901234567890"} {
+		for _, id := range []string{"9007199254740993", "-1", "0", `"str"`, `""`, `"1"`, `"\u0041"`,
+			"123456789012345678901234567890"} {
 			p.send(e.call(id, "echo", `{"n":9007199254740993}`))
 			p.want(e.reply(id, `{"n":9007199254740993}`))
 		}
@@ -164,7 +166,8 @@ func TestBothErasShareAConnection(t *testing.T) {
 		p.want(legacyReply("3", "{}"))
 		p.send(modernCall("4", "echo", "{}"))
 		p.want(modernReply("4", "{}"))
-		p.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"server/discover"}`, i)) // without _meta it belongs to the session
+		// without _meta it belongs to the session
+		p.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"server/discover"}`, i))
 		p.want(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"error":{"code":-32602,…`, i))
 		p.send(`{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"1900-01-01","io.modelcontextprotocol/clientCapabilities":{}}}}`)
 		p.want(`{"jsonrpc":"2.0","id":5,"error":{"code":-32022,…`)

@@ -12,18 +12,15 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
-// turn is the time during which one goroutine reads from a connection. The goroutine serves
-// quick requests itself, because starting another costs as much as serving them: with 64 calls
-// in flight this doubles the calls per second. It buffers their responses and flushes before it
-// waits for the next message.
+// turn is the time during which one goroutine reads from a connection. The goroutine serves quick requests itself,
+// because starting another costs as much as serving them: with 64 calls in flight this doubles the calls per second. It
+// buffers their responses and flushes before it waits for the next message.
 //
-// While the goroutine serves a request or flushes, its turn may end: when that takes longer than
-// patience, or when the handler sends a message before its response, such as an input request.
-// The reading then goes on in a new turn, so that cancellations, pings and responses overtake the
-// handler. The first goroutine finishes its request and ends.
+// While the goroutine serves a request or flushes, its turn may end: when that takes longer than patience, or when the
+// handler sends a message before its response, such as an input request. The reading then goes on in a new turn, so
+// that cancellations, pings and responses overtake the handler. The first goroutine finishes its request and ends.
 //
-// Invariant: a connection has one turn at a time. Only the goroutine of that turn reads and
-// accepts requests.
+// Invariant: a connection has one turn at a time. Only the goroutine of that turn reads and accepts requests.
 type turn struct {
 	c     *connection
 	state atomic.Int32 // turnReads, turnBusy or turnEnded
@@ -89,9 +86,8 @@ type batcher interface {
 	transport.Conn
 	// ReadBuffered returns the next message if Read would return it without waiting.
 	ReadBuffered() []byte
-	// WriteBuffered is like Write, but may leave the message in the buffer until the next Flush,
-	// Write or Close, or may write it before it returns. It may append a byte to msg within the
-	// capacity.
+	// WriteBuffered is like Write, but may leave the message in the buffer until the next Flush, Write or Close, or may
+	// write it before it returns. It may append a byte to msg within the capacity.
 	WriteBuffered(ctx context.Context, msg []byte) error
 	// Flush sends the buffered messages.
 	Flush()
@@ -136,7 +132,8 @@ func (c *connection) rejectTooLarge(err error) bool {
 		return false
 	}
 	c.received = true
-	c.writeError(c.ctx, jsonrpc.ID{}, jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "message must have at most %d bytes", tooLarge.Limit))
+	c.writeError(c.ctx, jsonrpc.ID{},
+		jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "message must have at most %d bytes", tooLarge.Limit))
 	return true
 }
 
@@ -219,8 +216,7 @@ const (
 	maxKind   = 128 // length of the name of a kind, in bytes
 )
 
-// paces are the paces of a connection, by kind of request. They are used by the reading
-// goroutine only.
+// paces are the paces of a connection, by kind of request. They are used by the reading goroutine only.
 type paces map[string]*pace
 
 // of returns the pace of requests like m, or nil if they are not distinguished.
@@ -244,8 +240,7 @@ func (all paces) of(m *jsonrpc.Message) *pace {
 // isQuick reports whether the reading goroutine can serve the next request.
 func (p *pace) isQuick() bool { return p != nil && p.score.Load() >= enough }
 
-// record records that a request has been served since start. inTime is false if the request has
-// ended a turn.
+// record records that a request has been served since start. inTime is false if the request has ended a turn.
 func (p *pace) record(start time.Time, inTime bool) {
 	switch {
 	case p == nil:

@@ -166,7 +166,8 @@ func TestProgressOfAHandlerOfTheReaderIsSentAtOnce(t *testing.T) {
 		p.callUntilQuick(e, "unsteady")
 		p.send(e.call("1", "unsteady", `{"count":3}`))
 		for i := range 3 {
-			p.want(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":%d}}`, i+1))
+			p.want(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":%d}}`,
+				i+1))
 			proceed <- struct{}{}
 		}
 		p.want(e.reply("1", "done"))
@@ -249,7 +250,8 @@ func TestEndOfInputSendsBufferedResponses(t *testing.T) {
 		}
 		io.WriteString(in, lines(all...))
 		synctest.Wait()
-		io.WriteString(in, lines(e.call("30", "unsteady", "{}"), e.call("31", "unsteady", `{"block":1}`), e.call("32", "echo", "{}")))
+		io.WriteString(in, lines(e.call("30", "unsteady", "{}"), e.call("31", "unsteady", `{"block":1}`),
+			e.call("32", "echo", "{}")))
 		in.Close()
 		<-b.started
 		close(b.proceed)
@@ -347,7 +349,8 @@ func TestEachCallHasOneOutcome(t *testing.T) {
 					if what != 3 && random.IntN(2) == 0 {
 						request = modernCall
 					}
-					sending = append(sending, request(fmt.Sprint(id), string(rune('a'+random.IntN(2))), fmt.Sprintf(`{"do":%d}`, what)))
+					sending = append(sending, request(fmt.Sprint(id), string(rune('a'+random.IntN(2))),
+						fmt.Sprintf(`{"do":%d}`, what)))
 					if what == 6 || random.IntN(10) == 0 {
 						cancelled[fmt.Sprint(id)] = true
 						sending = append(sending, cancellation(fmt.Sprint(id)))
