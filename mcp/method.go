@@ -1,10 +1,5 @@
 package mcp
 
-import (
-	"encoding/json"
-	"slices"
-)
-
 // Methods of requests that a client sends.
 const (
 	MethodInitialize            = "initialize"      // until 2025-11-25
@@ -132,62 +127,4 @@ type URLElicitationRequiredData struct {
 func (d URLElicitationRequiredData) MarshalJSON() ([]byte, error) {
 	type plain URLElicitationRequiredData
 	return encode((*plain)(&d))
-}
-
-// LoggingLevel is the severity of a log message, as in RFC 5424 (syslog). Log messages are deprecated
-// since 2026-07-28: servers use stderr and OpenTelemetry instead.
-type LoggingLevel string
-
-// The levels, in the order of increasing severity.
-const (
-	LevelDebug     LoggingLevel = "debug"
-	LevelInfo      LoggingLevel = "info"
-	LevelNotice    LoggingLevel = "notice"
-	LevelWarning   LoggingLevel = "warning"
-	LevelError     LoggingLevel = "error"
-	LevelCritical  LoggingLevel = "critical"
-	LevelAlert     LoggingLevel = "alert"
-	LevelEmergency LoggingLevel = "emergency"
-)
-
-// LoggingLevels returns all levels in the order of increasing severity. The caller owns the slice.
-func LoggingLevels() []LoggingLevel {
-	return []LoggingLevel{
-		LevelDebug, LevelInfo, LevelNotice, LevelWarning,
-		LevelError, LevelCritical, LevelAlert, LevelEmergency,
-	}
-}
-
-// Known reports whether l is one of [LoggingLevels].
-func (l LoggingLevel) Known() bool {
-	return slices.Contains(LoggingLevels(), l)
-}
-
-// Enables reports whether a message must be sent if l is the minimum level. It returns false if
-// either level is unknown.
-func (l LoggingLevel) Enables(message LoggingLevel) bool {
-	levels := LoggingLevels()
-	minimum := slices.Index(levels, l)
-	return minimum >= 0 && slices.Index(levels, message) >= minimum
-}
-
-// SetLevelParams are the parameters of logging/setLevel. Until 2025-11-25; later requests set
-// [MetaLogLevel].
-type SetLevelParams struct {
-	ParamsBase
-
-	// Level is the minimum level of the messages to send.
-	Level LoggingLevel `json:"level"`
-}
-
-// LoggingMessageParams are the parameters of notifications/message.
-type LoggingMessageParams struct {
-	ParamsBase
-
-	// Level is the severity of the message.
-	Level LoggingLevel `json:"level"`
-	// Logger is the name of the logger.
-	Logger string `json:"logger,omitempty"`
-	// Data is the message, any JSON value. Nil is encoded as null.
-	Data json.RawMessage `json:"data"`
 }
