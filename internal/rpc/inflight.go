@@ -22,6 +22,10 @@ var (
 	ErrTooManyInFlight = &call.OverloadError{Limit: "requests in flight", RetryAfter: time.Second}
 	// ErrTooManySubscriptions is the error of a subscription above MaxSubscriptions.
 	ErrTooManySubscriptions = &call.OverloadError{Limit: "subscriptions", RetryAfter: time.Minute}
+	// ErrShuttingDown is the response to a request that arrives during a shutdown.
+	ErrShuttingDown = &jsonrpc.Error{
+		Code: jsonrpc.CodeInternalError, Message: "the server is shutting down: try again later",
+	}
 )
 
 // Inflight tracks the requests of one peer that are being served. The zero Inflight has no

@@ -15,6 +15,7 @@ import (
 	"github.com/parley-mcp/parley/internal/httpcodec"
 	"github.com/parley-mcp/parley/internal/loglimit"
 	"github.com/parley-mcp/parley/internal/revision"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/internal/serve/legacy"
 	"github.com/parley-mcp/parley/internal/serve/modern"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -195,8 +196,7 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request, x *response) (b
 		s.rejectOverload(w, r, http.StatusServiceUnavailable, jsonrpc.ID{}, errTooManyRequests)
 	case entered != nil:
 		setRetryAfter(w, time.Second)
-		reject(w, http.StatusServiceUnavailable, jsonrpc.ID{},
-			&jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the server is shutting down: retry later"})
+		reject(w, http.StatusServiceUnavailable, jsonrpc.ID{}, rpc.ErrShuttingDown)
 	default:
 		return body, true
 	}

@@ -26,7 +26,7 @@ var errQueueFull = &call.OverloadError{Limit: "queued requests while the server 
 func (t *turn) enqueue(ctx context.Context, j job) {
 	c := t.c
 	if !c.begin() {
-		c.reject(ctx, j, errShuttingDown)
+		c.reject(ctx, j, rpc.ErrShuttingDown)
 		return
 	}
 	select {

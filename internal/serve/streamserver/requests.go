@@ -97,7 +97,7 @@ func (c *connection) batch(ctx context.Context, data []byte) {
 		return
 	}
 	if !c.begin() {
-		batch.Reject(0, errShuttingDown)
+		batch.Reject(0, rpc.ErrShuttingDown)
 		c.write(ctx, batch.Serve(ctx, nil, c.conn))
 		return
 	}

@@ -169,10 +169,6 @@ func (c *connection) stopAccepting() {
 	c.endAccepting()
 }
 
-// errShuttingDown is the response to requests that arrive during a shutdown.
-var errShuttingDown = &jsonrpc.Error{Code: jsonrpc.CodeInternalError,
-	Message: "the server is shutting down: try again later"}
-
 // receive processes one message. It returns when the message has been processed or
 // another goroutine processes it. It blocks while the queue of requests is full.
 func (t *turn) receive(ctx context.Context, data []byte) {
