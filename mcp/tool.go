@@ -168,7 +168,8 @@ const maxPooledTokens = 1 << 12
 
 // decodeTokens decodes a result in one scan. It returns false and does not change r if the input
 // is invalid or unusual: the JSON library decides then, which scans each level of the result again. With
-// that library alone, a call from our client to our server takes 16 % longer, in memory and over HTTP.
+// that library alone, a call from our client to our server takes 16 % longer in memory, and over HTTP 18 % longer
+// in 2026-07-28 and 5 % in 2025-11-25.
 func (r *CallToolResult) decodeTokens(data []byte) bool {
 	if len(data) > maxScanBytes {
 		return false
