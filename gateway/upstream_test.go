@@ -19,19 +19,6 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
-// oldServer is a server of 2025-11-25 that can list tools which server.Server rejects:
-// names with spaces, invalid schemas, the same tool twice.
-type oldServer struct{ tools []mcp.Tool }
-
-// start serves until the test ends.
-func (o *oldServer) start(t *testing.T, name string) host.ServerConfig {
-	raw, err := json.Marshal(mcp.ListToolsResult{Tools: o.tools})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return upstream{mcp.MethodListTools: string(raw)}.start(t, name)
-}
-
 // upstream is a server that answers requests with results as they are, by method. After "error " comes an error. In a
 // result, <uri> is the URI of the request. Its revision is 2025-11-25 unless at changes it.
 type upstream map[string]string

@@ -1,11 +1,9 @@
 package server_test
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -278,15 +276,6 @@ func (e *endpoint) connect() *net.TCPConn {
 	e.t.Cleanup(func() { conn.Close() })
 	_ = conn.SetDeadline(time.Now().Add(wiretest.Patience))
 	return conn.(*net.TCPConn)
-}
-
-func readLine(t *testing.T, r io.Reader) string {
-	t.Helper()
-	line, err := bufio.NewReader(r).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
-	return line
 }
 
 // progressCall calls the tool "wait" with a progress token.

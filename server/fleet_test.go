@@ -440,14 +440,3 @@ func (f *bubbleFleet) progress(first, last int) {
 	}
 	synctest.Wait()
 }
-
-// slowBus holds back messages until gate is closed.
-type slowBus struct {
-	*store.Memory
-	gate chan struct{}
-}
-
-func (b slowBus) Publish(ctx context.Context, topic string, message []byte) error {
-	<-b.gate
-	return b.Memory.Publish(ctx, topic, message)
-}
