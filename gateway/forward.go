@@ -3,14 +3,21 @@ package gateway
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/schema"
 	"github.com/parley-mcp/parley/server"
 )
 
@@ -108,4 +115,184 @@ func (g *Gateway) timeout() time.Duration {
 		return g.Timeout
 	}
 	return defaultTimeout
+}
+
+// registerResults registers the template of large results when a server has a limit; see
+// host.ServerConfig.MaxResult.
+func (g *Gateway) registerResults(status host.ServerStatus) {
+	if status.MaxResult <= 0 || g.results {
+		return
+	}
+	err := g.server.RegisterTemplate(mcp.ResourceTemplate{
+		URITemplate: host.ResultURI + "{server}/{id}",
+		Name:        "large-results",
+		Title:       "Large results of tools",
+		Description: "The whole result of a tool, for one hour. A call with a large result returns a link to it.",
+	}, g.readResult)
+	if err != nil {
+		g.logger().Warn("template of large results not registered", "error", err)
+		return
+	}
+	g.results = true
+}
+
+// readResult reads a large result.
+func (g *Gateway) readResult(ctx context.Context, uri string) (*mcp.ReadResourceResult, error) {
+	serverName, _, _ := strings.Cut(strings.TrimPrefix(uri, host.ResultURI), "/")
+	if !slices.ContainsFunc(g.host.Status(), func(s host.ServerStatus) bool { return s.Name == serverName && s.MaxResult > 0 }) {
+		return nil, server.ErrResourceNotFound
+	}
+	result, err := g.host.ReadResource(ctx, serverName, uri)
+	if err != nil {
+		return nil, g.protocolError(ctx, serverName, err)
+	}
+	return result, nil
+}
+
+// asTask are the options of tools that a server may run as tasks. A client of 2025-11-25 decides whether its
+// call is a task. In 2026-07-28 the call becomes one when the server has created one, if the client supports
+// tasks. Other clients wait for the result, also of a tool that requires a task of its own clients. Clients
+// see the tasks of the gateway only.
+var asTask = server.TaskOptions{Support: mcp.TaskOptional, AtDetach: true, TTL: taskTTL, Timeout: taskTTL}
+
+// taskTTL is the life of a task and its result.
+const taskTTL = 24 * time.Hour
+
+// runsTasks reports whether a server may run a tool as a task: the tool says so in 2025-11-25, and the server
+// in 2026-07-28.
+func (g *Gateway) runsTasks(serverName string, tool *mcp.Tool) bool {
+	if e := tool.Execution; e != nil && (e.TaskSupport == mcp.TaskOptional || e.TaskSupport == mcp.TaskRequired) {
+		return true
+	}
+	_, declared := g.capabilities[serverName].Extensions[mcp.ExtensionTasks]
+	return declared
+}
+
+// toolError returns the error for the caller of a tool. Errors that are meant for the
+// caller are returned unchanged. Other errors get the name of the server, which the
+// caller may not know.
+func (g *Gateway) toolError(ctx context.Context, serverName string, err error) error {
+	var reported *jsonrpc.Error
+	var down *host.DownError
+	var denied *host.DeniedError
+	var required *call.URLRequiredError
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.As(err, &down), errors.As(err, &denied):
+		return err
+	case errors.As(err, &required) && !canOpenURLs(ctx):
+		return fmt.Errorf("server %q: %s", serverName, required)
+	case !errors.As(err, &reported):
+		return fmt.Errorf("server %q: %w", serverName, err)
+	case reported.Code == mcp.CodeURLElicitationRequired:
+		return g.urlRequired(ctx, serverName, reported)
+	case reported.Code == mcp.CodeMissingCapability:
+		// The gateway declares the capabilities of its client, so that is what the client must declare.
+		var missing mcp.MissingCapabilityData
+		if schema.Decode(reported.Data, &missing) == nil {
+			return &call.CapabilityError{Required: missing.RequiredCapabilities}
+		}
+	case isForCaller(reported.Code):
+		return reported
+	}
+	// Do not wrap the error: the client would receive its code as an error of the gateway.
+	return fmt.Errorf("server %q returned an error: %v", serverName, reported)
+}
+
+// canOpenURLs reports whether the client of the call can ask its user to open a URL. Other clients receive the URL as text.
+func canOpenURLs(ctx context.Context) bool {
+	c := rpc.From(ctx)
+	return c != nil && c.CheckElicitURL() == nil
+}
+
+// isForCaller reports whether an error is about the arguments, or has a code of the
+// server's own. Other codes are about the connection between the gateway and the server.
+func isForCaller(code int64) bool {
+	return code == jsonrpc.CodeInvalidParams || code < firstReservedCode || code > lastReservedCode
+}
+
+// The codes that JSON-RPC reserves (JSON-RPC 2.0, section 5.1).
+const (
+	firstReservedCode = -32768
+	lastReservedCode  = -32000
+)
+
+// protocolError returns the error for a request for a resource, a prompt or a
+// completion. It converts the result of toolError to a *jsonrpc.Error, because the
+// client does not receive the text of other errors.
+func (g *Gateway) protocolError(ctx context.Context, serverName string, err error) error {
+	if errors.Is(err, client.ErrResourceNotFound) {
+		return server.ErrResourceNotFound
+	}
+	var data json.RawMessage
+	if reported := new(jsonrpc.Error); errors.As(err, &reported) {
+		data = reported.Data
+	}
+	err = g.toolError(ctx, serverName, err)
+	var reported *jsonrpc.Error
+	var required *call.URLRequiredError
+	if errors.As(err, &reported) || errors.As(err, &required) || errors.As(err, new(*call.CapabilityError)) {
+		return err
+	}
+	code := jsonrpc.CodeInternalError
+	if errors.As(err, new(*host.DeniedError)) {
+		code = jsonrpc.CodeInvalidRequest
+	}
+	failed := jsonrpc.Errorf(code, "%s", err)
+	failed.Data = data
+	return failed
+}
+
+// urlRequired returns the error that asks the client to have its user open URLs. Clients of 2025-11-25 receive
+// the error of the server, in which only the messages for the user are changed.
+func (g *Gateway) urlRequired(ctx context.Context, serverName string, reported *jsonrpc.Error) error {
+	var required mcp.URLElicitationRequiredData
+	if err := schema.Decode(reported.Data, &required); err != nil {
+		return fmt.Errorf("server %q requires URLs, but its error is invalid: %v", serverName, err)
+	}
+	c := rpc.From(ctx)
+	if c == nil || c.Revision() == mcp.V20251125 {
+		attributed := *reported
+		attributed.Data = g.attributeURLs(serverName, reported.Data)
+		return &attributed
+	}
+	e := &call.URLRequiredError{}
+	for _, one := range required.Elicitations {
+		e.URLs = append(e.URLs, call.RequiredURL{URL: one.URL, Message: upstream.Attribute(g.host, serverName, one.Message), ID: one.ElicitationID})
+	}
+	return e
+}
+
+// attributeURLs attributes the messages in the data of an error that requires URLs. Other members do not change.
+func (g *Gateway) attributeURLs(serverName string, data json.RawMessage) json.RawMessage {
+	return mapMember(data, "elicitations", func(list json.RawMessage) json.RawMessage {
+		var elicitations []json.RawMessage
+		_ = schema.Decode(list, &elicitations) // it was decoded before
+		mapped := []byte{'['}
+		for i, one := range elicitations {
+			if i > 0 {
+				mapped = append(mapped, ',')
+			}
+			mapped = append(mapped, mapMember(one, "message", func(message json.RawMessage) json.RawMessage {
+				return jsonrpc.AppendString(nil, upstream.Attribute(g.host, serverName, jsonrpc.Unquote(message)))
+			})...)
+		}
+		return append(mapped, ']')
+	})
+}
+
+// mapMember returns an object in which f has replaced the value of one member.
+func mapMember(object json.RawMessage, name string, f func(json.RawMessage) json.RawMessage) json.RawMessage {
+	mapped := []byte{'{'}
+	for member, value := range jsonrpc.All(object) {
+		if len(mapped) > 1 {
+			mapped = append(mapped, ',')
+		}
+		if member == name {
+			value = f(value)
+		}
+		mapped = append(append(jsonrpc.AppendString(mapped, member), ':'), value...)
+	}
+	return append(mapped, '}')
 }

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/server"
 )
 
@@ -45,4 +48,129 @@ func (g *Gateway) admitUnknown(ctx context.Context, _ string) error {
 	defer cancel()
 	_ = g.WaitReady(waiting) // the server looks for the resource again
 	return server.ErrResourceNotFound
+}
+
+// watchPersonal is server.Server.WhileListening: it watches the lists that servers with CallerAuth have for the caller of ctx.
+func (g *Gateway) watchPersonal(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	defer cancel()
+	watched := make(map[string]context.CancelFunc) // by server
+	for {
+		_, changed := g.registered.version("")
+		present := make(map[string]bool)
+		if servers := g.personal.servers.Load(); servers != nil {
+			for _, s := range *servers {
+				name := s.status.Name
+				if present[name] = true; watched[name] == nil {
+					var one context.Context
+					one, watched[name] = context.WithCancel(ctx)
+					watching.Go(func() { g.watchListsOf(one, name) })
+				}
+			}
+		}
+		for name, end := range watched {
+			if !present[name] {
+				end()
+				delete(watched, name)
+			}
+		}
+		if g.registered.wait(ctx, changed) != nil {
+			return
+		}
+	}
+}
+
+// watchListsOf notifies the clients of the caller of ctx of changes of its lists of one server, until ctx or Run ends. The host may
+// have no server with the name for some time, and another one later.
+func (g *Gateway) watchListsOf(ctx context.Context, serverName string) {
+	who := server.PrincipalOf(ctx)
+	for {
+		_, changed := g.registered.version("")
+		err := upstream.WatchCaller(g.host, ctx, serverName, func() {
+			g.personal.forget(who, serverName)
+			g.server.CatalogsChanged(who)
+		})
+		if !errors.Is(err, host.ErrUnknownServer) {
+			if err != nil && !errors.Is(err, host.ErrClosed) {
+				g.logger().Warn("cannot watch the lists of a caller", "server", serverName, "error", err)
+			}
+			return
+		}
+		if g.registered.wait(ctx, changed) != nil {
+			return
+		}
+	}
+}
+
+// forget removes the lists of a server that a caller has seen, so that the next list is not a change.
+func (p *personal) forget(who principal.Principal, serverName string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for key := range p.shown {
+		if key.caller == who && key.server == serverName {
+			delete(p.shown, key)
+		}
+	}
+}
+
+// outdatePersonal is server.Server.PersonalOutdated: another replica has notified clients of a caller, or of any.
+func (g *Gateway) outdatePersonal(caller string) (found bool) {
+	return upstream.OutdateCallers(g.host, func(who principal.Principal) bool { return caller == "" || who.Key() == caller })
+}
+
+// listedEntry identifies an entry of a list of the gateway.
+type listedEntry struct{ list, name string }
+
+// setOrigin records what a request for an entry is at its server.
+func (g *Gateway) setOrigin(list, name string, r host.Request) {
+	if _, ok := g.host.Policy.(host.Hider); ok {
+		g.origins.Store(listedEntry{list, name}, r)
+	}
+}
+
+func (g *Gateway) removeOrigin(list, name string) { g.origins.Delete(listedEntry{list, name}) }
+
+// hide is the Hide of link.Hooks: it hides what the policy denies to a caller whatever the arguments are.
+func (g *Gateway) hide(caller principal.Principal) func(list, name string) bool {
+	hides := upstream.Hides(g.host, caller)
+	if hides == nil {
+		return nil
+	}
+	return func(list, name string) bool {
+		if list == mcp.MethodSubscribe {
+			serverName, uri, ok := g.currentRoutes().server(name)
+			return ok && hides(&host.Request{Method: list, Server: serverName, Kind: host.KindResource, Name: uri})
+		}
+		origin, ok := g.origins.Load(listedEntry{list, name})
+		if !ok {
+			return false
+		}
+		r := origin.(host.Request)
+		return hides(&r)
+	}
+}
+
+// server returns the server that a URI at the gateway belongs to, and the URI there.
+func (r *routes) server(uri string) (serverName, there string, ok bool) {
+	if serverName, _ = r.owner(uri); serverName == shared {
+		return "", "", false
+	}
+	return serverName, strings.TrimPrefix(uri, prefixOf(serverName)), true
+}
+
+// followPolicy notifies the clients when the policy has changed, until ctx ends.
+func (g *Gateway) followPolicy(ctx context.Context) {
+	changed := upstream.PolicyChanges(g.host)
+	for {
+		select {
+		case <-changed:
+			changed = upstream.PolicyChanges(g.host) // first, so that no change is missed
+			g.server.CatalogsChanged()
+			downstream.RecheckSubscriptions(g.server)
+		case <-ctx.Done():
+			return
+		}
+	}
 }

@@ -2,11 +2,14 @@ package server
 
 import (
 	"context"
+	"encoding/json"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
 )
 
 // features finds the targets of the calls of a server. A call is resolved once: the engine authorizes the entry that
@@ -93,4 +96,54 @@ func textParam(c *rpc.Call, name, what string) (string, error) {
 		return "", jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.%s must be a string: the %s", name, what)
 	}
 	return jsonrpc.Unquote(raw), nil
+}
+
+// Progress reports the progress of a call to its client: done of total, in any unit, and a text
+// for the user. A total of 0 means that it is unknown. Progress sends nothing and returns nil if
+// done does not exceed its last value, or if the client has not requested progress.
+//
+// It returns an error if done is not finite, call.ErrCallDone after the handler has returned or
+// the call was cancelled, and call.ErrNoCall if ctx is not the context of a handler. Safe for
+// concurrent use. (2026-07-28, basic/patterns/progress.)
+func Progress(ctx context.Context, done, total float64, text string) error {
+	c := rpc.From(ctx)
+	if c == nil {
+		return call.ErrNoCall
+	}
+	return c.Progress(ctx, done, total, text)
+}
+
+// Notify sends a notification that belongs to a call to its client, before the response. It is
+// for the notifications that extensions define. Params must be a JSON object or nil. Notify does
+// not retain params. It sends nothing and returns nil if the client cannot receive notifications
+// before the response.
+//
+// It returns call.ErrCallDone after the handler has returned or the call was cancelled, and
+// call.ErrNoCall if ctx is not the context of a handler. Safe for concurrent use.
+func Notify(ctx context.Context, method string, params json.RawMessage) error {
+	c := rpc.From(ctx)
+	if c == nil {
+		return call.ErrNoCall
+	}
+	return c.Notify(ctx, method, params)
+}
+
+// PeerOf returns the name and the capabilities that the client of a call declares. The name is
+// for display and logs only, because a client can claim any name. If ctx is not the context of a
+// handler, PeerOf returns the zero Peer.
+func PeerOf(ctx context.Context) call.Peer {
+	if c := rpc.From(ctx); c != nil {
+		return c.Peer()
+	}
+	return call.Peer{}
+}
+
+// PrincipalOf returns the authenticated caller of a call. It returns principal.Anonymous without
+// authentication, and if ctx is not the context of a handler. In a function of [WhileSubscribed], it returns the caller who has
+// a resource of [Server.Personal].
+func PrincipalOf(ctx context.Context) principal.Principal {
+	if c := rpc.From(ctx); c != nil {
+		return c.Principal()
+	}
+	return rpc.CallerOf(ctx).Owner // see subscriberContext
 }
