@@ -60,6 +60,7 @@ func (s *Server) Serve(ctx, drain context.Context, conn transport.Conn, who prin
 		slots:        make(chan struct{}, max(s.MaxInflight, 1)),
 		queueSlots:   make(chan struct{}, max(s.MaxInflight, 1)),
 		paces:        make(paces),
+		jobs:         make(chan job),
 		failed:       make(chan error, 1),
 		fail:         cancel,
 		ctx:          ctx,
@@ -131,7 +132,7 @@ type connection struct {
 
 	ctx        context.Context // of all requests
 	reading    context.Context // ends when the server no longer reads
-	goroutines sync.WaitGroup  // those that read or have read
+	goroutines sync.WaitGroup  // those that read or have read, and the workers
 	failed     chan error      // receives the error that ends the reading
 
 	// Used by the reading goroutine only.
@@ -140,6 +141,7 @@ type connection struct {
 	modernPeer bool // a modern request has arrived
 	notifying  bool // the session's notifications are being delivered
 
+	jobs              chan job      // unbuffered: from the reading goroutine to an idle worker
 	slots             chan struct{} // semaphore of concurrent requests
 	subscriptionSlots chan struct{} // the same for subscriptions; created on first use
 	queueSlots        chan struct{} // semaphore of queued requests
