@@ -78,8 +78,8 @@ func listServers(cmd *cobra.Command, files *dialing.ConfigFlags, status bool, ti
 	})
 }
 
-// printServers prints a table of servers, and below it what is wrong with some. sources says whether to print the files
-// of servers of which it is not known where they are from.
+// printServers prints a table of servers, and below it what is wrong with some. If sources is set, a row without an
+// origin has the file of the server.
 func printServers(w io.Writer, all []*listing.Server, status, sources bool) error {
 	var rows [][]string
 	var notes strings.Builder
