@@ -48,7 +48,8 @@ func TestCacheHintsAreReadStrictly(t *testing.T) {
 		`{"ttlMs":1.5,"cacheScope":"public"}`:                                 0,
 		`{"ttlMs":"1000","cacheScope":"public"}`:                              0,
 		`{"ttlMs":92233720368547758070,"cacheScope":"public"}`:                0,
-		`{"ttlMs":9223372036854775807,"cacheScope":"public"}`:                 maxTTL,
+		`{"ttlMs":9223372036854775807,"cacheScope":"public"}`:                 24 * time.Hour,
+		`{"ttlMs":-9223372036854775808,"cacheScope":"public"}`:                0,
 		`{"cacheScope":"public"}`:                                             0,
 	} {
 		if ttl, public := cacheHints(json.RawMessage(raw)); ttl != want || !public {

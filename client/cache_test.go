@@ -101,34 +101,6 @@ func TestFreshResultIsNotRequestedAgain(t *testing.T) {
 	})
 }
 
-// The client limits ttlMs to a day.
-func TestResultIsFreshForOneDayAtMost(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, _ := dial(t, withPages(page("9223372036854775807", "public", "", "one"), page("0", "public", "", "two")))
-		names(t, c)
-		time.Sleep(24*time.Hour - 1)
-		if got := names(t, c); got != "one" {
-			t.Errorf("within a day: %s", got)
-		}
-		time.Sleep(time.Nanosecond)
-		if got := names(t, c); got != "two" {
-			t.Errorf("after a day: %s", got)
-		}
-	})
-}
-
-// Rule C1: a negative ttlMs means zero.
-func TestStaleResultIsRequestedAgain(t *testing.T) {
-	for _, ttl := range []string{"0", "-1", "-9223372036854775808"} {
-		synctest.Test(t, func(t *testing.T) {
-			c, _ := dial(t, withPages(page(ttl, "public", "", "one"), page(ttl, "public", "", "two")))
-			if got := names(t, c) + " " + names(t, c); got != "one two" {
-				t.Errorf("ttlMs %s: %s", ttl, got)
-			}
-		})
-	}
-}
-
 // Revisions with sessions have no cache hints.
 func TestSessionsCacheNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -217,28 +217,33 @@ func TestCallEndsAtItsTimeout(t *testing.T) {
 	}
 }
 
+// Rule J17: the client ignores progress after the response, also when the response is repeated.
 func TestProgressArrivesDuringTheCallOnly(t *testing.T) {
 	notification := func(n int) string {
-		return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":$id,"progress":%d,"total":2,"message":"m"}}`, n)
+		return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":$id,"progress":%d,`+
+			`"total":2,"message":"m"}}`, n)
 	}
-	s := withToolAnswers("!lines " + notification(1) + "\n" + notification(2) + "\n" + `{"jsonrpc":"2.0","id":$id,` + called + "}\n" + notification(3))
-	c, _ := dial(t, s)
-	for range 100 {
-		type report struct {
-			done, total float64
-			message     string
-		}
-		var got []report
-		done := false
-		_, err := c.CallTool(t.Context(), "a", nil, client.WithProgress(func(progress, total float64, message string) {
-			if done {
-				t.Error("progress arrived after the call")
+	const response = `{"jsonrpc":"2.0","id":$id,` + called + "}"
+	for _, s := range []*script{modernServer(), legacyServer()} {
+		s.Answers["tools/call"] = []string{listening(notification(1), notification(2), response, notification(3), response)}
+		c, _ := dial(t, s)
+		for range 100 {
+			type report struct {
+				done, total float64
+				message     string
 			}
-			got = append(got, report{progress, total, message})
-		}))
-		done = true
-		if err != nil || len(got) != 2 || got[0] != (report{1, 2, "m"}) || got[1].done != 2 {
-			t.Fatalf("got progress %+v and error %v", got, err)
+			var got []report
+			done := false
+			_, err := c.CallTool(t.Context(), "a", nil, client.WithProgress(func(progress, total float64, message string) {
+				if done {
+					t.Error("progress arrived after the call")
+				}
+				got = append(got, report{progress, total, message})
+			}))
+			done = true
+			if err != nil || len(got) != 2 || got[0] != (report{1, 2, "m"}) || got[1].done != 2 {
+				t.Fatalf("%s: got progress %+v and error %v", c.Revision(), got, err)
+			}
 		}
 	}
 }

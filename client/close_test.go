@@ -272,25 +272,6 @@ func TestCancelledDialEndsTheConnection(t *testing.T) {
 	}
 }
 
-// Close ends a session over HTTP with DELETE.
-func TestCloseEndsTheSession(t *testing.T) {
-	m := &mock{otherwise: status(http.StatusNotFound, "")}
-	hello := ok(initialized)
-	hello.header = http.Header{"Mcp-Session-Id": {"abc"}}
-	m.answers = map[string][]reply{"initialize": {hello}}
-	c, err := m.dial(t, quiet())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Close(); err != nil {
-		t.Error(err)
-	}
-	if received := m.methods(); strings.Count(received, http.MethodDelete) != 1 {
-		t.Errorf("the server received %s", received)
-	}
-	checkClosed(t, c)
-}
-
 // halfOpen is a connection that can stop to deliver messages without an error.
 type halfOpen struct {
 	transport.Conn

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -201,14 +200,6 @@ func TestDialFindsTheEraOfAProcess(t *testing.T) {
 			test.check(t, c, err)
 		})
 	}
-}
-
-func TestSilentProcessIsLegacy(t *testing.T) {
-	t.Parallel()
-	d := quiet()
-	d.Timeouts.Probe = 10 * time.Millisecond
-	c, err := d.Dial(t.Context(), child(t, &script{Answers: answers("initialize", initialized)}))
-	(&compat{want: mcp.V20250618}).check(t, c, err)
 }
 
 // Rule S7: the client answers requests of servers in sessions only.
@@ -476,20 +467,6 @@ func TestDialFindsTheEraOverHTTP(t *testing.T) {
 	}
 }
 
-func TestUnreachableServerIsAnError(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := listener.Addr().String()
-	listener.Close()
-	d := quiet()
-	d.HTTPClient = &http.Client{Transport: &http.Transport{}}
-	if _, err := d.Dial(t.Context(), client.URL("http://"+address)); !errors.Is(err, call.ErrConnectionLost) {
-		t.Errorf("got %v", err)
-	}
-}
-
 // The client does not fall back to an older revision if the server does not answer.
 func TestUnresponsiveServerIsAnError(t *testing.T) {
 	m := &mock{}
@@ -508,13 +485,5 @@ func TestInvalidURLsAreRejected(t *testing.T) {
 		if _, err := client.Dial(t.Context(), client.URL(url)); err == nil || !strings.Contains(err.Error(), "http://") && !strings.Contains(err.Error(), "malformed") {
 			t.Errorf("%q: %v", url, err)
 		}
-	}
-}
-
-// Errors do not contain the secrets of a URL.
-func TestErrorsContainNoPasswords(t *testing.T) {
-	_, err := client.Dial(t.Context(), client.URL("ftp://user:hunter2@example.com/?token=hunter2#hunter2"))
-	if err == nil || strings.Contains(err.Error(), "hunter2") {
-		t.Errorf("got %v", err)
 	}
 }

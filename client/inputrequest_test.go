@@ -106,30 +106,6 @@ func TestInvalidInputRequestsAreRejected(t *testing.T) {
 	}
 }
 
-// Rule J17: the client ignores progress after the response.
-func TestProgressAfterTheResponseIsDropped(t *testing.T) {
-	report := `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":$id,"progress":%d}}`
-	for r, s := range map[mcp.Revision]*script{mcp.V20260728: modernServer(), mcp.V20250618: legacyServer()} {
-		synctest.Test(t, func(t *testing.T) {
-			s.Answers["tools/call"] = []string{"!lines " + fmt.Sprintf(report, 1) + "\n" + `{"jsonrpc":"2.0","id":$id,` + called + `}` + "\n" + fmt.Sprintf(report, 2) + "\n" + `{"jsonrpc":"2.0","id":$id,"result":{"content":[]}}`}
-			d := quiet()
-			d.Revision = r
-			to, _ := target(s)
-			c, err := d.Dial(t.Context(), to)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var reported []float64
-			text, err := client.CallTool[string](t.Context(), c, "a", nil, client.WithProgress(func(done, _ float64, _ string) { reported = append(reported, done) }))
-			synctest.Wait()
-			if err != nil || text != "called" || len(reported) != 1 {
-				t.Errorf("%s: %q, %v, progress %v", r, text, err, reported)
-			}
-			_ = c.Close()
-		})
-	}
-}
-
 const question = `{"method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object","properties":{}}}}`
 
 // asking returns a result that requires n answers.

@@ -22,25 +22,6 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
-// Rule S5: the client does not repeat a call that may have run. The next call reconnects.
-func TestCallIsNotRepeatedAfterALostConnection(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, rec := dial(t, withToolAnswers("!close"), withToolAnswers("!close"), modernServer())
-		for range 2 {
-			if _, err := c.CallTool(t.Context(), "a", nil); !errors.Is(err, call.ErrConnectionLost) || errors.Is(err, call.ErrClosed) {
-				t.Errorf("got %v", err)
-			}
-		}
-		if text, err := client.CallTool[string](t.Context(), c, "a", nil); err != nil || text != "called" {
-			t.Errorf("next call: %q, %v", text, err)
-		}
-		c.Close()
-		if received := rec.methods(); strings.Count(received, "tools/call") != 3 || strings.Count(received, probed) != 3 {
-			t.Errorf("the servers received %s", received)
-		}
-	})
-}
-
 func TestListsAndPingsAreRepeatedOnce(t *testing.T) {
 	for _, method := range []string{"tools/list", "server/discover"} {
 		synctest.Test(t, func(t *testing.T) {

@@ -119,16 +119,6 @@ func TestHandlerRequestsInputInEveryRevision(t *testing.T) {
 	}, answering)
 }
 
-func TestSeveralQuestionsAtOnce(t *testing.T) {
-	var charged atomic.Int32
-	everywhere(t, asking(&charged), func(t *testing.T, c *client.Client) {
-		text, err := client.CallTool[string](t.Context(), c, "both", nil)
-		if err != nil || text != "hello?! file:///work" {
-			t.Errorf("%q, %v", text, err)
-		}
-	}, answering)
-}
-
 // The notification exists in revisions with sessions only.
 func TestServerReceivesRootsChanged(t *testing.T) {
 	received := make(chan struct{}, 1)

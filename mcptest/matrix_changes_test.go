@@ -104,21 +104,6 @@ func TestWatchReportsChanges(t *testing.T) {
 	})
 }
 
-func TestWatchReportsOnlySelectedChanges(t *testing.T) {
-	var s *server.Server
-	everywhere(t, changing(&s), func(t *testing.T, c *client.Client) {
-		w := watch(t, c, client.WatchFilter{Prompts: true, URIs: []string{"note://a"}})
-		w.until(client.Change{Kind: client.PromptsChanged, Resync: true})
-		server.AddTool(s, tool("new"), emptyHandler)
-		s.RemoveResource("note://b")
-		s.ResourceUpdated("note://b")
-		s.RemovePrompt("greet")
-		w.until(client.Change{Kind: client.PromptsChanged})
-		s.ResourceUpdated("note://a")
-		w.until(client.Change{Kind: client.ResourceUpdated, URI: "note://a"})
-	})
-}
-
 // Each watch receives its own changes. The end of one watch does not end the subscriptions of the other.
 func TestWatchesAreIndependent(t *testing.T) {
 	var s *server.Server
@@ -204,16 +189,6 @@ func TestWatchEndsWithItsClient(t *testing.T) {
 		}
 		if !errors.Is(last, call.ErrClosed) {
 			t.Errorf("the watch ended with %v", last)
-		}
-	})
-}
-
-func TestWatchOfUnsupportedChangesFails(t *testing.T) {
-	everywhere(t, newServer, func(t *testing.T, c *client.Client) {
-		for _, err := range c.Watch(t.Context(), client.WatchFilter{Prompts: true, URIs: []string{"note://a"}}) {
-			if !errors.Is(err, errors.ErrUnsupported) {
-				t.Errorf("the watch ended with %v", err)
-			}
 		}
 	})
 }

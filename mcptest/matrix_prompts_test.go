@@ -43,20 +43,6 @@ func newPrompter() *server.Server {
 		}
 		return names, nil
 	})
-	server.AddPrompt(s, mcp.Prompt{Name: "everything"}, func(context.Context, struct{}) ([]mcp.PromptMessage, error) {
-		meta := mcp.Meta{"com.example/a": json.RawMessage(`1`)}
-		notes := &mcp.Annotations{Audience: []mcp.Role{mcp.RoleAssistant}, LastModified: "2026-01-02T03:04:05Z"}
-		return []mcp.PromptMessage{
-			{Role: mcp.RoleUser, Content: &mcp.TextContent{Text: "text \xff", Annotations: notes, Meta: meta}},
-			{Role: mcp.RoleUser, Content: &mcp.ImageContent{Data: []byte{1}, MimeType: "image/png", Annotations: notes}},
-			{Role: mcp.RoleAssistant, Content: &mcp.AudioContent{Data: []byte{2}, MimeType: "audio/wav", Annotations: notes}},
-			{Role: mcp.RoleUser, Content: &mcp.EmbeddedResource{
-				Resource:    mcp.ResourceContents{URI: "note://a", MimeType: "text/plain", Text: "a", Meta: meta},
-				Annotations: &mcp.Annotations{LastModified: "2026-01-02T03:04:05Z"},
-			}},
-			{Role: mcp.RoleUser, Content: &mcp.ResourceLink{URI: "note://b", Name: "b", Icons: icons}},
-		}, nil
-	})
 	server.AddPrompt(s, mcp.Prompt{Name: "whole", Arguments: []mcp.PromptArgument{{Name: "a", Required: true}}},
 		func(_ context.Context, in map[string]string) (*mcp.GetPromptResult, error) {
 			return &mcp.GetPromptResult{Description: "of " + in["a"], Messages: []mcp.PromptMessage{}}, nil
@@ -90,7 +76,7 @@ func TestListPrompts(t *testing.T) {
 		for _, p := range listed {
 			names = append(names, p.Name)
 		}
-		if got, want := strings.Join(names, " "), "broken everything none panic reject review whole"; got != want {
+		if got, want := strings.Join(names, " "), "broken none panic reject review whole"; got != want {
 			t.Fatalf("prompts: %s, want %s", got, want)
 		}
 		want := []mcp.PromptArgument{
@@ -101,7 +87,7 @@ func TestListPrompts(t *testing.T) {
 		if r < mcp.V20250618 {
 			want[0].Title = ""
 		}
-		p := listed[5]
+		p := listed[4]
 		if diff := cmp.Diff(want, p.Arguments); diff != "" {
 			t.Errorf("arguments (-want +got):\n%s", diff)
 		}
@@ -133,42 +119,6 @@ func TestGetPrompt(t *testing.T) {
 		result, err := c.GetPrompt(t.Context(), "whole", map[string]string{"a": "x"})
 		if err != nil || len(result.Messages) != 0 || result.Description != "of x" {
 			t.Errorf("%+v, %v", result, err)
-		}
-	})
-}
-
-func TestPromptIsDowngradedForOlderRevisions(t *testing.T) {
-	everywhere(t, newPrompter, func(t *testing.T, c *client.Client) {
-		result, err := c.GetPrompt(t.Context(), "everything", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var kinds []string
-		for _, m := range result.Messages {
-			raw, _ := json.Marshal(m.Content)
-			var head struct {
-				Type        string
-				Annotations *mcp.Annotations
-				Meta        mcp.Meta `json:"_meta"`
-			}
-			_ = json.Unmarshal(raw, &head)
-			kinds = append(kinds, head.Type)
-			if c.Revision() < mcp.V20250618 && (head.Meta != nil || head.Annotations != nil && head.Annotations.LastModified != "") {
-				t.Errorf("%s in %s", raw, c.Revision())
-			}
-		}
-		want := "text image audio resource resource_link"
-		if c.Revision() < mcp.V20250326 {
-			want = "text image text resource text"
-		} else if c.Revision() < mcp.V20250618 {
-			want = "text image audio resource text"
-		}
-		if got := strings.Join(kinds, " "); got != want {
-			t.Errorf("content: %s, want %s", got, want)
-		}
-		first := result.Messages[0].Content.(*mcp.TextContent)
-		if first.Text != "text \uFFFD" || first.Annotations.Audience[0] != mcp.RoleAssistant {
-			t.Errorf("text: %+v", first)
 		}
 	})
 }
