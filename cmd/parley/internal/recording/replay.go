@@ -101,9 +101,7 @@ func replayTo(cmd *cobra.Command, flags *replayFlags, path string, words []strin
 	}
 	o := replay.Options{Ignore: ignore, Timeout: flags.timeout, Pace: flags.pace}
 	if flags.trace {
-		trace := traffic.NewTracer(cmd.ErrOrStderr()).Peer("server")
-		o.Sent = func(message []byte) { trace(true, message) }
-		o.Received = func(message []byte) { trace(false, message) }
+		o.Trace = traffic.NewTracer(cmd.ErrOrStderr()).Peer("server")
 	}
 	report, err := replayEntries(cmd.Context(), recorded, entries, target, o)
 	if errors.Is(err, replay.ErrWire) {
@@ -152,7 +150,7 @@ func replayEntries(ctx context.Context, recorded string, entries []traffic.Entry
 	o replay.Options) (*replay.Report, error) {
 	switch t := target.(type) {
 	case *client.CommandTarget:
-		return replay.ToCommand(ctx, recorded, entries, t.CommandOptions, o)
+		return replay.ToCommand(ctx, entries, t.CommandOptions, o)
 	case *client.HTTPTarget:
 		o.Header = t.Header
 		return replay.ToURL(ctx, recorded, entries, t.URL, o)

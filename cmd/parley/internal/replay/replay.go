@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -16,7 +15,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/traffic"
-	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/transport"
 )
 
@@ -31,10 +29,8 @@ type Options struct {
 	Pace bool
 	// Header is set in every HTTP request. It replaces headers of the recording.
 	Header http.Header
-	// HTTP sends the requests; nil means a client of its own.
-	HTTP *http.Client
-	// Sent and Received are called with each message; may be nil.
-	Sent, Received func(message []byte)
+	// Trace is called with each message that is sent or received, one at a time; may be nil.
+	Trace func(sent bool, message []byte)
 }
 
 // Report is the outcome of a replay.
@@ -60,14 +56,14 @@ const (
 	Different  = "different"
 )
 
-// ErrWire means that a recording has several transports.
-var ErrWire = errors.New("the recording has several servers with different transports")
+// ErrWire means that a recording has another transport than the server, or several.
+var ErrWire = errors.New("the recording must have the transport of the server")
 
 // peer is the connection to the server.
 type peer interface {
 	// send sends a message or request of the recording. It does not wait for the answer. The error ends the replay.
 	send(e *traffic.Entry) (sent bool, err error)
-	// endStream ends what the recorded client has ended.
+	// endStream ends an exchange that has ended in the recording.
 	endStream(e *traffic.Entry)
 	close()
 }
@@ -75,19 +71,17 @@ type peer interface {
 // replayer replays one recording. Its methods run in one goroutine; received has what the server sends.
 type replayer struct {
 	options  Options
-	across   bool // the recording has another transport than the server
 	report   Report
 	received chan received
 	pending  map[int64][]received      // by exchange, in the order of arrival
 	ended    map[int64]bool            // exchanges without further messages of the server
 	closed   map[int64]bool            // exchanges that the client has ended
+	streams  map[int64]bool            // exchanges that a GET request has begun
 	late     map[int64]bool            // exchanges with a message that was missing
 	subjects map[string]string         // of requests of the client, by exchange and id
-	serverID map[string]jsontext.Value // of requests of the server, by serverKey
+	serverID map[string]jsontext.Value // of requests of the server, by their recorded ids
 	values   map[string]string         // chosen by the server: recorded value to replayed value
-
-	cancelled map[string]bool // requests that the client has cancelled, by exchange and id
-	notified  map[string]int  // by changeKey: how many requests were sent before the last notification
+	notified map[string]int            // by changeKey: how many requests were sent before the last notification
 }
 
 // received is something that the server has sent.
@@ -97,59 +91,54 @@ type received struct {
 	id       string            // of an event
 	endpoint string            // of HTTP+SSE
 	message  *message
-	failed   jsontext.Value // id of a request that has no response because of failure
-	failure  string
 	end      bool
 }
 
-// ToCommand replays a recording to a program. If the recording has a server over HTTP, recorded is its URL, and each
-// recorded session has a process of its own.
-func ToCommand(ctx context.Context, recorded string, entries []traffic.Entry, command transport.CommandOptions,
+// ToCommand replays a recording to a program.
+func ToCommand(ctx context.Context, entries []traffic.Entry, command transport.CommandOptions,
 	o Options) (*Report, error) {
-	r, err := newReplayer(entries, o)
+	r, err := newReplayer(traffic.Stdio, entries, o)
 	if err != nil {
 		return nil, err
-	}
-	if r.across = len(entries) > 0 && entries[0].Wire == traffic.HTTP; r.across {
-		u, err := recordedURL(recorded)
-		if err != nil {
-			return nil, err
-		}
-		entries, r.report.Skipped = onStreams(u, entries)
 	}
 	return r.run(ctx, entries, newStdioPeer(ctx, r, command))
 }
 
-// ToURL replays a recording to a URL. If the recording has a server over HTTP, recorded is its URL.
+// ToURL replays a recording to a URL. recorded is the URL of the server in the recording.
 func ToURL(ctx context.Context, recorded string, entries []traffic.Entry, target string, o Options) (*Report, error) {
-	r, err := newReplayer(entries, o)
+	r, err := newReplayer(traffic.HTTP, entries, o)
 	if err != nil {
 		return nil, err
-	}
-	if r.across = len(entries) > 0 && entries[0].Wire == traffic.Stdio; r.across {
-		return r.run(ctx, entries, newWirePeer(ctx, r, target))
 	}
 	p, err := newHTTPPeer(ctx, r, recorded, target)
 	if err != nil {
 		return nil, err
 	}
-	return r.run(ctx, entries, p)
+	return r.run(ctx, withinSessions(entries), p)
 }
 
-// recordedURL parses the URL of the server in a recording.
-func recordedURL(text string) (*url.URL, error) {
-	u, err := url.Parse(text)
-	if err != nil || u.Host == "" {
-		return nil, fmt.Errorf("the recording must have the URL of its server in the first line, not %q", text)
-	}
-	return u, nil
-}
-
-// newReplayer checks that the entries can be replayed.
-func newReplayer(entries []traffic.Entry, o Options) (*replayer, error) {
+// withinSessions returns the entries without the requests that end sessions, and those whose session was not found: a
+// client can send them while it waits for other responses, so what the server answers then depends on time.
+func withinSessions(entries []traffic.Entry) []traffic.Entry {
+	ended, named := make(map[int64]bool), make(map[int64]bool)
 	for _, e := range entries {
-		if e.Wire != entries[0].Wire {
-			return nil, fmt.Errorf("%w: line %d is %s, and earlier lines are %s", ErrWire, e.Line, e.Wire, entries[0].Wire)
+		switch {
+		case e.Request != nil:
+			named[e.Exchange] = e.Request.Header.Get("Mcp-Session-Id") != ""
+			ended[e.Exchange] = e.Request.Method == http.MethodDelete
+		case e.Response != nil && e.Response.Status == http.StatusNotFound && named[e.Exchange]:
+			ended[e.Exchange] = true
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(entries), func(e traffic.Entry) bool { return ended[e.Exchange] })
+}
+
+// newReplayer checks that the entries can be replayed over a transport.
+func newReplayer(wire traffic.Wire, entries []traffic.Entry, o Options) (*replayer, error) {
+	for _, e := range entries {
+		if e.Wire != wire {
+			return nil, fmt.Errorf("%w: line %d is %s, and the server has %s; parley bridge translates between them",
+				ErrWire, e.Line, e.Wire, wire)
 		}
 		if e.Truncated && e.From == traffic.Client {
 			return nil, fmt.Errorf("line %d: the message is incomplete, because it was longer than %d bytes", e.Line,
@@ -161,10 +150,9 @@ func newReplayer(entries []traffic.Entry, o Options) (*replayer, error) {
 	}
 	r := &replayer{
 		options: o, received: make(chan received, 64), pending: make(map[int64][]received), ended: make(map[int64]bool),
-		closed: make(map[int64]bool), late: make(map[int64]bool),
+		closed: make(map[int64]bool), streams: make(map[int64]bool), late: make(map[int64]bool),
 		subjects: make(map[string]string), serverID: make(map[string]jsontext.Value), values: make(map[string]string),
-		cancelled: make(map[string]bool),
-		notified:  make(map[string]int),
+		notified: make(map[string]int),
 	}
 	r.report.Differences = []Difference{}
 	return r, nil
@@ -174,21 +162,23 @@ func newReplayer(entries []traffic.Entry, o Options) (*replayer, error) {
 func (r *replayer) run(ctx context.Context, entries []traffic.Entry, p peer) (*Report, error) {
 	defer p.close()
 	start := time.Now()
-	for _, e := range ordered(entries) {
+	for i := range entries {
+		e := &entries[i]
 		if r.options.Pace && e.From == traffic.Client {
 			wait(ctx, time.Until(start.Add(e.Time.Sub(entries[0].Time))))
 		}
 		switch {
-		case e.From == traffic.Client && e.End:
-			p.endStream(e)
-			r.closed[e.Exchange] = e.Exchange > 0
-			r.ended[e.Exchange] = e.Exchange > 0
-		case e.From == traffic.Client:
+		case e.From == traffic.Server:
+			r.expect(ctx, e)
+		case !e.End:
 			if err := r.send(p, e); err != nil {
 				return nil, fmt.Errorf("line %d: %w", e.Line, err)
 			}
-		default:
-			r.expect(ctx, e)
+		}
+		if e.End && (e.From == traffic.Client || r.streams[e.Exchange]) {
+			p.endStream(e)
+			r.closed[e.Exchange] = e.Exchange > 0
+			r.ended[e.Exchange] = e.Exchange > 0
 		}
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
@@ -209,19 +199,17 @@ func wait(ctx context.Context, d time.Duration) {
 }
 
 func (r *replayer) send(p peer, e *traffic.Entry) error {
-	if m := parse(e.Message); m.isResponse() && r.serverID[serverKey(e, m.ID)] == nil {
+	m := parse(e.Message)
+	if m.isResponse() && r.serverID[string(m.ID)] == nil {
 		r.ended[e.Exchange] = true
 		return nil // to a request that the server has not sent again
 	}
+	r.streams[e.Exchange] = e.Request != nil && e.Request.Method == http.MethodGet
 	sent, err := p.send(e)
 	if err != nil || !sent {
 		r.report.Skipped++
 		r.ended[e.Exchange] = true
 		return err
-	}
-	m := parse(e.Message)
-	if r.across && m.Method == mcp.NotificationCancelled {
-		r.cancelled[requestKey(e.Exchange, m.Params.RequestID)] = true
 	}
 	if m.isRequest() {
 		r.report.Requests++
@@ -236,14 +224,6 @@ func (r *replayer) send(p peer, e *traffic.Entry) error {
 
 func requestKey(exchange int64, id jsontext.Value) string { return fmt.Sprintf("%d %s", exchange, id) }
 
-// serverKey returns the key of a request of the server. Over HTTP, the client answers it on another exchange.
-func serverKey(e *traffic.Entry, id jsontext.Value) string {
-	if e.Wire == traffic.HTTP {
-		return requestKey(0, id)
-	}
-	return requestKey(e.Exchange, id)
-}
-
 // changeKey returns the key of a notification of a change.
 func changeKey(exchange int64, m *message) string { return fmt.Sprintf("%d %s", exchange, m) }
 
@@ -252,7 +232,7 @@ func (r *replayer) outgoing(e *traffic.Entry) []byte {
 	m := parse(e.Message)
 	return traffic.Edit(e.Message, func(place jsontext.Pointer, value string) ([]byte, bool) {
 		if place == "/id" && m.isResponse() {
-			id, ok := r.serverID[serverKey(e, m.ID)]
+			id, ok := r.serverID[string(m.ID)]
 			return id, ok
 		}
 		switch place.LastToken() {
@@ -287,20 +267,16 @@ func (r *replayer) expect(ctx context.Context, e *traffic.Entry) {
 		if recorded.isResponse() {
 			subject = "response to " + r.subjectOf(e.Exchange, recorded.ID)
 		}
-		if recorded.isResponse() && r.cancelled[requestKey(e.Exchange, recorded.ID)] {
-			return // which transports answer differently
-		}
 		if requests, ok := r.notified[changeKey(e.Exchange, recorded)]; ok && recorded.isChange() &&
 			requests == r.report.Requests {
 			return // the server may have merged it with the one before
 		}
-		got, ok := r.await(ctx, e.Exchange, func(g *received) bool { return g.answers(recorded) })
-		switch {
-		case !ok:
+		got, ok := r.await(ctx, e.Exchange, func(g *received) bool {
+			return g.message != nil && g.message.matches(recorded)
+		})
+		if !ok {
 			r.missing(e, subject, string(e.Message))
-		case got.message == nil:
-			r.missing(e, subject, got.failure)
-		default:
+		} else {
 			if recorded.isChange() {
 				r.notified[changeKey(e.Exchange, recorded)] = r.report.Requests
 			}
@@ -315,18 +291,12 @@ func (r *replayer) expect(ctx context.Context, e *traffic.Entry) {
 			r.missing(e, "event "+e.Stream.Name, "")
 		}
 	}
-	if e.End && e.Wire == traffic.HTTP {
+	if e.End && e.Wire == traffic.HTTP && !r.streams[e.Exchange] { // time or the end of its session ends a stream
 		if _, ok := r.await(ctx, e.Exchange, func(g *received) bool { return g.end }); !ok {
 			r.missing(e, "end of the response to "+r.subjectOf(e.Exchange, nil), e.Error)
 		}
 		r.ended[e.Exchange] = true
 	}
-}
-
-// answers reports whether the server has sent a recorded message, or will not respond to its request.
-func (g *received) answers(recorded *message) bool {
-	return g.message != nil && g.message.matches(recorded) || g.failure != "" && recorded.isResponse() &&
-		equalID(g.failed, recorded.ID)
 }
 
 // await waits for something that the server sends on an exchange, and removes it from what is pending. After a
@@ -402,7 +372,7 @@ func (r *replayer) compareMessages(e *traffic.Entry, subject string, recorded *m
 	}
 	ignore := r.options.Ignore
 	if recorded.isRequest() { // the server chooses the ids of its requests
-		r.serverID[serverKey(e, recorded.ID)] = got.message.ID
+		r.serverID[string(recorded.ID)] = got.message.ID
 		ignore = append(slices.Clone(ignore), []string{"id"})
 	}
 	if recorded.Method == "notifications/cancelled" {
@@ -435,8 +405,7 @@ func (r *replayer) unexpected() {
 	}
 	for _, exchange := range slices.Sorted(maps.Keys(r.pending)) {
 		for _, got := range r.pending[exchange] {
-			if got.message == nil || r.closed[exchange] || got.message.isPing() || got.message.isResponse() &&
-				r.cancelled[requestKey(exchange, got.message.ID)] {
+			if got.message == nil || r.closed[exchange] || got.message.isPing() {
 				continue
 			}
 			if _, ok := r.notified[changeKey(exchange, got.message)]; ok { // the recorded server has merged them
@@ -464,4 +433,11 @@ func (r *replayer) subjectOf(exchange int64, id jsontext.Value) string {
 		}
 	}
 	return "a request"
+}
+
+// trace calls the function of the options.
+func (r *replayer) trace(sent bool, message []byte) {
+	if r.options.Trace != nil && len(message) > 0 {
+		r.options.Trace(sent, message)
+	}
 }

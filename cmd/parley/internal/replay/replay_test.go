@@ -2,18 +2,21 @@ package replay
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/traffic"
+	"github.com/parley-mcp/parley/transport"
 )
 
 // entries parses the events of a recording without their times.
@@ -33,7 +36,6 @@ func replayed(t *testing.T, handler http.HandlerFunc, o Options, lines ...string
 	defer s.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	o.HTTP = s.Client()
 	report, err := ToURL(ctx, "http://recorded/mcp", entries(t, lines...), s.URL, o)
 	if err != nil {
 		t.Fatal(err)
@@ -161,5 +163,44 @@ func TestThePaceOfTheClientIsKept(t *testing.T) {
 		`{"from":"server","wire":"http","exchange":2,"response":{"status":200},"end":true}`)
 	if len(times) != 2 || times[1].Sub(begin) < 200*time.Millisecond {
 		t.Errorf("the replay began at %v, and the server received the requests at %v", begin, times)
+	}
+}
+
+const inSession = `"request":{"method":"%s","url":"http://recorded/mcp","headers":{"Mcp-Session-Id":["s"]}}`
+
+// The order of the end of a session and of other responses depends on time.
+func TestTheReplayDoesNotEndSessions(t *testing.T) {
+	get := strings.Replace(inSession, "%s", "GET", 1)
+	var mu sync.Mutex
+	var got []string
+	report := replayed(t, func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		got = append(got, r.Method)
+		mu.Unlock()
+		if r.Method == http.MethodGet {
+			w.Header().Set("Content-Type", "text/event-stream")
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		}
+	}, Options{Timeout: 10 * time.Second},
+		`{"from":"client","wire":"http","exchange":1,`+get+`}`,
+		`{"from":"server","wire":"http","exchange":1,"response":{"status":200,"headers":{"Content-Type":["text/event-stream"]}}}`,
+		`{"from":"client","wire":"http","exchange":2,`+strings.Replace(inSession, "%s", "DELETE", 1)+`}`,
+		`{"from":"client","wire":"http","exchange":3,`+get+`}`,
+		`{"from":"server","wire":"http","exchange":1,"end":true}`,
+		`{"from":"server","wire":"http","exchange":2,"response":{"status":204},"end":true}`,
+		`{"from":"server","wire":"http","exchange":3,"response":{"status":404},"end":true}`)
+	if len(report.Differences) > 0 || !slices.Equal(got, []string{"GET"}) {
+		t.Errorf("the server has received %q: %+v", got, report)
+	}
+}
+
+func TestARecordingMustHaveTheTransportOfTheServer(t *testing.T) {
+	_, err := ToURL(t.Context(), "http://recorded/mcp", entries(t, `{"from":"client","wire":"stdio","message":{}}`), "http://127.0.0.1:1", Options{})
+	if want := "line 2 is stdio, and the server has http; parley bridge translates between them"; !errors.Is(err, ErrWire) || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	if _, err := ToCommand(t.Context(), entries(t, request), transport.CommandOptions{Path: "no-such-program"}, Options{}); !errors.Is(err, ErrWire) {
+		t.Errorf("got %v", err)
 	}
 }
