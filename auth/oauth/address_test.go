@@ -9,34 +9,12 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/parley-mcp/parley/auth/oauth"
 )
-
-// Rule O12: special-purpose addresses in all notations are not public.
-func TestSpecialPurposeAddressesAreNotPublic(t *testing.T) {
-	for _, a := range []string{
-		"127.0.0.1", "127.255.255.254", "0.0.0.0", "0.1.2.3", "10.0.0.1", "172.16.0.1", "172.31.255.255", "192.168.1.1",
-		"169.254.169.254", "100.64.0.1", "100.100.100.200", "168.63.129.16", "192.0.0.192", "198.18.0.1", "224.0.0.1",
-		"255.255.255.255", "240.0.0.1", "::", "::1", "fe80::1", "fe80::1%eth0", "fc00::1", "fd00:ec2::254", "ff02::1",
-		"::ffff:127.0.0.1", "::ffff:10.0.0.1", "::10.0.0.1", "64:ff9b::10.0.0.1", "64:ff9b::127.0.0.1", "64:ff9b:1::1",
-		"2002:7f00:1::", "2001::1", "2001:db8::1", "fec0::1", "100::1", "5f00::1", "3fff::1",
-		"::ffff:0:10.0.0.1", "100:0:0:1::1", "4000::1", "8000:a00:1::", "64:ff9b:0:1::a00:1",
-	} {
-		if oauth.IsPublic(netip.MustParseAddr(a)) {
-			t.Errorf("%s is public", a)
-		}
-	}
-	for _, a := range []string{"1.1.1.1", "8.8.8.8", "172.32.0.1", "2606:4700::1111", "::ffff:1.1.1.1", "64:ff9b::8.8.8.8"} {
-		if !oauth.IsPublic(netip.MustParseAddr(a)) {
-			t.Errorf("%s is not public", a)
-		}
-	}
-}
 
 // Rule O12: the address that a name resolves to is checked when it is dialed. Networks can be allowed.
 func TestResolvedAddressesAreChecked(t *testing.T) {
@@ -93,39 +71,6 @@ func nat64(b [4]byte) netip.Addr {
 	return netip.AddrFrom16(a)
 }
 
-// Rule O11: the command that opens the browser gets one argument, which is a URL, and no shell runs.
-func TestBrowserCommandGetsOnlyAURL(t *testing.T) {
-	for _, system := range []string{"linux", "darwin", "windows", "freebsd"} {
-		for _, good := range []string{"https://as.example/authorize?a=b&c=$(x)%20;|y", "http://127.0.0.1:1/x", "https://as.example/`id`/'x'?\\#f"} {
-			name, args, err := oauth.BrowserCommand(system, good)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if strings.ContainsAny(args[len(args)-1], "$`\"'|<>\\ \n") {
-				t.Errorf("%s: a script could misinterpret %q", system, args)
-			}
-			if slices.Contains([]string{"sh", "bash", "cmd", "powershell"}, name) || !strings.HasPrefix(args[len(args)-1], good[:5]) {
-				t.Errorf("%s runs %s %q", system, name, args)
-			}
-		}
-		for _, bad := range []string{
-			"-flag", "--x=https://a.example", "javascript:alert(1)", "data:text/html,x", "file:///etc/passwd", "vbscript:x", "http://as.example/",
-			"https://", "https://a b", "https://u@as.example/", "calculator:", "", "https://as.example/\n--x", "https://as.example/#%zz", `https://"x"/`,
-		} {
-			if name, args, err := oauth.BrowserCommand(system, bad); err == nil {
-				t.Errorf("%s: %q is accepted: %s %q", system, bad, name, args)
-			}
-		}
-	}
-	same := "https://as.example/?a=1&b=%C3%A9#c"
-	if _, args, _ := oauth.BrowserCommand("linux", same); len(args) != 1 || args[0] != same {
-		t.Errorf("the URL is changed: %q", args)
-	}
-	if err := oauth.OpenBrowser(t.Context(), "file:///x"); !errors.Is(err, oauth.ErrInsecureURL) {
-		t.Error(err)
-	}
-}
-
 // Rule O11: the command gets one argument.
 func TestOpenBrowserRunsTheCommandOfTheSystem(t *testing.T) {
 	if runtime.GOOS == "windows" || runtime.GOOS == "darwin" { // their commands have absolute paths
@@ -135,6 +80,9 @@ func TestOpenBrowserRunsTheCommandOfTheSystem(t *testing.T) {
 	t.Setenv("PATH", dir)
 	if err := oauth.OpenBrowser(t.Context(), "https://as.example/"); err == nil {
 		t.Error("OpenBrowser succeeded without a command")
+	}
+	if err := oauth.OpenBrowser(t.Context(), "file:///x"); !errors.Is(err, oauth.ErrInsecureURL) {
+		t.Error(err)
 	}
 	out := filepath.Join(dir, "out")
 	script := "#!/bin/sh\necho \"$#\" \"$1\" > " + out + ".new && /bin/mv " + out + ".new " + out + "\n"

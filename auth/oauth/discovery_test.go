@@ -2,7 +2,6 @@ package oauth_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -18,14 +17,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/parley-mcp/parley/auth"
-	"github.com/parley-mcp/parley/auth/devissuer"
-	"github.com/parley-mcp/parley/auth/jwt"
 	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/call"
-	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/mcp"
-	"github.com/parley-mcp/parley/server"
 )
 
 // Rule O4: discovery requests the well-known URLs in order until one has metadata, and no other URLs.
@@ -173,12 +166,7 @@ func TestRegistrationsAreTriedInOrder(t *testing.T) {
 func TestLoginNeedsNoChallenge(t *testing.T) {
 	for _, status := range []int{http.StatusOK, http.StatusMethodNotAllowed, http.StatusForbidden} {
 		w := newEnvironment(t)
-		w.serveMCP = func(rw http.ResponseWriter, r *http.Request) bool {
-			if r.URL.Path == w.path {
-				rw.WriteHeader(status)
-			}
-			return r.URL.Path == w.path
-		}
+		w.serveMCP = only(w.path, func(rw http.ResponseWriter, r *http.Request) { rw.WriteHeader(status) })
 		if err := w.client().Login(t.Context(), w.url()); err != nil {
 			t.Errorf("status %d: %v", status, err)
 		} else if got := w.queries[0].Get("scope"); got != "listed" {
@@ -219,17 +207,13 @@ func TestScopesOfTheChallengeComeFirst(t *testing.T) {
 func TestErrorWithStatus200IsAnError(t *testing.T) {
 	for _, more := range []string{"", "access_token"} {
 		w := newEnvironment(t)
-		w.serveAS = func(rw http.ResponseWriter, r *http.Request) bool {
-			if r.URL.Path != "/token" {
-				return false
-			}
+		w.serveAS = only("/token", func(rw http.ResponseWriter, r *http.Request) {
 			body := map[string]any{"error": "bad_verification_code", "error_description": "The code is incorrect.", "token_type": "Bearer"}
 			if more != "" {
 				body[more] = secret + "access-x"
 			}
 			w.json(rw, http.StatusOK, body)
-			return true
-		}
+		})
 		c := w.client()
 		err := c.Login(t.Context(), w.url())
 		if e, ok := errors.AsType[*oauth.ServerError](err); !ok || e.Code != "bad_verification_code" || e.Status != http.StatusOK || e.Description != "The code is incorrect." {
@@ -261,13 +245,7 @@ func TestLifetimeCanBeAString(t *testing.T) {
 func TestWebPageIsNoMetadata(t *testing.T) {
 	for page, valid := range map[string]bool{"<html></html>": true, "": true, `{}`: true, `{"issuer":`: false} {
 		w := newEnvironment(t)
-		w.serveAS = func(rw http.ResponseWriter, r *http.Request) bool {
-			if r.URL.Path == "/.well-known/oauth-authorization-server" {
-				_, _ = io.WriteString(rw, page)
-				return true
-			}
-			return false
-		}
+		w.serveAS = only(w.issuerPath, func(rw http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(rw, page) })
 		w.issuerPath = "/.well-known/openid-configuration"
 		if err := w.client().Login(t.Context(), w.url()); (err == nil) != valid {
 			t.Errorf("%q: %v", page, err)
@@ -295,12 +273,9 @@ func TestRefreshTokenIsForgottenOnlyAfterARefusal(t *testing.T) {
 		w := newEnvironment(t)
 		store := &oauth.MemoryStore{}
 		w.expired(store)
-		w.serveAS = func(rw http.ResponseWriter, r *http.Request) bool {
-			if r.URL.Path == "/token" {
-				w.json(rw, test.status, map[string]any{"error": test.code})
-			}
-			return r.URL.Path == "/token"
-		}
+		w.serveAS = only("/token", func(rw http.ResponseWriter, r *http.Request) {
+			w.json(rw, test.status, map[string]any{"error": test.code})
+		})
 		c := w.client()
 		c.Store, c.Interaction = store, nil
 		_, err := w.dial(c, "")
@@ -383,12 +358,9 @@ func TestInvalidScopeForgetsTheRegistration(t *testing.T) {
 func TestErrorsNameTheTargetOfARedirectThatIsNotFollowed(t *testing.T) {
 	for _, path := range []string{"metadata", "/token", "/register", "/mcp"} {
 		w := newEnvironment(t)
-		w.serveMCP = func(rw http.ResponseWriter, r *http.Request) bool {
-			if r.URL.Path == path {
-				http.Redirect(rw, r, w.unrelated.URL+"/moved?"+secret, http.StatusPermanentRedirect)
-			}
-			return r.URL.Path == path
-		}
+		w.serveMCP = only(path, func(rw http.ResponseWriter, r *http.Request) {
+			http.Redirect(rw, r, w.unrelated.URL+"/moved?"+secret, http.StatusPermanentRedirect)
+		})
 		w.serveAS = func(rw http.ResponseWriter, r *http.Request) bool {
 			matches := r.URL.Path == path || path == "metadata" && strings.HasPrefix(r.URL.Path, "/.well-known/")
 			if matches {
@@ -474,43 +446,5 @@ func TestAddressesAreCheckedBeforeAProxy(t *testing.T) {
 			t.Errorf("%s: %v", host, err)
 		}
 		w.dialed = nil // the proxy
-	}
-}
-
-// This module's client, server and authorization server work together in every revision.
-func TestClientCredentialsWithOwnServers(t *testing.T) {
-	issuer, err := devissuer.Start(devissuer.Config{
-		Scopes:  []string{"mcp"},
-		Clients: []devissuer.Client{{ID: "machine", Secret: "its-secret", Name: "Machine"}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer issuer.Close()
-	for _, r := range revisions {
-		t.Run(string(r), func(t *testing.T) {
-			s := &server.Server{Name: "guarded", Version: "1"}
-			server.AddTool(s, mcp.Tool{Name: "whoami"}, func(ctx context.Context, _ struct{}) (string, error) {
-				return auth.FromContext(ctx).Principal.String(), nil
-			})
-			h := httptest.NewUnstartedServer(s)
-			s.Auth = jwt.Protect(&auth.ProtectedResource{URI: "http://" + h.Listener.Addr().String() + "/mcp", Issuers: []string{issuer.URL()}, Scopes: []string{"mcp"}})
-			h.Start()
-			defer h.Close()
-			defer s.Shutdown(context.Background())
-			d := client.Dialer{Revision: r, Auth: &oauth.Client{
-				Grant:         &oauth.ClientCredentials{},
-				Registrations: []oauth.Registration{{Issuer: issuer.URL(), ClientID: "machine", ClientSecret: "its-secret"}},
-			}}
-			c, err := d.Dial(t.Context(), client.URL(s.Auth.URI))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer c.Close()
-			who, err := client.CallTool[string](t.Context(), c, "whoami", struct{}{})
-			if err != nil || who == "" || who == "anonymous" {
-				t.Fatalf("%q, %v", who, err)
-			}
-		})
 	}
 }

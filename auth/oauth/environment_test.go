@@ -57,6 +57,16 @@ type environment struct {
 	authenticated func(w http.ResponseWriter, r *http.Request) bool // after the token was verified
 }
 
+// only returns a function for environment.serveAS and serveMCP that serves one path.
+func only(path string, h http.HandlerFunc) func(http.ResponseWriter, *http.Request) bool {
+	return func(rw http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path == path {
+			h(rw, r)
+		}
+		return r.URL.Path == path
+	}
+}
+
 // secret is the prefix of all secrets.
 const secret = "s3cr3t-"
 

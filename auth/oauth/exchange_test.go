@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/auth/oauth"
@@ -49,10 +48,7 @@ func callerToken(subject string, scopes ...string) string {
 
 // exchanges makes the authorization server of w exchange the tokens of callers at /exchange.
 func exchanges(w *environment, change func(body map[string]any)) {
-	w.serveAS = func(rw http.ResponseWriter, r *http.Request) bool {
-		if r.URL.Path != "/exchange" {
-			return false
-		}
+	w.serveAS = only("/exchange", func(rw http.ResponseWriter, r *http.Request) {
 		r.ParseForm()
 		w.mu.Lock()
 		w.issued++
@@ -72,8 +68,22 @@ func exchanges(w *environment, change func(body map[string]any)) {
 			status = http.StatusBadRequest
 		}
 		w.json(rw, status, body)
-		return true
+	})
+}
+
+// dialAs connects to the server for a caller.
+func dialAs(t *testing.T, w *environment, callers *oauth.Callers, subject string) *client.Client {
+	t.Helper()
+	a, err := callers.Authorizer(callerOf(t, subject))
+	if err != nil {
+		t.Fatal(err)
 	}
+	c, err := (&client.Dialer{Auth: a}).Dial(asCaller(t, subject), client.URL(w.url()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
 }
 
 // exchanging returns the callers of w, whose tokens are exchanged.
@@ -158,15 +168,7 @@ func TestAuthorizerOfACallerRejectsOtherCallers(t *testing.T) {
 	w := newEnvironment(t)
 	exchanges(w, nil)
 	callers := exchanging(w, oauth.TokenExchange{})
-	a, err := callers.Authorizer(callerOf(t, "ada"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := (&client.Dialer{Auth: a}).Dial(asCaller(t, "ada"), client.URL(w.url()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
+	c := dialAs(t, w, callers, "ada")
 	before := len(w.seen)
 	if _, err := c.CallTool(asCaller(t, "bob"), "greet", map[string]string{"name": "Bob"}); !errors.Is(err, oauth.ErrNoCaller) || len(w.seen) != before {
 		t.Errorf("%v; requests %v", err, w.seen[before:])
@@ -185,15 +187,7 @@ func TestExpiredTokensAreExchangedAgain(t *testing.T) {
 	w.lifetime = 0
 	exchanges(w, nil)
 	callers := exchanging(w, oauth.TokenExchange{})
-	a, err := callers.Authorizer(callerOf(t, "ada"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := (&client.Dialer{Auth: a}).Dial(asCaller(t, "ada"), client.URL(w.url()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
+	c := dialAs(t, w, callers, "ada")
 	before := len(w.forms)
 	if _, err := c.CallTool(asCaller(t, "ada"), "greet", map[string]string{"name": "Ada"}); err != nil {
 		t.Fatal(err)
@@ -255,22 +249,7 @@ func TestTokenExchangeRequiresASecureEndpoint(t *testing.T) {
 // Rule O16: the identity provider exchanges the token of the caller for a grant, for each caller.
 func TestEnterpriseGrantOfEachCaller(t *testing.T) {
 	w := newEnvironment(t)
-	w.serveAS = func(rw http.ResponseWriter, r *http.Request) bool { // also the identity provider
-		if r.URL.Path != "/exchange" {
-			return false
-		}
-		r.ParseForm()
-		w.mu.Lock()
-		w.forms = append(w.forms, r.PostForm)
-		w.mu.Unlock()
-		w.json(rw, http.StatusOK, map[string]any{
-			"issued_token_type": "urn:ietf:params:oauth:token-type:id-jag", "token_type": "N_A",
-			"access_token": unsignedJWT(map[string]any{"typ": "oauth-id-jag+jwt", "alg": "ES256"}, map[string]any{
-				"iss": idp, "sub": r.PostForm.Get("subject_token"), "aud": w.as.URL, "resource": w.url(), "client_id": clientID, "exp": time.Now().Add(time.Minute).Unix(),
-			}),
-		})
-		return true
-	}
+	w.grantsAt("/exchange")
 	callers := &oauth.Callers{New: func(principal.Principal) *oauth.Client {
 		c := w.client()
 		c.Registrations = []oauth.Registration{{Issuer: w.as.URL, ClientID: clientID, ClientSecret: secret + "ours"}}

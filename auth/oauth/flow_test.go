@@ -25,7 +25,6 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/parley-mcp/parley/auth/oauth"
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -65,16 +64,6 @@ func TestChallengeStartsAuthorizationInEveryRevision(t *testing.T) {
 				t.Errorf("O14: registration: %s", w.bodies[0])
 			}
 		})
-	}
-}
-
-func TestErrorWithoutInteractionNamesTheField(t *testing.T) {
-	w := newEnvironment(t)
-	c := w.client()
-	c.Interaction = nil
-	_, err := w.dial(c, "")
-	if !errors.Is(err, call.ErrUnauthorized) || !strings.Contains(err.Error(), "Interaction") {
-		t.Fatal(err)
 	}
 }
 
@@ -204,13 +193,9 @@ func TestInvalidIDJAGIsRejected(t *testing.T) {
 	}
 }
 
-// Rules O2, O16: Enterprise exchanges the grant of the identity provider for a token. Both requests name the server.
-func TestEnterpriseGrant(t *testing.T) {
-	w := newEnvironment(t)
-	w.serveAS = func(rw http.ResponseWriter, r *http.Request) bool { // also the identity provider
-		if r.URL.Path != "/exchange" {
-			return false
-		}
+// grantsAt makes the authorization server an identity provider, too, which exchanges tokens for grants at path.
+func (w *environment) grantsAt(path string) {
+	w.serveAS = only(path, func(rw http.ResponseWriter, r *http.Request) {
 		r.ParseForm()
 		w.mu.Lock()
 		w.forms = append(w.forms, r.PostForm)
@@ -218,11 +203,17 @@ func TestEnterpriseGrant(t *testing.T) {
 		w.json(rw, http.StatusOK, map[string]any{
 			"issued_token_type": "urn:ietf:params:oauth:token-type:id-jag", "token_type": "N_A",
 			"access_token": unsignedJWT(map[string]any{"typ": "oauth-id-jag+jwt", "alg": "ES256"}, map[string]any{
-				"iss": idp, "sub": "u", "aud": w.as.URL, "resource": w.url(), "client_id": clientID, "exp": time.Now().Add(time.Minute).Unix(),
+				"iss": idp, "sub": r.PostForm.Get("subject_token"), "aud": w.as.URL, "resource": w.url(), "client_id": clientID,
+				"exp": time.Now().Add(time.Minute).Unix(),
 			}),
 		})
-		return true
-	}
+	})
+}
+
+// Rules O2, O16: Enterprise exchanges the grant of the identity provider for a token. Both requests name the server.
+func TestEnterpriseGrant(t *testing.T) {
+	w := newEnvironment(t)
+	w.grantsAt("/exchange")
 	c := w.client()
 	c.Registrations = []oauth.Registration{{Issuer: w.as.URL, ClientID: clientID, ClientSecret: secret + "ours"}}
 	c.Grant = &oauth.Enterprise{

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/call"
 )
 
 // Login gets the challenge of the server and uses it.
@@ -237,7 +238,8 @@ func TestInteractionErrorContainsTheRequest(t *testing.T) {
 		w.scope = "tools " + strings.Repeat("x", n+1) // another key for the remembered failure
 		_, err := w.dial(c, "")
 		var needed *oauth.InteractionError
-		if !errors.As(err, &needed) || !errors.Is(err, oauth.ErrInteraction) {
+		if !errors.As(err, &needed) || !errors.Is(err, oauth.ErrInteraction) || !errors.Is(err, call.ErrUnauthorized) ||
+			!strings.Contains(err.Error(), "Interaction") {
 			t.Fatal(err)
 		}
 		if r := needed.Request; r.Server != w.url() || r.Issuer != w.as.URL || !slices.Equal(r.Scopes, strings.Fields(w.scope)) || r.Previous != nil {
@@ -418,18 +420,14 @@ func TestErrorsHaveNoSecretsOfTheRequest(t *testing.T) {
 					c.Registrations = []oauth.Registration{{Issuer: w.as.URL, ClientID: "client", ClientSecret: secret + "a+b/c d=%", Method: method}}
 					var mu sync.Mutex
 					var sent []string // secrets without the prefix
-					w.serveAS = func(rw http.ResponseWriter, r *http.Request) bool {
-						if r.URL.Path != "/token" {
-							return false
-						}
+					w.serveAS = only("/token", func(rw http.ResponseWriter, r *http.Request) {
 						body, _ := io.ReadAll(r.Body)
 						form, _ := url.ParseQuery(string(body))
 						mu.Lock()
 						sent = append(sent, form.Get("code_verifier"))
 						mu.Unlock()
 						f(w, rw, echoes(r, string(body))[echo])
-						return true
-					}
+					})
 					_, err := w.dial(c, "")
 					mu.Lock()
 					defer mu.Unlock()

@@ -51,6 +51,17 @@ func (b *browser) get(to string, host string) (status int, body, location string
 	return resp.StatusCode, string(text), resp.Header.Get("Location")
 }
 
+// begin begins a login, which ends with the test.
+func begin(t *testing.T, l *oauth.Loopback, registered string) oauth.Flow {
+	t.Helper()
+	f, err := l.Begin(t.Context(), registered)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
 const authorizationPage = "https://as.example/authorize?state=the-state"
 
 // The page names the outcome, and never the parameters of the response.
@@ -70,10 +81,7 @@ func TestLoopbackShowsTheOutcome(t *testing.T) {
 			}
 			return nil
 		}
-		flow, err := l.Begin(t.Context(), "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		flow := begin(t, l, "")
 		redirect = flow.RedirectURI()
 		if _, err := flow.Authorize(t.Context(), authorizationPage); err != nil {
 			t.Error(err)
@@ -119,10 +127,7 @@ func TestLoopbackAcceptsOneRedirect(t *testing.T) {
 		}
 		return nil
 	}
-	f, err := l.Begin(t.Context(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := begin(t, l, "")
 	redirect = f.RedirectURI()
 	if !strings.HasPrefix(redirect, "http://127.0.0.1:") {
 		t.Fatal(redirect)
@@ -176,11 +181,7 @@ func TestRedirectFromAnotherBrowserIsRejected(t *testing.T) {
 		}
 		return nil
 	}
-	f, err := l.Begin(t.Context(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
+	f := begin(t, l, "")
 	redirect = f.RedirectURI()
 	if got, err := f.Authorize(t.Context(), authorizationPage); err != nil || !strings.Contains(got, "code=mine") {
 		t.Errorf("%q, %v", got, err)
@@ -197,11 +198,7 @@ func TestPasteReturnsTheRedirect(t *testing.T) {
 		calls++
 		return pastes[calls-1], nil
 	}}
-	f, err := l.Begin(t.Context(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
+	f := begin(t, l, "")
 	if got, err := f.Authorize(t.Context(), authorizationPage); err != nil || got != pastes[2] || calls != 3 {
 		t.Errorf("%q, %v after %d calls", got, err, calls)
 	}
@@ -222,10 +219,7 @@ func TestPasteEndsWithTheFlow(t *testing.T) {
 		<-ctx.Done()
 		return "", ctx.Err()
 	}}
-	f, err := l.Begin(t.Context(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := begin(t, l, "")
 	redirect = f.RedirectURI()
 	if got, err := f.Authorize(t.Context(), authorizationPage); err != nil || !strings.Contains(got, "code=mine") {
 		t.Errorf("%q, %v", got, err)
@@ -235,9 +229,7 @@ func TestPasteEndsWithTheFlow(t *testing.T) {
 
 	for _, pasteErr := range []error{oauth.ErrDeclined, nil} {
 		l = &oauth.Loopback{Open: oauth.ShowURL(io.Discard), Paste: func(context.Context, string) (string, error) { return "nonsense", pasteErr }}
-		if f, err = l.Begin(t.Context(), ""); err != nil {
-			t.Fatal(err)
-		}
+		f = begin(t, l, "")
 		want := pasteErr
 		if want == nil {
 			want = oauth.ErrState // after five calls
@@ -252,33 +244,12 @@ func TestPasteEndsWithTheFlow(t *testing.T) {
 func TestLoopbackTimesOut(t *testing.T) {
 	var shown strings.Builder
 	l := &oauth.Loopback{Open: oauth.ShowURL(&shown), Timeout: time.Millisecond}
-	f, err := l.Begin(t.Context(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
+	f := begin(t, l, "")
 	if _, err := f.Authorize(t.Context(), "https://as.example/?state=x"); !errors.Is(err, oauth.ErrInteraction) {
 		t.Fatal(err)
 	}
 	if !strings.Contains(shown.String(), "http://127.0.0.1:") || strings.Contains(shown.String(), "state") {
 		t.Fatal(shown.String())
-	}
-}
-
-func TestLoginWithLoopback(t *testing.T) {
-	w := newEnvironment(t)
-	c := w.client()
-	c.Interaction = &oauth.Loopback{Open: func(ctx context.Context, start string) error {
-		b := newBrowser(t)
-		_, _, to := b.get(start, "")
-		back, err := openPage(ctx, to)
-		if err == nil {
-			b.get(back, "")
-		}
-		return err
-	}}
-	if _, err := w.dial(c, ""); err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -303,10 +274,7 @@ func TestLoopbackListensAtTheRegisteredRedirectURI(t *testing.T) {
 			start = to
 			return errors.New("no browser")
 		}}
-		flow, err := l.Begin(t.Context(), test.registered)
-		if err != nil {
-			t.Fatalf("%+v: %v", test, err)
-		}
+		flow := begin(t, l, test.registered)
 		if _, err := flow.Authorize(t.Context(), authorizationPage); err == nil {
 			t.Fatal("no error")
 		}

@@ -141,14 +141,10 @@ func TestCancellationEndsARefresh(t *testing.T) {
 	w := newEnvironment(t)
 	c := w.expired(nil)
 	ctx, cancel := context.WithCancel(t.Context())
-	w.serveAS = func(rw http.ResponseWriter, r *http.Request) bool {
-		if r.URL.Path != "/token" {
-			return false
-		}
+	w.serveAS = only("/token", func(rw http.ResponseWriter, r *http.Request) {
 		cancel()
 		<-r.Context().Done()
-		return true
-	}
+	})
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url(), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -341,21 +337,6 @@ func (a waitObserver) Done() <-chan struct{} {
 	default:
 	}
 	return a.Context.Done()
-}
-
-func TestStoredLoginIsUsedByTheNextProcess(t *testing.T) {
-	w := newEnvironment(t)
-	store, _ := fileStore(t)
-	for range 2 {
-		c := w.client()
-		c.Store = store
-		if _, err := w.dial(c, ""); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if n := w.count("as GET /authorize"); n != 1 {
-		t.Fatalf("%d authorizations", n)
-	}
 }
 
 func TestContextEndsTheWaitForALock(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -28,57 +29,32 @@ var violations = []struct {
 
 	// Rule O3: the resource
 	{"O3", "resource of another server", resourceMetadata(func(w *environment, m map[string]any) { m["resource"] = "https://other.example/mcp" }), oauth.ErrResourceMismatch, true},
-	{"O3", "resource of another path", resourceMetadata(func(w *environment, m map[string]any) { m["resource"] = w.mcp.URL + "/other" }), oauth.ErrResourceMismatch, true},
-	{"O3", "path with a common prefix", resourceMetadata(func(w *environment, m map[string]any) { m["resource"] = w.mcp.URL + "/m" }), oauth.ErrResourceMismatch, true},
-	{"O3", "resource of the host, at the metadata URL of a path", resourceMetadata(func(w *environment, m map[string]any) { m["resource"] = w.mcp.URL }), oauth.ErrResourceMismatch, true},
-	{"O3", "resource with a fragment", resourceMetadata(func(w *environment, m map[string]any) { m["resource"] = w.url() + "#x" }), oauth.ErrResourceMismatch, true},
-	{"O3", "no resource", resourceMetadata(func(w *environment, m map[string]any) { delete(m, "resource") }), oauth.ErrResourceMismatch, true},
 
 	// Rule O4: discovery
 	{"O4", "no authorization server", resourceMetadata(func(w *environment, m map[string]any) { m["authorization_servers"] = []string{} }), oauth.ErrDiscovery, true},
 	{"O4", "resource_metadata is not found", func(w *environment, c *oauth.Client) { w.challengeURL = "/missing" }, oauth.ErrDiscovery, true},
 	{"O4", "HTTP status 502 for the metadata", func(w *environment, c *oauth.Client) {
 		w.challengeURL = ""
-		w.serveMCP = func(rw http.ResponseWriter, r *http.Request) bool {
-			if r.URL.Path == w.resourcePath {
-				rw.WriteHeader(http.StatusBadGateway)
-				return true
-			}
-			return false
-		}
+		w.serveMCP = only(w.resourcePath, func(rw http.ResponseWriter, r *http.Request) { rw.WriteHeader(http.StatusBadGateway) })
 	}, oauth.ErrDiscovery, true},
 	{"O4", "no metadata of the authorization server", func(w *environment, c *oauth.Client) { w.issuerPath = "/nowhere" }, oauth.ErrDiscovery, true},
 	{"O4", "duplicate name", func(w *environment, c *oauth.Client) {
-		w.serveAS = func(rw http.ResponseWriter, r *http.Request) bool {
-			if r.URL.Path != w.issuerPath {
-				return false
-			}
-			rw.Write([]byte(`{"issuer":"` + w.as.URL + `","token_endpoint":"` + w.as.URL + `/token","token_endpoint":"` + w.unrelated.URL + `/token"}`))
-			return true
-		}
+		w.serveAS = only(w.issuerPath, func(rw http.ResponseWriter, r *http.Request) {
+			fmt.Fprintf(rw, `{"issuer":%q,"token_endpoint":"%[1]s/token","token_endpoint":"%s/token"}`, w.as.URL, w.unrelated.URL)
+		})
 	}, oauth.ErrDiscovery, true},
 	{"O4", "metadata is too long", func(w *environment, c *oauth.Client) {
-		w.serveAS = func(rw http.ResponseWriter, r *http.Request) bool {
-			if r.URL.Path == w.issuerPath {
-				rw.Write([]byte(`{"issuer":"` + strings.Repeat("x", 300<<10)))
-				return true
-			}
-			return false
-		}
+		w.serveAS = only(w.issuerPath, func(rw http.ResponseWriter, r *http.Request) {
+			_, _ = io.WriteString(rw, `{"issuer":"`+strings.Repeat("x", 300<<10))
+		})
 	}, oauth.ErrInvalidResponse, true},
 
 	// Rule O5: the issuer of metadata
 	{"O5", "metadata of another issuer", serverMetadata(func(w *environment, m map[string]any) { m["issuer"] = "https://honest.example" }), oauth.ErrIssuerMismatch, true},
-	{"O5", "issuer with a trailing slash", serverMetadata(func(w *environment, m map[string]any) { m["issuer"] = w.as.URL + "/" }), oauth.ErrIssuerMismatch, true},
 
 	// Rule O6: the issuer of responses
 	{"O6", "response from another issuer", authorizationResponse(func(w *environment, a url.Values) { a.Set("iss", "https://honest.example") }), oauth.ErrIssuerMismatch, true},
-	{"O6", "response from another issuer, iss not declared", func(w *environment, c *oauth.Client) {
-		serverMetadata(func(w *environment, m map[string]any) { delete(m, "authorization_response_iss_parameter_supported") })(w, c)
-		authorizationResponse(func(w *environment, a url.Values) { a.Set("iss", "https://honest.example") })(w, c)
-	}, oauth.ErrIssuerMismatch, true},
 	{"O6", "response without the declared iss", authorizationResponse(func(w *environment, a url.Values) { a.Del("iss") }), oauth.ErrIssuerMismatch, true},
-	{"O6", "issuer with a trailing slash", authorizationResponse(func(w *environment, a url.Values) { a.Set("iss", w.as.URL+"/") }), oauth.ErrIssuerMismatch, true},
 	{"O6", "error from another issuer", authorizationResponse(func(w *environment, a url.Values) {
 		a.Del("code")
 		a.Set("iss", "https://honest.example")
@@ -87,10 +63,6 @@ var violations = []struct {
 
 	// Rule O8: state
 	{"O8", "another state", authorizationResponse(func(w *environment, a url.Values) { a.Set("state", "other") }), oauth.ErrState, true},
-	{"O8", "no state", authorizationResponse(func(w *environment, a url.Values) { a.Del("state") }), oauth.ErrState, true},
-	{"O8", "two states", authorizationResponse(func(w *environment, a url.Values) { a.Add("state", "other") }), oauth.ErrState, true},
-	{"O8", "two codes", authorizationResponse(func(w *environment, a url.Values) { a.Add("code", "other") }), oauth.ErrState, true},
-	{"O8", "no code", authorizationResponse(func(w *environment, a url.Values) { a.Del("code") }), oauth.ErrInvalidResponse, true},
 
 	// Rule O9: redirect URIs
 	{"O9", "redirect URI over http", func(w *environment, c *oauth.Client) {
@@ -99,11 +71,7 @@ var violations = []struct {
 
 	// Rule O10: URLs
 	{"O10", "authorization endpoint is a javascript URL", serverMetadata(func(w *environment, m map[string]any) { m["authorization_endpoint"] = "javascript:alert(1)" }), oauth.ErrInsecureURL, true},
-	{"O10", "authorization endpoint is a data URL", serverMetadata(func(w *environment, m map[string]any) { m["authorization_endpoint"] = "data:text/html,x" }), oauth.ErrInsecureURL, true},
-	{"O10", "authorization endpoint is a file URL", serverMetadata(func(w *environment, m map[string]any) { m["authorization_endpoint"] = "file:///etc/passwd" }), oauth.ErrInsecureURL, true},
-	{"O10", "authorization endpoint is a vbscript URL", serverMetadata(func(w *environment, m map[string]any) { m["authorization_endpoint"] = "vbscript:x" }), oauth.ErrInsecureURL, true},
 	{"O10", "token endpoint over http", serverMetadata(func(w *environment, m map[string]any) { m["token_endpoint"] = "http://as.example/token" }), oauth.ErrInsecureURL, true},
-	{"O10", "token endpoint with a user name", serverMetadata(func(w *environment, m map[string]any) { m["token_endpoint"] = "https://as.example@evil.example/token" }), oauth.ErrInsecureURL, true},
 	{"O10", "registration endpoint over http", serverMetadata(func(w *environment, m map[string]any) { m["registration_endpoint"] = "http://as.example/register" }), oauth.ErrInsecureURL, true},
 	{"O10", "issuer over http", resourceMetadata(func(w *environment, m map[string]any) { m["authorization_servers"] = []string{"http://as.example"} }), oauth.ErrInsecureURL, true},
 	{"O10", "issuer with a query", resourceMetadata(func(w *environment, m map[string]any) { m["authorization_servers"] = []string{"https://as.example?x"} }), oauth.ErrInsecureURL, true},
@@ -159,13 +127,9 @@ var violations = []struct {
 	}, oauth.ErrRegistration, true},
 	{"O15", "no way to register", serverMetadata(func(w *environment, m map[string]any) { delete(m, "registration_endpoint") }), oauth.ErrRegistration, true},
 	{"O15", "registration fails", func(w *environment, c *oauth.Client) {
-		w.serveAS = func(rw http.ResponseWriter, r *http.Request) bool {
-			if r.URL.Path != "/register" {
-				return false
-			}
+		w.serveAS = only("/register", func(rw http.ResponseWriter, r *http.Request) {
 			w.json(rw, http.StatusBadRequest, map[string]any{"error": "invalid_redirect_uri"})
-			return true
-		}
+		})
 	}, oauth.ErrRegistration, true},
 
 	// Tokens
@@ -175,14 +139,11 @@ var violations = []struct {
 	{"U7", "DPoP token was not requested", tokenResponse(func(a map[string]any) { a["token_type"] = "DPoP" }), oauth.ErrInvalidResponse, false},
 	{"U7", "bearer token instead of a DPoP token", resourceMetadata(func(w *environment, m map[string]any) { m["dpop_bound_access_tokens_required"] = true }), oauth.ErrInvalidResponse, false},
 	{"R6", "error contains the request", func(w *environment, c *oauth.Client) {
-		w.serveAS = func(rw http.ResponseWriter, r *http.Request) bool {
-			if r.URL.Path != "/token" {
-				return false
-			}
+		w.serveAS = only("/token", func(rw http.ResponseWriter, r *http.Request) {
 			r.ParseForm()
-			w.json(rw, http.StatusBadRequest, map[string]any{"error": "invalid_grant", "error_description": r.PostForm.Encode() + r.Header.Get("Authorization")})
-			return true
-		}
+			description := r.PostForm.Encode() + r.Header.Get("Authorization")
+			w.json(rw, http.StatusBadRequest, map[string]any{"error": "invalid_grant", "error_description": description})
+		})
 	}, &oauth.ServerError{}, false},
 }
 
@@ -205,13 +166,9 @@ func tokenResponse(change func(map[string]any)) func(*environment, *oauth.Client
 // redirect redirects requests for a path to the unrelated server.
 func redirect(server, path string) func(*environment, *oauth.Client) {
 	return func(w *environment, _ *oauth.Client) {
-		send := func(rw http.ResponseWriter, r *http.Request) bool {
-			if r.URL.Path != path {
-				return false
-			}
+		send := only(path, func(rw http.ResponseWriter, r *http.Request) {
 			http.Redirect(rw, r, w.unrelated.URL+path, http.StatusTemporaryRedirect)
-			return true
-		}
+		})
 		if server == "mcp" {
 			w.serveMCP = send
 		} else {
